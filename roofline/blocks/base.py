@@ -1,0 +1,79 @@
+"""What a block stands in, and what every block says about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from roofline.dtypes import Precision
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+from roofline.specs.deployment import Conventions
+from roofline.specs.sections import Role, Section
+from roofline.specs.workload import Step
+
+Operators = dict[str, Operator]
+
+# How a dimension is divided over a group of devices:
+#   exact      must divide (query heads)
+#   replicate  must divide, or be divided by, the group, and is then replicated (KV heads)
+#   split      is cut into pieces of which the largest counts (inner width of an MLP)
+#   experts    as split, over the devices that share an expert
+Sharding = Literal["exact", "replicate", "split", "experts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where a block stands on one device: the width of the stream it reads, the step, formats and conventions."""
+
+    hidden_size: Expr
+    step: Step
+    tokens: Expr
+    precision: Precision
+    conventions: Conventions
+    norm_bias: bool = False
+    expert_ranks: int = 1
+    """Devices over which whole experts are spread."""
+    expert_tokens: Expr = 0
+    """Tokens whose experts may be on this device: those of all devices that share the experts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all)."""
+
+    elements: Expr
+    window: Expr | None = None
+
+
+class Block(Section):
+    """A section that becomes operators.
+
+    `sharding` declares how its dimensions may be divided over devices; `roofline.graph` alone divides them, and calls
+    `operators` on the section as one device sees it.
+    """
+
+    sharding: ClassVar[dict[str, Sharding]] = {}
+    path: ClassVar[str]
+
+    def operators(self, site: Site) -> Operators:
+        """The operators of one layer, in order, by name."""
+        raise NotImplementedError
+
+
+class MixerBlock(Block):
+    """Mixes tokens: attention and what stands in its place."""
+
+    role: ClassVar[Role] = "mixer"
+    path: ClassVar[str] = "attention"
+
+    def cache(self) -> Cache | None:
+        """What a layer keeps of each token; None where it keeps nothing a token."""
+        raise NotImplementedError
+
+
+class FeedForwardBlock(Block):
+    """Works on each token alone."""
+
+    role: ClassVar[Role] = "mlp"
+    path: ClassVar[str] = "mlp"

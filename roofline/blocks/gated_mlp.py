@@ -1,0 +1,30 @@
+"""Gated feed-forward block (SwiGLU, GeGLU): down(act(gate(x)) * up(x))."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
+from roofline.operators.activation import Activation
+from roofline.operators.gemm import Gemm
+
+
+class GatedMlp(FeedForwardBlock):
+    """Three matrices; gate and up are one fused projection, as engines store it: the input is read once for both."""
+
+    sharding: ClassVar[dict[str, Sharding]] = {"intermediate_size": "split"}
+
+    kind: Literal["gated_mlp"]
+    intermediate_size: int = Field(ge=1)
+    bias: bool = False
+
+    def operators(self, site: Site) -> Operators:
+        """Gate and up together, activation, down."""
+        d_ff, linear = self.intermediate_size, site.precision.dtypes("linear")
+        return {
+            "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=site.hidden_size, bias=self.bias, dtypes=linear),
+            "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=site.precision.dtypes("norm")),
+            "down_proj": Gemm(m=site.tokens, n=site.hidden_size, k=d_ff, bias=self.bias, dtypes=linear),
+        }

@@ -1,0 +1,30 @@
+"""Plain feed-forward block: down(act(up(x)))."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
+from roofline.operators.activation import Activation
+from roofline.operators.gemm import Gemm
+
+
+class Mlp(FeedForwardBlock):
+    """Two matrices around a non-linearity."""
+
+    sharding: ClassVar[dict[str, Sharding]] = {"intermediate_size": "split"}
+
+    kind: Literal["mlp"]
+    intermediate_size: int = Field(ge=1)
+    bias: bool = False
+
+    def operators(self, site: Site) -> Operators:
+        """Up, activation, down."""
+        d_ff, linear = self.intermediate_size, site.precision.dtypes("linear")
+        return {
+            "up_proj": Gemm(m=site.tokens, n=d_ff, k=site.hidden_size, bias=self.bias, dtypes=linear),
+            "activation": Activation(rows=site.tokens, width=d_ff, gated=False, dtypes=site.precision.dtypes("norm")),
+            "down_proj": Gemm(m=site.tokens, n=site.hidden_size, k=d_ff, bias=self.bias, dtypes=linear),
+        }

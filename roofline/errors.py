@@ -1,0 +1,74 @@
+"""Every error that a user can cause: one message, cause first, then what is allowed.
+
+All derive from `RooflineError`, which carries the exit code of the command line (2 for bad input, 3 for a missing
+extra). The CLI catches `RooflineError` once; nothing else is ever printed as a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class RooflineError(Exception):
+    """Base of all errors raised on purpose."""
+
+    exit_code = 2
+
+
+class InputError(RooflineError):
+    """A value from the user is wrong: a flag, an argument of the Python API, a combination of both."""
+
+
+class UnknownNameError(InputError):
+    """A name that nothing answers to. The message lists the nearest names, or all of them when they are few."""
+
+    def __init__(self, what: str, name: object, choices: Iterable[str], hint: str = "") -> None:
+        self.name = str(name)
+        self.choices = sorted(choices)
+        super().__init__(" ".join(filter(None, [f"unknown {what} {self.name!r}.", _suggest(self.name, self.choices), hint])))
+
+
+class AmbiguousNameError(InputError):
+    """A name that could mean several things, each with numbers of its own."""
+
+    def __init__(self, what: str, name: str, choices: Iterable[str]) -> None:
+        self.choices = sorted(choices)
+        super().__init__(f"{what} {name!r} is ambiguous: it could be {', '.join(self.choices)}. Name one of them.")
+
+
+class SpecError(InputError):
+    """A file that cannot be read as what it should be. Says where: file, line, column, key."""
+
+    def __init__(
+        self, message: str, *, path: Path | str | None = None, line: int | None = None, column: int | None = None
+    ) -> None:
+        self.path, self.line, self.column = path, line, column
+        place = ":".join(str(part) for part in (path, line, column) if part is not None)
+        super().__init__(f"{place}: {message}" if place else message)
+
+
+class UnitError(InputError):
+    """A quantity that is not a number with the right unit."""
+
+
+class MissingExtraError(RooflineError):
+    """An optional part of the installation is not there."""
+
+    exit_code = 3
+
+    def __init__(self, feature: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f'{feature} needs the optional extra {extra!r}: pip install "roofline[{extra}]"')
+
+
+def _suggest(name: str, choices: list[str]) -> str:
+    near = difflib.get_close_matches(name.lower(), choices, n=4, cutoff=0.55)
+    if not near:
+        near = [choice for choice in choices if name.lower() in choice.lower()][:8]
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    if choices and len(choices) <= 30:
+        return f"Known: {', '.join(choices)}."
+    return ""

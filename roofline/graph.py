@@ -1,0 +1,296 @@
+"""From a model, a deployment and a step to the operators that one device runs: `{path: (operator, repeat)}`.
+
+This is the only place that divides dimensions over devices and that inserts collectives.
+
+* Tensor parallelism (t devices, Megatron-LM, arXiv:1909.08053): query heads, inner widths and the vocabulary are divided;
+  KV heads too, or replicated where there are fewer of them than devices; norms, routers and latent caches are replicated.
+  Each block ends with an all-reduce of its output.
+* Pipeline parallelism (p stages): consecutive layers; a send to the next stage. The embedding is on the first stage, the
+  LM head on the last.
+* Data parallelism (d replicas): the sequences are divided.
+* Expert parallelism (e devices out of t*d): whole experts are divided. With e <= t the e devices see the same tokens and
+  the all-reduce that follows anyway sums the experts' outputs; each expert is still divided over the t/e devices that
+  share it. With e > t the devices of several replicas exchange tokens: all-to-all to the experts and back, each device
+  dispatching its 1/t of the replica's tokens, and an all-gather within the replica.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site
+from roofline.dtypes import Precision
+from roofline.errors import InputError
+from roofline.numeric import Expr, ceil_div, ratio
+from roofline.operators.add import Add
+from roofline.operators.all_gather import AllGather
+from roofline.operators.all_reduce import AllReduce
+from roofline.operators.all_to_all import AllToAll
+from roofline.operators.base import Operator
+from roofline.operators.embedding import Embedding
+from roofline.operators.gemm import Gemm
+from roofline.operators.norm import Norm
+from roofline.operators.sampling import Sampling
+from roofline.operators.send_recv import SendRecv
+from roofline.specs.deployment import Deployment
+from roofline.specs.model import LayerType, Model
+from roofline.specs.sections import Section
+from roofline.specs.workload import Segment, Step, sequences, tokens
+
+Graph = dict[str, tuple[Operator, Expr]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Consecutive layers on the devices of one pipeline stage."""
+
+    index: int
+    layers: tuple[tuple[str, int], ...]
+    """How many layers of each type, in the order in which the types first appear."""
+    first: bool
+    last: bool
+
+
+def stages(model: Model, size: int) -> tuple[Stage, ...]:
+    """Layers cut into `size` stages of equal length; what is left over goes one each to the last stages but one, as
+    vLLM does (the last stage has the LM head)."""
+    sequence = model.layer_sequence
+    if size > len(sequence):
+        msg = f"pipeline-parallel size {size} is more than the {len(sequence)} layers of {model.name}; allowed: 1 to {len(sequence)}"
+        raise InputError(msg)
+    lengths = [len(sequence) // size] * size
+    for extra in range(len(sequence) % size):
+        lengths[-2 - extra] += 1
+    found, start = [], 0
+    for index, length in enumerate(lengths):
+        counts = Counter(sequence[start : start + length])
+        found.append(Stage(index, tuple(counts.items()), first=index == 0, last=index == size - 1))
+        start += length
+    return tuple(found)
+
+
+def check_parallel(model: Model, deployment: Deployment) -> None:
+    """Refuse sizes that no engine could run, and say which would work."""
+    tp, dp, ep = deployment.tensor_parallel_size, deployment.data_parallel_size, deployment.expert_parallel_size
+    blocks = [block for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp) if block is not None]
+    if bad := next((problem for block in blocks if (problem := _tensor_problem(block, tp))), None):
+        limit = max((getattr(block, "num_attention_heads", 1) for block in blocks), default=1)
+        works = [size for size in range(1, limit + 1) if not any(_tensor_problem(block, size) for block in blocks)]
+        msg = f"tensor-parallel size {tp} does not work for {model.name}: {bad}. Sizes that work: {_listed(works)}"
+        raise InputError(msg)
+    if ep > 1:
+        counts = {block.num_experts for block in blocks if hasattr(block, "num_experts")}
+        if not counts:
+            msg = f"expert-parallel size {ep} needs experts, and {model.name} has none: use 1"
+            raise InputError(msg)
+        group = tp * dp
+        works = [
+            size for size in range(1, group + 1)
+            if group % size == 0 and (tp % size == 0 or size % tp == 0) and all(count % size == 0 for count in counts)
+        ]  # fmt: skip
+        if ep not in works:
+            what = "/".join(str(count) for count in sorted(counts))
+            msg = (
+                f"expert-parallel size {ep} does not work: it must divide the {what} experts and the {group} devices of tensor x data "
+                f"parallelism, whole replicas or parts of one. Sizes that work here: {_listed(works)}"
+            )
+            raise InputError(msg)
+
+
+def _tensor_problem(block: Section, size: int) -> str | None:
+    assert isinstance(block, Block)  # noqa: S101 - narrows the type of a registered section
+    for name, rule in block.sharding.items():
+        value = getattr(block, name)
+        if rule == "exact" and value % size:
+            return f"it must divide {name} ({value})"
+        if rule == "replicate" and value % size and size % value:
+            return f"it must divide, or be a multiple of, {name} ({value})"
+    return None
+
+
+def _listed(sizes: list[int]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def local(block: Section, deployment: Deployment) -> Block:
+    """A block as one tensor-parallel device sees it."""
+    assert isinstance(block, Block)  # noqa: S101 - narrows the type of a registered section
+    tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size
+    if tp == 1:
+        return block
+    sizes: dict[Sharding, int] = {"exact": tp, "replicate": tp, "split": tp, "experts": max(tp // ep, 1)}
+    divided = {name: ceil_div(getattr(block, name), sizes[rule]) for name, rule in block.sharding.items()}
+    return block.model_copy(update=divided)
+
+
+def replicated_kv_heads(model: Model, deployment: Deployment) -> list[str]:
+    """Layer types whose KV heads are fewer than the tensor-parallel devices, so that each is held several times."""
+    tp = deployment.tensor_parallel_size
+    return [
+        name for name, layer in model.layer_types.items()
+        if layer.mixer is not None and getattr(layer.mixer, "num_key_value_heads", tp) < tp
+    ]  # fmt: skip
+
+
+def build(model: Model, deployment: Deployment, precision: Precision, step: Step, stage: Stage | None = None) -> Graph:
+    """The operators of one step on one device of a stage (default: the whole model as one stage).
+
+    Paths name where an operator stands (`layers/attention/core`; `layers/<type>/...` where there are several types);
+    `repeat` is how many layers of the stage run it.
+    """
+    stage = stage or stages(model, 1)[0]
+    dp, tp = deployment.data_parallel_size, deployment.tensor_parallel_size
+    shares = step if dp == 1 else tuple(replace(segment, count=ceil_div(segment.count, dp)) for segment in step)
+    builder = _Builder(model, deployment, precision, shares)
+    graph: Graph = {}
+    if stage.first:
+        graph |= builder.inputs()
+    for name, count in stage.layers:
+        prefix = "layers" if len(model.layer_types) == 1 else f"layers/{name}"
+        graph |= {f"{prefix}/{path}": (op, count) for path, op in builder.layer(model.layer_types[name]).items()}
+    if stage.last:
+        graph |= builder.outputs(shares_device=stage.first)
+    else:
+        # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do.
+        graph["send"] = (SendRecv(elements=builder.tokens * model.hidden_size, span=2 * tp, dtypes=builder.vector), 1)
+    return graph
+
+
+class _Builder:
+    """The parts of a step on one device."""
+
+    def __init__(self, model: Model, deployment: Deployment, precision: Precision, step: Step) -> None:
+        self.model, self.deployment, self.precision, self.step = model, deployment, precision, step
+        self.tokens = tokens(step)
+        self.vector = precision.dtypes("norm")
+        self.tp = deployment.tensor_parallel_size
+        self.ep = deployment.expert_parallel_size
+
+    def _all_reduce(self) -> dict[str, Operator]:
+        if self.tp == 1:
+            return {}
+        return {"all_reduce": AllReduce(elements=self.tokens * self.model.hidden_size, world=self.tp, dtypes=self.vector)}
+
+    def inputs(self) -> Graph:
+        """Token embedding (divided by rows of the vocabulary), and learned positions."""
+        model, dtypes = self.model, self.precision.dtypes("embedding")
+        rows = ratio(self.tokens, self.tp)  # NB: in expectation each device holds its share of the tokens' rows
+        graph: Graph = {
+            "embedding": (
+                Embedding(tokens=rows, width=model.hidden_size, entries=ceil_div(model.vocab_size, self.tp), dtypes=dtypes), 1
+            )
+        }  # fmt: skip
+        graph |= {f"embedding/{name}": (op, 1) for name, op in self._all_reduce().items()}
+        if model.learned_positions:
+            table = Embedding(tokens=self.tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes)
+            graph["position_embedding"] = (table, 1)
+            graph["position_add"] = (Add(elements=self.tokens * model.hidden_size, dtypes=self.vector), 1)
+        return graph
+
+    def outputs(self, *, shares_device: bool) -> Graph:
+        """Final norm, LM head (divided by the vocabulary) on the sampled positions, the draw of the next token."""
+        model = self.model
+        drawn = sequences(self.step)
+        positions = drawn if self.deployment.conventions.logits == "last" else self.tokens
+        graph: Graph = {}
+        if model.final_norm:
+            graph["final_norm"] = (self._norm(self.tokens), 1)
+        graph["lm_head"] = (
+            Gemm(
+                m=positions,
+                n=ceil_div(model.vocab_size, self.tp),
+                k=model.hidden_size,
+                bias=model.lm_head_bias,
+                borrowed=model.tie_word_embeddings and shares_device,
+                dtypes=self.precision.dtypes("lm_head"),
+            ),
+            1,
+        )
+        if self.tp > 1:
+            gather = AllGather(elements=positions * model.vocab_size, world=self.tp, dtypes=self.vector)
+            graph["lm_head/all_gather"] = (gather, 1)
+        graph["sampling"] = (Sampling(rows=drawn, choices=model.vocab_size, dtypes=self.vector), 1)
+        return graph
+
+    def _norm(self, rows: Expr, adds: int = 0) -> Norm:
+        norm = self.model.norm
+        return Norm(
+            rows=rows, width=self.model.hidden_size, adds=adds, function=norm.function, bias=norm.bias, dtypes=self.vector
+        )
+
+    def layer(self, layer: LayerType) -> dict[str, Operator]:
+        """Norms, residual additions, blocks and their collectives.
+
+        A pre-norm is fused with the addition of the block before it to the residual stream. The stream enters the first
+        layer without one and the final norm has one, so that a model has as many additions as blocks either way: each
+        layer is given its own.
+        """
+        found: dict[str, Operator] = {}
+        blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
+        for position, block in enumerate(blocks):
+            on_device = local(block, self.deployment)
+            path = on_device.path
+            if layer.parallel:
+                if position == 0:
+                    found["norm"] = self._norm(self.tokens, adds=len(blocks))
+                elif layer.parallel_norms == len(blocks):
+                    found[f"{path}/norm"] = self._norm(self.tokens)
+            elif layer.norms != "post":
+                found[f"{path}/norm"] = self._norm(self.tokens, adds=1)
+            found |= {f"{path}/{name}": operator for name, operator in self._block(on_device).items()}
+            if not layer.parallel:
+                found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
+            if layer.norms != "pre":
+                found[f"{path}/post_norm"] = self._norm(self.tokens)
+            if layer.norms == "post":
+                found[f"{path}/add"] = Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
+        if layer.parallel:
+            found |= self._all_reduce()  # one for the sum of both blocks
+        return found
+
+    def _block(self, block: Block) -> dict[str, Operator]:
+        site = Site(
+            hidden_size=self.model.hidden_size,
+            step=self.step,
+            tokens=self.tokens,
+            precision=self.precision,
+            conventions=self.deployment.conventions,
+            norm_bias=self.model.norm.bias,
+            expert_ranks=self.ep,
+            expert_tokens=self.tokens * max(self.ep // self.tp, 1),
+        )
+        return block.operators(site)
+
+    def _join(self, block: Block) -> dict[str, Operator]:
+        """The collectives that make a block's partial outputs whole."""
+        if self.ep <= self.tp or not hasattr(block, "num_experts"):
+            return self._all_reduce()
+        stream = self.tokens * self.model.hidden_size
+        sent = ratio(stream * block.num_experts_per_tok, self.tp)
+        exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
+        found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
+        if self.tp > 1:
+            found["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
+            if getattr(block, "shared_intermediate_size", 0):
+                found["shared/all_reduce"] = AllReduce(elements=stream, world=self.tp, dtypes=self.vector)
+        return found
+
+
+def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[Cache, int]]:
+    """What the layers of a stage keep of each token on one device, and how many layers keep that."""
+    stage = stage or stages(model, 1)[0]
+    found = []
+    for name, count in stage.layers:
+        mixer = model.layer_types[name].mixer
+        if mixer is not None:
+            block = local(mixer, deployment)
+            assert isinstance(block, MixerBlock)  # noqa: S101 - narrows the type of a registered section
+            if (cache := block.cache()) is not None:
+                found.append((cache, count))
+    return found
+
+
+# One token, decoded: holds every weight exactly once (prefill of MLA holds some in another form).
+CANONICAL: Step = (Segment(1, 1, 0, decode=True),)
+

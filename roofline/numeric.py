@@ -1,0 +1,111 @@
+"""The few operations that plain `+ - * /` cannot spell for every kind of number.
+
+A formula of this project is written once and called with Python ints and floats, with NumPy arrays, or with SymPy
+symbols. Arithmetic operators work on all of them; `max`, `min`, a ceiling division and an exact halving do not. They
+live here, and nowhere else. NumPy is imported when an array is met; SymPy never: `roofline.formulas` registers the
+symbolic backend when it is imported, so whoever holds symbols has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+# int | float | numpy.ndarray | sympy.Expr. NB: spelled Any, because neither NumPy nor SymPy types arithmetic
+# between the four, and a cast on every formula would hide the formulas.
+Expr: TypeAlias = Any
+
+
+class Backend(Protocol):
+    """What another kind of number has to offer to be used in formulas."""
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value` is a number of this kind."""
+
+    def maximum(self, a: Expr, b: Expr) -> Expr:
+        """The larger of two numbers."""
+
+    def minimum(self, a: Expr, b: Expr) -> Expr:
+        """The smaller of two numbers."""
+
+    def ceil_div(self, a: Expr, b: Expr) -> Expr:
+        """The smallest whole number that is at least a/b."""
+
+
+_backends: list[Backend] = []
+
+
+def register(backend: Backend) -> None:
+    """Make another kind of number known to this module."""
+    _backends.append(backend)
+
+
+def _backend(a: Expr, b: Expr) -> Backend | None:
+    return next((backend for backend in _backends if backend.accepts(a) or backend.accepts(b)), None)
+
+
+def _plain(a: Expr, b: Expr) -> bool:
+    return isinstance(a, (int, float)) and isinstance(b, (int, float))
+
+
+def maximum(a: Expr, b: Expr) -> Expr:
+    """The larger of two numbers, element by element.
+
+    >>> maximum(3, 5)
+    5
+    """
+    if _plain(a, b):
+        return a if a >= b else b
+    if backend := _backend(a, b):
+        return backend.maximum(a, b)
+    import numpy as np
+
+    return np.maximum(a, b)
+
+
+def minimum(a: Expr, b: Expr) -> Expr:
+    """The smaller of two numbers, element by element.
+
+    >>> minimum(3, 5)
+    3
+    """
+    if _plain(a, b):
+        return a if a <= b else b
+    if backend := _backend(a, b):
+        return backend.minimum(a, b)
+    import numpy as np
+
+    return np.minimum(a, b)
+
+
+def ceil_div(a: Expr, b: Expr) -> Expr:
+    """The smallest whole number that is at least a/b.
+
+    Exact for whole numbers, also those held in floats and arrays: floor division rounds after dividing exactly.
+    NB: never `ceiling(a / b)`: a code generator may turn the division into a product with a rounded reciprocal.
+
+    >>> ceil_div(7, 2), ceil_div(525, 75)
+    (4, 7)
+    """
+    if not _plain(a, b) and (backend := _backend(a, b)):
+        return backend.ceil_div(a, b)
+    return -(-a // b)
+
+
+def ratio(a: Expr, b: Expr) -> Expr:
+    """a/b, kept a Python int where both are ints and the division leaves nothing over.
+
+    >>> ratio(6, 3), ratio(1, 2)
+    (2, 0.5)
+    """
+    if isinstance(a, int) and isinstance(b, int) and a % b == 0:
+        return a // b
+    return a / b
+
+
+def triangle(n: Expr) -> Expr:
+    """1 + 2 + ... + n.
+
+    >>> triangle(4)
+    10
+    """
+    return ratio(n * (n + 1), 2)

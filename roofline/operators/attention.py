@@ -1,0 +1,115 @@
+"""Softmax attention over a KV cache: multi-head, grouped-query, multi-query, sliding window, shared prefix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from roofline.cost import Cost
+from roofline.numeric import Expr, maximum, minimum, triangle
+from roofline.operators.base import Operator
+
+Mask = Literal["causal", "full"]
+
+
+def keys_read(new: Expr, cached: Expr, window: Expr | None) -> Expr:
+    """Keys that at least one of the `new` queries sees: the new ones, and the cached ones within the window.
+
+    The first new query sees itself and window - 1 tokens before it.
+
+    >>> keys_read(1, 4095, None), keys_read(1, 4095, 128), keys_read(4, 10, 3)
+    (4096, 128, 6)
+    """
+    return new + (cached if window is None else minimum(cached, window - 1))
+
+
+def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask) -> Expr:
+    """(query, key) pairs of one sequence that the mask lets through.
+
+    Causal: query i (from 1) sees min(cached + i, window) keys. Up to i = window - cached the window does not bind;
+    those m queries see cached*m + m(m+1)/2 keys and the others `window` each. Full: every query sees every key that is
+    read.
+
+    >>> pairs(4, 0, None, "causal"), pairs(4, 10, None, "causal")  # 1+2+3+4 and 11+12+13+14
+    (10, 50)
+    >>> pairs(4, 1, 3, "causal"), pairs(4, 0, None, "full")  # 2+3+3+3 and 4*4
+    (11, 16)
+    """
+    if mask == "full":
+        return new * keys_read(new, cached, window)
+    if window is None:
+        return new * cached + triangle(new)
+    inside = minimum(maximum(window - cached, 0), new)
+    return inside * cached + triangle(inside) + (new - inside) * window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention(Operator):
+    """Fused attention of `batch` sequences, each with `new` queries after `cached` tokens.
+
+    Each allowed pair costs a dot product of length head_dim (scores) and an update of length v_head_dim (values) in
+    each query head: 2*(head_dim + v_head_dim) matrix FLOP; with equal widths and no mask 4 S_q S_kv n_q d_head. Queries
+    are read and outputs written once; each key and value that a sequence sees is read once for all its query heads
+    (n_kv heads are stored, not n_q). K and V of the new tokens were written to the cache before. The first
+    `shared_prefix` cached tokens are the same in all sequences and are read once for the batch (`prefix_reads`, 0 where
+    another segment of the same step has read them).
+
+    Softmax is 5 vector FLOP a pair and head (scale, maximum, subtract, exponential, sum), and one division an output.
+    `eager` writes and reads the whole matrix of scores between the three kernels (QK^T, softmax, PV).
+    NB: soft-capping of scores and the sinks' one extra term a row are not counted.
+
+    >>> Attention(batch=1, new=1, cached=3, n_heads=4, n_kv_heads=2, head_dim=8).cost()
+    ... # 2*(8+8)*4 pairs*4 heads; 2 B*(8 in + 8 out)*4 heads; 2 B*4 keys*2 heads*(8+8)
+    Cost(matrix_flops=512, vector_flops=112, activation_bytes=128, kv_read_bytes=256)
+
+    Sources: Vaswani et al. 2017, arXiv:1706.03762, eq. 1; Ainslie et al. 2023 (GQA), arXiv:2305.13245; Dao et al. 2022
+    (fused, reads Q, K, V once), arXiv:2205.14135; Jiang et al. 2023 (sliding window), arXiv:2310.06825, section 2.
+    """
+
+    kind: ClassVar[str] = "attention"
+    batch: Expr
+    new: Expr
+    cached: Expr
+    n_heads: Expr
+    n_kv_heads: Expr
+    head_dim: Expr
+    v_head_dim: Expr | None = None
+    window: Expr | None = None
+    shared_prefix: Expr = 0
+    prefix_reads: Expr = 1
+    mask: Mask = "causal"
+    eager: bool = False
+    sinks: bool = False
+
+    def cost(self) -> Cost:
+        """Pairs that the mask allows; queries, outputs, and the keys and values in sight once."""
+        d_v = self.head_dim if self.v_head_dim is None else self.v_head_dim
+        queries = self.batch * self.new * self.n_heads
+        seen = self.batch * self.n_heads * pairs(self.new, self.cached, self.window, self.mask)
+        keys = keys_read(self.new, self.cached, self.window)
+        shared = self._shared_in_sight()
+        stored = self.batch * (keys - shared) + self.prefix_reads * shared
+        activations = queries * (self.head_dim + d_v)
+        if self.eager:
+            activations = activations + 4 * queries * keys  # scores: written, read, written (softmax), read
+        return Cost(
+            matrix_flops=2 * seen * (self.head_dim + d_v),
+            vector_flops=5 * seen + queries * d_v,
+            weight_bytes=self.parameters * self.dtypes.weight.bytes,
+            activation_bytes=activations * self.dtypes.activation.bytes,
+            kv_read_bytes=stored * self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes,
+        )
+
+    def _shared_in_sight(self) -> Expr:
+        """Tokens of the common prefix that the window has not left behind."""
+        if isinstance(self.shared_prefix, int) and self.shared_prefix == 0:
+            return 0
+        prefix = minimum(self.shared_prefix, self.cached)
+        if self.window is None:
+            return prefix
+        return maximum(prefix - maximum(self.cached - (self.window - 1), 0), 0)
+
+    @property
+    def parameters(self) -> Expr:
+        """One learned sink a query head, where the model has them (gpt-oss)."""
+        return self.n_heads if self.sinks else 0

@@ -1,0 +1,41 @@
+"""What every operator is: a frozen value with dimensions and formats, and a rule that says what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from roofline.cost import Cost
+from roofline.dtypes import BF16, Dtypes
+from roofline.numeric import Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One operator of one step on one device.
+
+    Fields annotated `Expr` are dimensions and may be Python numbers, NumPy arrays or SymPy symbols; the other fields
+    are structure (a flag, an absent window) and never are. `cost` is ordinary arithmetic over them: compulsory traffic
+    only, each input and weight read once and each output written once.
+    """
+
+    kind: ClassVar[str]
+    dtypes: Dtypes = BF16
+
+    def cost(self) -> Cost:
+        """FLOP and bytes of one call."""
+        raise NotImplementedError  # abstract: dataclasses with slots do not mix with ABCMeta's class cells
+
+    @property
+    def parameters(self) -> Expr:
+        """Weights that the operator holds on this device (not: reads), in elements."""
+        return 0
+
+    @classmethod
+    def dimensions(cls) -> tuple[str, ...]:
+        """Names of the fields that are dimensions."""
+        return tuple(field.name for field in fields(cls) if field.type in ("Expr", "Expr | None"))
+
+    def dims(self) -> dict[str, Expr]:
+        """The dimensions by name; an absent one (no window) is left out."""
+        return {name: value for name in self.dimensions() if (value := getattr(self, name)) is not None}

@@ -1,0 +1,36 @@
+"""What the collectives share: a tensor, a group of devices, and the ring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.numeric import Expr, ratio
+from roofline.operators.base import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective(Operator):
+    """A collective over `world` devices; `elements` are those of the whole tensor, of which a ring sends pieces of
+    elements/world.
+
+    Source of all the ring formulas: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations
+    in MPICH", IJHPCA 19(1), 2005, sections 3 and 4; Patarasuk and Yuan, JPDC 69(2), 2009 (bandwidth-optimal).
+    """
+
+    elements: Expr
+    world: Expr
+
+    @property
+    def span(self) -> Expr:
+        """Devices that the link has to join."""
+        return self.world
+
+    @property
+    def piece(self) -> Expr:
+        """Elements of one n-th of the tensor."""
+        return ratio(self.elements, self.world)
+
+    @property
+    def piece_bytes(self) -> Expr:
+        """Bytes of one n-th of the tensor."""
+        return self.piece * self.dtypes.activation.bytes

@@ -1,0 +1,36 @@
+"""Copies in device memory, those into and out of the KV cache among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from roofline.cost import Cost
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy(Operator):
+    """Read `elements` and write them elsewhere: activations into the KV cache, the cache's content as activations, or
+    activations as activations. The cache's side has the cache's format.
+
+    >>> Copy(elements=16, write="cache").cost()  # 2 B*16 read, 2 B*16 written to the cache
+    Cost(activation_bytes=32, kv_write_bytes=32)
+
+    Source: Kwon et al. 2023 (paged KV cache), arXiv:2309.06180, section 4.
+    """
+
+    kind: ClassVar[str] = "copy"
+    elements: Expr
+    read: Literal["activations", "cache"] = "activations"
+    write: Literal["activations", "cache"] = "activations"
+
+    def cost(self) -> Cost:
+        """Each element read once and written once."""
+        activations = self.elements * ((self.read == "activations") + (self.write == "activations"))
+        return Cost(
+            activation_bytes=activations * self.dtypes.activation.bytes,
+            kv_read_bytes=self.elements * self.dtypes.kv.bytes if self.read == "cache" else 0,
+            kv_write_bytes=self.elements * self.dtypes.kv.bytes if self.write == "cache" else 0,
+        )

@@ -1,0 +1,107 @@
+"""Grouped matrix multiply of a mixture of experts: each token meets the weights of the experts it was routed to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+from roofline.cost import Cost
+from roofline.numeric import Expr, ratio
+from roofline.operators.base import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedGemm(Operator):
+    """Multiply each token's activations by the matrices of its experts.
+
+    `tokens` tokens each choose `top_k` of `experts`; this device holds `local_experts` of them (all, unless experts are
+    spread over devices), so that tokens*top_k*local_experts/experts rows are multiplied here: 2nk FLOP each. Rows are
+    gathered by index as they are read and written once each: no permuted copy of the tokens is made (as in fused
+    kernels; a copy would add 2*top_k rows a token). Weights are read for the *distinct* experts that the step touches,
+    which is their expected number under independent routing: see `expected_distinct`.
+
+    >>> one = GroupedGemm(tokens=1, n=4, k=5, experts=8, top_k=2)
+    >>> one.cost()  # 2 rows: 2*2*4*5 FLOP; 2 experts read: 2*2*4*5 B; 2*(2*5 + 2*4) B
+    Cost(matrix_flops=80, weight_bytes=80.0, activation_bytes=36)
+    >>> one.parameters  # all 8 are held
+    160
+
+    Source: distinct experts by linearity of expectation, derived in `expected_distinct`; Mixtral of Experts,
+    arXiv:2401.04088, section 2.1, for the layer.
+    """
+
+    kind: ClassVar[str] = "grouped_gemm"
+    tokens: Expr
+    n: Expr
+    k: Expr
+    experts: Expr
+    top_k: Expr
+    local_experts: Expr | None = None
+    bias: bool = False
+    skew: float = 0.0
+
+    @property
+    def held(self) -> Expr:
+        """Experts on this device."""
+        return self.experts if self.local_experts is None else self.local_experts
+
+    @property
+    def rows(self) -> Expr:
+        """(token, expert) pairs computed here, in expectation."""
+        return ratio(self.tokens * self.top_k * self.held, self.experts)
+
+    def cost(self) -> Cost:
+        """2nk FLOP a row; the distinct experts' weights once; rows in and out once."""
+        share = self.held / self.experts if self.local_experts is not None else 1
+        distinct = expected_distinct(self.experts, self.top_k, self.tokens, self.skew) * share
+        return Cost(
+            matrix_flops=2 * self.rows * self.n * self.k,
+            vector_flops=self.rows * self.n if self.bias else 0,
+            weight_bytes=distinct * self._an_expert() * self.dtypes.weight.bytes,
+            activation_bytes=self.rows * (self.k + self.n) * self.dtypes.activation.bytes,
+        )
+
+    def _an_expert(self) -> Expr:
+        return self.n * self.k + (self.n if self.bias else 0)
+
+    @property
+    def parameters(self) -> Expr:
+        """Weights of all experts on this device, whether a step reads them or not."""
+        return self.held * self._an_expert()
+
+
+def expected_distinct(experts: Expr, top_k: Expr, tokens: Expr, skew: float = 0.0) -> Expr:
+    """Expected number of distinct experts that `tokens` tokens touch.
+
+    A token chooses expert e with probability pi_e (summing to top_k over the experts), independently of other tokens.
+    Expert e is missed by all T tokens with probability (1 - pi_e)^T, so the expected number of those that are met is
+    sum_e 1 - (1 - pi_e)^T. Uniform routing has pi_e = top_k/experts and gives E(1 - (1 - k/E)^T).
+
+    With `skew` a > 0, pi_e falls with an expert's popularity rank r as r^-a, capped at 1 (Zipf's law).
+
+    >>> expected_distinct(8, 2, 1), round(expected_distinct(8, 2, 8), 4)  # 8(1 - 0.75) and 8(1 - 0.75^8)
+    (2.0, 7.1991)
+    >>> expected_distinct(4, 2, 1, skew=1.5)  # one token meets top_k experts, however skewed
+    2.0
+    """
+    if not skew:
+        return experts * (1 - (1 - top_k / experts) ** tokens)
+    return sum(1 - (1 - chance) ** tokens for chance in inclusion_probabilities(experts, top_k, skew))
+
+
+@cache
+def inclusion_probabilities(experts: int, top_k: int, skew: float) -> tuple[float, ...]:
+    """Chance of each expert to be among a token's top_k: proportional to rank^-skew, at most 1, summing to top_k.
+
+    >>> inclusion_probabilities(4, 2, 0.0)
+    (0.5, 0.5, 0.5, 0.5)
+    >>> sum(inclusion_probabilities(8, 2, 3.0))
+    2.0
+    """
+    weights = [(rank + 1) ** -skew for rank in range(experts)]
+    sure = 0  # the most popular experts whose share would exceed 1 are always chosen
+    while sure < top_k and (top_k - sure) * weights[sure] > sum(weights[sure:]):
+        sure += 1
+    rest = sum(weights[sure:])
+    return tuple(1.0 if rank < sure else (top_k - sure) * weights[rank] / rest for rank in range(experts))

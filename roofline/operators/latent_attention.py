@@ -1,0 +1,73 @@
+"""Multi-head latent attention (MLA): the cache holds one compressed latent and one rotated key a token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from roofline.cost import Cost
+from roofline.numeric import Expr
+from roofline.operators.attention import Mask, keys_read, pairs
+from roofline.operators.base import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention(Operator):
+    """Fused attention of MLA, in one of its two equivalent forms.
+
+    Absorbed (decode): queries are brought into the latent space beforehand (q W_UK, `q_absorb`) and outputs leave it
+    afterwards (W_UV, `v_up`). Every head attends to the same latent of width r_kv and rotated key of width d_rope, read
+    once from the cache: scores cost 2(r_kv + d_rope) FLOP a pair and head, values 2 r_kv. Multi-query attention with
+    one wide head.
+
+    Expanded (prefill): keys and values of every head were computed from the latents (`kv_b_proj`) and lie in memory as
+    activations: 2(d_nope + d_rope) + 2 d_v FLOP a pair and head; K_nope, V of each head and the one rotated key a token
+    are read once. NB: an engine that materialises the rotated key for each head writes and reads more.
+
+    Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output.
+
+    >>> LatentAttention(batch=1, new=1, cached=3, n_heads=2, r_kv=16, d_nope=8, d_rope=4, d_v=8, absorbed=True).cost()
+    ... # 2*(16+4+16)*4 pairs*2 heads; 2 B*2 heads*(16+4 in + 16 out); 2 B*4 tokens*(16+4)
+    Cost(matrix_flops=576, vector_flops=72, activation_bytes=144, kv_read_bytes=160)
+    >>> LatentAttention(batch=1, new=4, cached=0, n_heads=2, r_kv=16, d_nope=8, d_rope=4, d_v=8).cost().matrix_flops
+    800
+
+    800 = 2*(8+4+8)*10 pairs*2 heads. Source: DeepSeek-V2, arXiv:2405.04434, section 2.1 (eq. 9 to 19, absorption below).
+    """
+
+    kind: ClassVar[str] = "latent_attention"
+    batch: Expr
+    new: Expr
+    cached: Expr
+    n_heads: Expr
+    r_kv: Expr
+    d_nope: Expr
+    d_rope: Expr
+    d_v: Expr
+    shared_prefix: Expr = 0
+    prefix_reads: Expr = 1
+    absorbed: bool = False
+    mask: Mask = "causal"
+    eager: bool = False
+
+    def cost(self) -> Cost:
+        """Pairs that the mask allows; queries, outputs, and the latents (or expanded keys and values) once."""
+        d_score, d_out = (self.r_kv + self.d_rope, self.r_kv) if self.absorbed else (self.d_nope + self.d_rope, self.d_v)
+        queries = self.batch * self.new * self.n_heads
+        seen = self.batch * self.n_heads * pairs(self.new, self.cached, None, self.mask)
+        keys = keys_read(self.new, self.cached, None)
+        activations = queries * (d_score + d_out)
+        latents: Expr = 0
+        if self.absorbed:
+            tokens = self.batch * (keys - self.shared_prefix) + self.prefix_reads * self.shared_prefix
+            latents = tokens * (self.r_kv + self.d_rope)
+        else:
+            activations = activations + self.batch * keys * (self.n_heads * (self.d_nope + self.d_v) + self.d_rope)
+        if self.eager:
+            activations = activations + 4 * queries * keys  # scores: written, read, written (softmax), read
+        return Cost(
+            matrix_flops=2 * seen * (d_score + d_out),
+            vector_flops=5 * seen + queries * d_out,
+            activation_bytes=activations * self.dtypes.activation.bytes,
+            kv_read_bytes=latents * self.dtypes.kv.bytes,
+        )

@@ -1,0 +1,54 @@
+"""RMSNorm and LayerNorm, with the addition of the residual stream fused in front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from roofline.cost import Cost
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Norm(Operator):
+    """Normalise `rows` vectors of `width`, after adding `adds` tensors to the residual stream.
+
+    RMSNorm is 4 FLOP an element: square, accumulate, scale by the reciprocal root, multiply by the weight (a square
+    root and a division a row are left out). LayerNorm is 7: accumulate the mean, subtract, square, accumulate, scale,
+    weight, bias. Each addition is one more. Bytes: the input is read and the output written once; a fused addition reads
+    each added tensor and writes the sum, which is the new residual stream.
+
+    The intensity of RMSNorm is therefore 4 FLOP / (2 + 2) B = 1 FLOP/byte at two bytes an element, less with the
+    addition; it does not depend on the number of tokens.
+
+    >>> Norm(rows=2, width=8).cost()  # 4*16 FLOP; 2 B*8 weights; 2 B*(16 in + 16 out)
+    Cost(vector_flops=64, weight_bytes=16, activation_bytes=64)
+    >>> Norm(rows=2, width=8, adds=1).cost()  # 5*16 FLOP; reads two, writes the sum and the result: 2 B*4*16
+    Cost(vector_flops=80, weight_bytes=16, activation_bytes=128)
+
+    Sources: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 4; Ba et al. 2016, arXiv:1607.06450, eq. 3 and 4.
+    """
+
+    kind: ClassVar[str] = "norm"
+    rows: Expr
+    width: Expr
+    adds: int = 0
+    function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    bias: bool = False
+    # Vectors that share one weight (the heads of a qk-norm) are rows; weights of their own (a norm over all heads) are width.
+
+    def cost(self) -> Cost:
+        """A few FLOP an element; input, added tensors and outputs once."""
+        elements = self.rows * self.width
+        tensors = 2 if self.adds == 0 else 3 + self.adds
+        return Cost(
+            vector_flops=elements * ((4 if self.function == "rmsnorm" else 7) + self.adds),
+            weight_bytes=self.parameters * self.dtypes.weight.bytes,
+            activation_bytes=tensors * elements * self.dtypes.activation.bytes,
+        )
+
+    @property
+    def parameters(self) -> Expr:
+        """A weight an element of the width, and a bias where the norm has one."""
+        return self.width * (2 if self.bias else 1)

@@ -1,0 +1,73 @@
+"""Time of an operator from its cost: the bound (perfect overlap) and the sum (none).
+
+Never FLOP / attainable FLOP/s, which divides by zero for a copy. Each of four resources is busy for its own time: the
+matrix units, the vector units, device memory, the link. With perfect overlap an operator takes as long as the busiest;
+with none, the sum of the four. The truth lies between (or above, where a kernel is poor): the two differ by 4 at most.
+
+Source: Williams et al., "Roofline", CACM 52(4), 2009; max and sum as lower and upper bound: Austin et al., "How to Scale
+Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from roofline.cost import Cost
+from roofline.numeric import Expr, maximum
+from roofline.operators.base import Operator
+from roofline.specs.hardware import Hardware
+
+# Which of the four times is which kind of bound.
+RESOURCES = {"matrix": "compute", "vector": "compute", "memory": "memory", "link": "link"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Seconds for which each resource is busy. Fields may be arrays."""
+
+    matrix: Expr
+    vector: Expr
+    memory: Expr
+    link: Expr
+
+    @property
+    def bound(self) -> Expr:
+        """Seconds with perfect overlap."""
+        return reduce(maximum, (self.matrix, self.vector, self.memory, self.link))
+
+    @property
+    def sum(self) -> Expr:
+        """Seconds with no overlap."""
+        return self.matrix + self.vector + self.memory + self.link
+
+    @property
+    def bound_by(self) -> str:
+        """The busiest resource, for plain numbers: compute, memory or link."""
+        return max((getattr(self, name), -position, kind) for position, (name, kind) in enumerate(_BY_MEMORY_FIRST))[2]
+
+
+# Of equal times the memory's is named first: an operator with no FLOP and no bytes binds nothing.
+_BY_MEMORY_FIRST = sorted(RESOURCES.items(), key=lambda item: item[1] != "memory")
+
+
+def matrix_dtype(operator: Operator, hardware: Hardware) -> str:
+    """The dtype whose peak an operator's products run at: its weights', if the hardware multiplies them, else that of
+    its activations."""
+    wanted = operator.dtypes.matrix
+    return wanted if wanted in hardware.accelerator.peak_flops else operator.dtypes.activation.name
+
+
+def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:
+    """Busy times of one operator's cost (any number of calls of it) on one device."""
+    link = 0.0
+    if not (isinstance(cost.link_bytes, int) and cost.link_bytes == 0):
+        joining = hardware.link(getattr(operator, "span", 2))
+        link = cost.link_bytes / joining.per_direction.value if joining else 0.0
+    vector = hardware.vector_peak
+    return Times(
+        matrix=cost.matrix_flops / hardware.peak(matrix_dtype(operator, hardware)),
+        vector=cost.vector_flops / vector if vector else 0.0,
+        memory=cost.bytes / hardware.bandwidth,
+        link=link,
+    )

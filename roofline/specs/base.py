@@ -1,0 +1,11 @@
+"""What all specs share: frozen pydantic models that refuse unknown keys."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Spec(BaseModel):
+    """A frozen section of a file. A key that is not known is an error, never ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)

@@ -1,0 +1,206 @@
+"""Hardware: an accelerator (datasheet facts, each with its source), and a node that holds several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from roofline.errors import InputError, UnknownNameError
+from roofline.specs.base import Spec
+from roofline.specs.source import Bandwidth, Capacity, Clock, ComputeRate, Count, Power, Source
+
+
+class Memory(Spec):
+    """Device memory."""
+
+    type: str = Field(description="HBM3, GDDR6, ...")
+    label: Capacity = Field(description="capacity as it is sold; decimal unless the vendor says otherwise")
+    reported: Capacity | None = Field(default=None, description="capacity that the driver reports; used where it is known")
+    bandwidth: Bandwidth = Field(description="peak bandwidth between memory and chip")
+
+
+class Link(Spec):
+    """A connection from one device to others."""
+
+    name: str
+    per_direction: Bandwidth = Field(description="bandwidth in one direction, of all lanes of one device together")
+    max_devices: int | None = Field(default=None, ge=2, description="the most devices that it joins; none: as many as asked")
+
+
+class SelfCheck(Spec):
+    """Compute units x clock x FMA x 2 has to give the dense peak: catches peaks that count sparsity."""
+
+    dtype: str = Field(description="a key of `peak_flops`")
+    fma_per_unit_clock: int = Field(description="dense FMA of one compute unit in one clock")
+    tolerance: float = Field(default=0.012, description="relative difference that is accepted")
+
+
+class Accelerator(Spec):
+    """One accelerator as an engine sees it: one device."""
+
+    schema_version: Literal[1]
+    kind: Literal["accelerator"]
+    name: str
+    title: str
+    vendor: str
+    architecture: str
+    form_factor: str = ""
+    aliases: tuple[str, ...] = ()
+    peak_flops: dict[str, ComputeRate] = Field(description="dense peaks of the matrix units by dtype, never with sparsity")
+    vector_flops: ComputeRate | None = Field(default=None, description="fp32 peak outside the matrix units")
+    memory: Memory
+    l2: Capacity | None = Field(default=None, description="last cache before memory that all compute units share")
+    compute_units: Count | None = Field(default=None, description="SMs, CUs, cores")
+    boost_clock: Clock | None = None
+    tensor_clock: Clock | None = Field(default=None, description="clock of the dense peak, where it is not the boost clock")
+    check: SelfCheck | None = None
+    links: tuple[Link, ...] = Field(default=(), description="to other devices, the preferred one first")
+    host_link: Link | None = Field(default=None, description="to the host: PCIe, or coherent")
+    power: Power | None = None
+    notes: tuple[str, ...] = ()
+    sources: dict[str, Source]
+
+    @model_validator(mode="after")
+    def _sources_exist(self) -> Accelerator:
+        _require_sources(self, self.sources)
+        return self
+
+    def self_check(self) -> tuple[float, float] | None:
+        """Peak computed from units and clock, and the stated one, in FLOP/s; None where the file has no facts for it."""
+        clock = self.tensor_clock or self.boost_clock
+        if self.check is None or self.compute_units is None or clock is None:
+            return None
+        computed = self.compute_units.value * clock.value * self.check.fma_per_unit_clock * 2
+        return computed, self.peak_flops[self.check.dtype].value
+
+    @model_validator(mode="after")
+    def _check_holds(self) -> Accelerator:
+        if self.check is not None and self.check.dtype not in self.peak_flops:
+            msg = f"check: dtype {self.check.dtype!r} is not a key of peak_flops ({', '.join(self.peak_flops)})"
+            raise ValueError(msg)
+        peaks = self.self_check()
+        if self.check is not None and peaks is not None and abs(peaks[0] / peaks[1] - 1) > self.check.tolerance:
+            computed, stated = peaks
+            msg = (
+                f"peak_flops.{self.check.dtype} is {stated / 1e12:.6g} TFLOP/s, but units x clock x FMA x 2 give "
+                f"{computed / 1e12:.6g} ({stated / computed:.2f} of it): a peak with sparsity, or a tensor_clock that is missing"
+            )
+            raise ValueError(msg)
+        return self
+
+
+class Host(Spec):
+    """The host of a node."""
+
+    memory: Capacity | None = None
+    notes: str = ""
+
+
+class Node(Spec):
+    """Several equal accelerators in one machine."""
+
+    schema_version: Literal[1]
+    kind: Literal["node"]
+    name: str
+    title: str
+    aliases: tuple[str, ...] = ()
+    accelerator: str = Field(description="id of the accelerator")
+    count: int = Field(ge=1, description="accelerators in the node")
+    links: tuple[Link, ...] = Field(description="between the accelerators of the node, the preferred one first")
+    host_link: Link | None = Field(default=None, description="from one accelerator to the host")
+    network: Link | None = Field(default=None, description="to other nodes, the share of one accelerator")
+    host: Host = Host()
+    notes: tuple[str, ...] = ()
+    sources: dict[str, Source]
+
+    @model_validator(mode="after")
+    def _sources_exist(self) -> Node:
+        _require_sources(self, self.sources)
+        return self
+
+
+def _require_sources(spec: Spec, sources: dict[str, Source]) -> None:
+    for path, fact in facts(spec):
+        if fact.source not in sources:
+            msg = f"{path}: source {fact.source!r} is not a key of sources ({', '.join(sources)})"
+            raise ValueError(msg)
+
+
+def facts(spec: Spec, prefix: str = "") -> list[tuple[str, ComputeRate | Bandwidth | Capacity | Clock | Power | Count]]:
+    """Every sourced number of a spec with its dotted path, in the order of the file's schema."""
+    found = []
+    for name in type(spec).model_fields:
+        value = getattr(spec, name)
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else [(None, value)]
+        for key, item in items:
+            path = prefix + name + (f".{key}" if key is not None else "")
+            if isinstance(item, (ComputeRate, Bandwidth, Capacity, Clock, Power, Count)):
+                found.append((path, item))
+            elif isinstance(item, Spec):
+                found += facts(item, path + ".")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What predictions run on: an accelerator, the node it sits in if one was named, and figures that the user put in
+    the place of the file's (`overrides`: `peak_flops`, `bandwidth`, `memory_bytes`)."""
+
+    accelerator: Accelerator
+    node: Node | None = None
+    overrides: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The id that was asked for."""
+        return self.node.name if self.node else self.accelerator.name
+
+    @property
+    def title(self) -> str:
+        """The name that a person reads."""
+        return self.node.title if self.node else self.accelerator.title
+
+    @property
+    def peaks(self) -> dict[str, float]:
+        """Dense matrix peak by dtype, FLOP/s."""
+        return {dtype: self.overrides.get("peak_flops", rate.value) for dtype, rate in self.accelerator.peak_flops.items()}
+
+    def peak(self, dtype: str) -> float:
+        """Dense matrix peak in FLOP/s for a dtype that the hardware multiplies."""
+        if dtype not in self.accelerator.peak_flops:
+            raise UnknownNameError(f"matrix dtype of {self.accelerator.name}", dtype, self.accelerator.peak_flops)
+        return self.peaks[dtype]
+
+    @property
+    def vector_peak(self) -> float | None:
+        """fp32 FLOP/s outside the matrix units; None where the file does not know it."""
+        return self.accelerator.vector_flops.value if self.accelerator.vector_flops else None
+
+    @property
+    def bandwidth(self) -> float:
+        """Device memory bandwidth, bytes/s."""
+        return self.overrides.get("bandwidth", self.accelerator.memory.bandwidth.value)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Capacity of device memory in bytes: as reported where a source says so, else the label."""
+        memory = self.accelerator.memory
+        return self.overrides.get("memory_bytes", (memory.reported or memory.label).value)
+
+    def link(self, devices: int) -> Link | None:
+        """The link that joins a group of so many devices; None for a group of one."""
+        if devices == 1:
+            return None
+        if self.node is not None:
+            links = self.node.links if devices <= self.node.count else (self.node.network,) if self.node.network else ()
+        else:
+            accelerator = self.accelerator
+            links = (*accelerator.links, *((accelerator.host_link,) if accelerator.host_link else ()))
+        for link in links:
+            if link.max_devices is None or link.max_devices >= devices:
+                return link
+        what = f"{self.title} ({self.node.count} accelerators, no network to other nodes)" if self.node else self.title
+        msg = f"{what} has no link that joins {devices} devices. Use fewer, or describe the machine as a node in a YAML file."
+        raise InputError(msg)

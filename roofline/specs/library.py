@@ -1,0 +1,128 @@
+"""Names to files: a path, a folder on `ROOFLINE_PATH`, or what is shipped."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
+from roofline.specs.engine import Engine
+from roofline.specs.hardware import Accelerator, Hardware, Node
+from roofline.specs.model import Model
+from roofline.specs.yaml_file import YamlFile, read_yaml
+
+Kind = Literal["models", "hardware", "engines", "reports"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A spec that was used: what it was, where it came from, and a hash of its text."""
+
+    role: str
+    name: str
+    path: str
+    sha256: str
+
+
+def shipped(kind: Kind) -> Path:
+    """The folder of shipped files: inside the installed package, else beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "_library" / kind, package.parent / kind):
+        if folder.is_dir():
+            return folder
+    msg = f"the installation is broken: no folder {kind!r} in {package / '_library'} or {package.parent}"
+    raise SpecError(msg)
+
+
+def folders(kind: Kind) -> list[Path]:
+    """Where files of a kind are looked for, first match wins: `ROOFLINE_PATH`, then what is shipped."""
+    listed = [Path(entry).expanduser() / kind for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
+    return [*(folder for folder in listed if folder.is_dir()), shipped(kind)]
+
+
+def ids(kind: Kind) -> dict[str, Path]:
+    """Every id of a kind and its file."""
+    found: dict[str, Path] = {}
+    for folder in folders(kind):
+        for path in sorted(folder.glob("*.yaml")):
+            if not path.name.startswith("_"):
+                found.setdefault(path.stem, path)
+    return dict(sorted(found.items()))
+
+
+def find(kind: Kind, name: str) -> Path:
+    """The file for an id, an alias, or a path."""
+    if _is_path(name):
+        path = Path(name).expanduser()
+        if path.suffix == ".json" or (path.is_dir() and (path / "config.json").is_file()):
+            raise SpecError("is a Hugging Face config, which this version cannot read; write a YAML file", path=path)
+        return path
+    known = ids(kind)
+    key = re.sub(r"[\s_]+", "-", name.strip().lower())
+    if key in known:
+        return known[key]
+    aliases = {alias: path for path in known.values() for alias in _aliases(path)}
+    if key in aliases:
+        return aliases[key]
+    what = {"models": "model", "hardware": "hardware", "engines": "engine", "reports": "report"}[kind]
+    if family := [entry for entry in known if re.match(re.escape(key) + r"(-|(?<=\d)(?!\d))", entry)] if key else []:
+        raise AmbiguousNameError(what, name, family)
+    raise UnknownNameError(what, name, [*known, *aliases], f"`roofline {kind} list` shows all; a path to a YAML file works too.")
+
+
+def _is_path(name: str) -> bool:
+    # NB: no look into the working directory for a bare name: a folder called `gpt2` must not hide the model.
+    return os.sep in name or name.startswith("~") or Path(name).suffix in (".yaml", ".yml", ".json")
+
+
+def _aliases(path: Path) -> list[str]:
+    """Aliases of a file, without parsing all of it."""
+    match = re.search(r"^aliases:\s*\[(.*?)\]", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [alias.strip(" \n\"'") for alias in match[1].split(",")] if match else []
+
+
+def load_model(name: str) -> tuple[Model, Input]:
+    """A model by id or path."""
+    file = read_yaml(find("models", name))
+    model = file.validate(Model)
+    return model, _input("model", model.name, file)
+
+
+def load_hardware(name: str) -> tuple[Hardware, list[Input]]:
+    """Hardware by id, alias or path; a node brings its accelerator."""
+    file = read_yaml(find("hardware", name))
+    kind = file.data.get("kind")
+    if kind == "node":
+        node = file.validate(Node)
+        hardware, inputs = load_hardware(node.accelerator)
+        if hardware.node is not None:
+            raise SpecError("the accelerator of a node is a node", path=file.path)
+        return Hardware(hardware.accelerator, node), [_input("node", node.name, file), *inputs]
+    if kind != "accelerator":
+        line, column = file.marks.get(("kind",), (1, 1))
+        raise SpecError(f"kind must be accelerator or node, not {kind!r}", path=file.path, line=line, column=column)
+    accelerator = file.validate(Accelerator)
+    return Hardware(accelerator), [_input("hardware", accelerator.name, file)]
+
+
+def load_engine(name: str) -> tuple[Engine, Input]:
+    """An engine by NAME or NAME@VERSION; without a version, the newest that is known."""
+    wanted, _, version = name.partition("@")
+    known = {tuple(entry.rsplit("-", 1)): path for entry, path in ids("engines").items()}
+    versions = {release: path for (engine, release), path in known.items() if engine == wanted.lower()}
+    if not versions:
+        raise UnknownNameError("engine", wanted, {engine for engine, _ in known})
+    if version and version not in versions:
+        msg = f"no rules are known for {wanted} {version}. Known versions: {', '.join(sorted(versions))}."
+        raise InputError(msg)
+    newest = max(versions, key=lambda release: tuple(int(part) for part in re.findall(r"\d+", release)))
+    file = read_yaml(versions[version or newest])
+    return file.validate(Engine), _input("engine", f"{wanted}@{version or newest}", file)
+
+
+def _input(role: str, name: str, file: YamlFile) -> Input:
+    inside = file.path.is_relative_to(Path(__file__).resolve().parents[1]) or file.path.parent == shipped("models").parent / file.path.parent.name
+    return Input(role, name, "shipped" if inside else str(file.path), file.sha256)

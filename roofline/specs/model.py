@@ -1,0 +1,100 @@
+"""A model: a sequence of layers of one or several types, between an embedding and an LM head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from roofline.errors import UnknownNameError
+from roofline.specs.base import Spec
+from roofline.specs.quantization import ModelQuantization
+from roofline.specs.sections import Section, union
+from roofline.specs.source import Source
+
+if TYPE_CHECKING:
+    Mixer = Section
+    FeedForward = Section
+else:
+    Mixer, FeedForward = union("mixer"), union("mlp")
+
+
+class NormSpec(Spec):
+    """The norms of the residual stream."""
+
+    function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    bias: bool = Field(default=False, description="a bias beside the weight (LayerNorm has one, usually)")
+
+
+class LayerType(Spec):
+    """One type of layer: what mixes tokens, what works on each of them, and where the norms stand."""
+
+    mixer: Mixer | None = Field(default=None, description="attention; none: the layer has no token mixer")
+    mlp: FeedForward | None = Field(default=None, description="feed-forward block; none: the layer has none")
+    norms: Literal["pre", "post", "both"] = Field(default="pre", description="before each block, after it, or both")
+    parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
+    parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
+
+    @model_validator(mode="after")
+    def _something(self) -> LayerType:
+        if self.mixer is None and self.mlp is None:
+            msg = "a layer needs a mixer, an mlp, or both"
+            raise ValueError(msg)
+        if self.parallel and (self.mixer is None or self.mlp is None or self.norms != "pre"):
+            msg = "parallel needs a mixer and an mlp, with norms: pre"
+            raise ValueError(msg)
+        return self
+
+
+class LayerGroup(Spec):
+    """A pattern of layer types, repeated."""
+
+    pattern: tuple[str, ...] = Field(min_length=1, description="keys of layer_types, in order")
+    repeat: int = Field(default=1, ge=1, description="how often the pattern is repeated")
+
+
+class Model(Spec):
+    """A decoder-only language model, to the last parameter."""
+
+    schema_version: Literal[1]
+    name: str
+    title: str
+    hf_id: str = Field(default="", description="org/name on Hugging Face")
+    hidden_size: int = Field(ge=1)
+    vocab_size: int = Field(ge=1)
+    max_position_embeddings: int = Field(ge=1, description="the longest context that the model was made for")
+    learned_positions: int = Field(default=0, ge=0, description="rows of a learned position table; 0: none")
+    tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
+    lm_head_bias: bool = False
+    norm: NormSpec = NormSpec()
+    final_norm: bool = True
+    dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
+    quantization: ModelQuantization | None = Field(default=None, description="of the published weights")
+    layer_types: dict[str, LayerType] = Field(min_length=1)
+    layers: tuple[LayerGroup, ...] = Field(min_length=1)
+    apart: dict[str, int] = Field(default_factory=dict, description="parameters that are not of the language model, by name")
+    notes: tuple[str, ...] = ()
+    sources: dict[str, Source]
+
+    @model_validator(mode="after")
+    def _types_exist(self) -> Model:
+        for index, group in enumerate(self.layers):
+            for name in group.pattern:
+                if name not in self.layer_types:
+                    msg = f"layers[{index}]: {UnknownNameError('layer type', name, self.layer_types)}"
+                    raise ValueError(msg)
+        used = set(self.layer_sequence)
+        if unused := [name for name in self.layer_types if name not in used]:
+            msg = f"layer_types: {', '.join(unused)} not used in layers"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def layer_sequence(self) -> tuple[str, ...]:
+        """The type of every layer, first to last."""
+        return tuple(name for group in self.layers for _ in range(group.repeat) for name in group.pattern)
+
+    @property
+    def num_hidden_layers(self) -> int:
+        """How many layers there are."""
+        return sum(group.repeat * len(group.pattern) for group in self.layers)

@@ -1,0 +1,88 @@
+"""Which formats a model is stored and computed in, once the model's file, the flags and the hardware have spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from roofline.dtypes import FORMATS, Format, Precision, parse_dtype
+from roofline.errors import UnknownNameError
+from roofline.specs.assumption import Assumption
+from roofline.specs.deployment import Deployment
+from roofline.specs.model import Model
+from roofline.specs.quantization import scheme
+
+_FLOATS = ("fp32", "bf16", "fp16")
+
+
+def resolve_precision(
+    model: Model, deployment: Deployment, multiplies: Container[str]
+) -> tuple[Precision, list[Assumption]]:
+    """Formats of weights by role, of activations and of the KV cache. `multiplies` holds the dtypes of the hardware's
+    matrix peaks."""
+    notes: list[Assumption] = []
+    weight, from_flag = _weights(model, deployment, notes)
+    activation = _activations(model, deployment, multiplies, weight, notes)
+    kv = _kv(deployment, activation, notes)
+    roles = _quantized(model, deployment, from_flag=from_flag, notes=notes)
+    formats = dict.fromkeys([weight.name, *(format.name for _, format in roles)])
+    for name in formats:
+        format = next(f for f in (weight, *(f for _, f in roles)) if f.name == name)
+        if format.name != activation.name and (format.multiply is None or format.multiply not in multiplies):
+            why = f"the hardware cannot multiply {name}: such weights are read at their own size and multiplied as {activation.name}"
+            notes.append(Assumption("matrix_dtype", activation.name, "default", why))
+    return Precision(weight=weight, activation=activation, kv=kv, roles=roles), notes
+
+
+def _weights(model: Model, deployment: Deployment, notes: list[Assumption]) -> tuple[Format, bool]:
+    if deployment.dtype is not None:
+        notes.append(Assumption("dtype", deployment.dtype, "given", "all weights"))
+        return FORMATS[deployment.dtype], True
+    notes.append(Assumption("dtype", model.dtype, "default", "the model's file"))
+    return parse_dtype(model.dtype), False
+
+
+def _activations(
+    model: Model, deployment: Deployment, multiplies: Container[str], weight: Format, notes: list[Assumption]
+) -> Format:
+    if (name := deployment.activation_dtype) is not None:
+        if name not in multiplies or name not in _FLOATS:
+            works = [dtype for dtype in _FLOATS if dtype in multiplies]
+            raise UnknownNameError("activation dtype for this hardware", name, works)
+        notes.append(Assumption("activation_dtype", name, "given", ""))
+        return FORMATS[name]
+    wanted = weight.name if weight.name in _FLOATS else model.dtype if model.dtype in _FLOATS else "bf16"
+    for name in (wanted, "bf16", "fp16", "fp32"):
+        if name in multiplies:
+            why = "as the weights" if name == weight.name else "the weights are stored in a smaller format"
+            if name != wanted:
+                why = f"the hardware has no matrix units for {wanted}"
+            notes.append(Assumption("activation_dtype", name, "default", why))
+            return FORMATS[name]
+    raise UnknownNameError("activation dtype for this hardware", wanted, [])
+
+
+def _kv(deployment: Deployment, activation: Format, notes: list[Assumption]) -> Format:
+    if deployment.kv_cache_dtype is None:
+        notes.append(Assumption("kv_cache_dtype", activation.name, "default", "as the activations"))
+        return activation
+    notes.append(Assumption("kv_cache_dtype", deployment.kv_cache_dtype, "given", "attention computes in the activations' dtype"))
+    return FORMATS[deployment.kv_cache_dtype]
+
+
+def _quantized(
+    model: Model, deployment: Deployment, *, from_flag: bool, notes: list[Assumption]
+) -> tuple[tuple[str, Format], ...]:
+    if deployment.quantization == "none":
+        notes.append(Assumption("quantization", "none", "given", ""))
+        return ()
+    if deployment.quantization is not None:
+        chosen = scheme(deployment.quantization)
+        why = f"{' and '.join(chosen.roles)} weights at {chosen.format.bytes:g} bytes each ({chosen.source}); the rest as dtype"
+        notes.append(Assumption("quantization", chosen.format.name, "given", why))
+        return tuple((role, chosen.format) for role in chosen.roles)
+    if model.quantization is not None and not from_flag:
+        chosen = scheme(model.quantization.name)
+        why = f"the model's file: {' and '.join(model.quantization.roles)} weights at {chosen.format.bytes:g} bytes each ({chosen.source})"
+        notes.append(Assumption("quantization", chosen.format.name, "default", why))
+        return tuple((role, chosen.format) for role in model.quantization.roles)
+    return ()

@@ -1,0 +1,86 @@
+"""Where a number comes from: every fact of a hardware file names its source."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from roofline.errors import UnitError
+from roofline.specs.base import Spec
+from roofline.units import parse_quantity
+
+Grade = Literal["A", "B", "C"]
+
+
+class Source(Spec):
+    """A document that a number was read in."""
+
+    title: str = Field(description="what the document is")
+    url: str = Field(default="", description="where it is")
+    read: date | None = Field(default=None, description="date on which it was read, or its own date")
+
+
+class Fact(Spec):
+    """A number, where it comes from, and how far it is to be trusted."""
+
+    unit: ClassVar[str]
+
+    value: float = Field(description="the number, with its unit")
+    source: str = Field(description="a key of `sources`")
+    grade: Grade = Field(default="B", description="A: two independent sources agree; B: one source; C: recalled, check before use")
+    note: str = Field(default="", description="what a reader should know about the number")
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _parse(cls, value: object) -> object:
+        try:
+            return parse_quantity(value, cls.unit)
+        except UnitError as error:  # pydantic turns a ValueError into a message with its place in the file
+            raise ValueError(str(error)) from None
+
+
+class ComputeRate(Fact):
+    """FLOP/s, or OP/s for integers."""
+
+    unit = "FLOP/s"
+    accumulate: str = Field(default="", description="dtype in which products are summed")
+
+
+class Bandwidth(Fact):
+    """Bytes per second. Links: in one direction."""
+
+    unit = "byte/s"
+
+
+class Capacity(Fact):
+    """Bytes."""
+
+    unit = "byte"
+
+
+class Clock(Fact):
+    """Hertz."""
+
+    unit = "Hz"
+
+
+class Power(Fact):
+    """Watts."""
+
+    unit = "W"
+
+
+class Count(Fact):
+    """A whole number of things; has no unit."""
+
+    unit = ""
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _parse(cls, value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            msg = f"must be a whole number, at least 1, not {value!r}"
+            raise ValueError(msg)
+        return value

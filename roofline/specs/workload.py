@@ -1,0 +1,85 @@
+"""A step: one forward pass over a batch of segments, each so many sequences with new and with cached tokens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from roofline.errors import InputError
+from roofline.numeric import Expr
+from roofline.units import parse_count
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`count` sequences, each with `new` tokens in this step after `cached` tokens in the cache.
+
+    `decode` says that the tokens are generated one a step. It matters only where engines use different kernels for
+    decode (MLA absorbs its projections); a segment of one new token is decode.
+    """
+
+    count: Expr
+    new: Expr
+    cached: Expr
+    decode: bool = False
+
+    @property
+    def tokens(self) -> Expr:
+        """New tokens of all its sequences."""
+        return self.count * self.new
+
+    def __str__(self) -> str:
+        return f"{self.count}x{self.new}@{self.cached}"
+
+
+Step = tuple[Segment, ...]
+
+
+def prefill(batch: Expr, input_len: Expr, cached: Expr = 0) -> Step:
+    """The step that processes whole prompts."""
+    return (Segment(batch, input_len, cached, decode=isinstance(input_len, int) and input_len == 1 and _some(cached)),)
+
+
+def _some(cached: Expr) -> bool:
+    return not (isinstance(cached, int) and cached == 0)
+
+
+def decode(batch: Expr, context: Expr) -> Step:
+    """The step that generates one token a sequence, each after `context` cached ones."""
+    return (Segment(batch, 1, context, decode=True),)
+
+
+_SEGMENT = re.compile(r"([^x@]+)x([^x@]+)@([^x@]+)")
+
+
+def parse_segments(text: str) -> Step:
+    """Segments as `COUNTxNEW@CACHED`, separated by commas.
+
+    >>> [str(segment) for segment in parse_segments("32x1@4k, 1x512@0")]
+    ['32x1@4096', '1x512@0']
+    """
+    segments = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        match = _SEGMENT.fullmatch(part)
+        if not match:
+            msg = f"cannot read segment {part!r}: write COUNTxNEW@CACHED, such as 32x1@4096,1x512@0"
+            raise InputError(msg)
+        count, new, cached = (
+            parse_count(value, f"{what} of segment {part!r}", minimum)
+            for value, what, minimum in zip(match.groups(), ("count", "new tokens", "cached tokens"), (1, 1, 0), strict=True)
+        )
+        segments.append(Segment(count, new, cached, decode=new == 1))
+    if not segments:
+        msg = f"no segments in {text!r}: write COUNTxNEW@CACHED, such as 32x1@4096,1x512@0"
+        raise InputError(msg)
+    return tuple(segments)
+
+
+def tokens(step: Step) -> Expr:
+    """New tokens of all segments."""
+    return sum((segment.tokens for segment in step[1:]), step[0].tokens)
+
+
+def sequences(step: Step) -> Expr:
+    """Sequences of all segments."""
+    return sum((segment.count for segment in step[1:]), step[0].count)

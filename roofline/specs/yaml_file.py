@@ -1,0 +1,164 @@
+"""YAML 1.2 files with the line and column of each key, so that an error can say where it is.
+
+NB: ruamel.yaml, not PyYAML, which reads `1e12` as text and `no` as False. Size, depth and the number of nodes are
+capped, so that no file can exhaust memory by aliases that multiply.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from roofline.errors import SpecError, UnknownNameError
+from roofline.specs.base import Spec
+
+MAX_BYTES, MAX_DEPTH, MAX_NODES = 2**20, 30, 50_000
+
+S = TypeVar("S", bound=Spec)
+Mark = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class YamlFile:
+    """The content of a file as plain data, where each key stands, and a hash of the text."""
+
+    path: Path
+    data: dict[str, Any]
+    marks: dict[tuple[str | int, ...], Mark]
+    sha256: str
+
+    def validate(self, spec: type[S]) -> S:
+        """The data as a spec; a wrong value or key raises `SpecError` with its place."""
+        try:
+            return spec.model_validate(self.data)
+        except ValidationError as error:
+            raise self._explain(error, spec) from None
+
+    def _explain(self, error: ValidationError, spec: type[Spec]) -> SpecError:
+        problems = [self._problem(dict(detail), spec) for detail in error.errors()]
+        problems.sort(key=lambda problem: problem[1] or (0, 0))
+        (message, mark), rest = problems[0], problems[1:]
+        more = "".join(f"\n  also {self.path}:{m[0]}:{m[1]}: {text}" for text, m in rest[:4])
+        if len(rest) > 4:
+            more += f"\n  and {len(rest) - 4} more"
+        return SpecError(message + more, path=self.path, line=mark[0], column=mark[1])
+
+    def _problem(self, detail: dict[str, Any], spec: type[Spec]) -> tuple[str, Mark]:
+        keys, allowed = self._locate(detail["loc"], spec)
+        mark = next(self.marks[keys[:n]] for n in range(len(keys), -1, -1) if keys[:n] in self.marks)
+        where = ".".join(str(key) for key in keys)
+        if detail["type"] == "extra_forbidden":
+            unknown = UnknownNameError("key", keys[-1], allowed)
+            return f"{unknown} (at {where})" if len(keys) > 1 else str(unknown), mark
+        if detail["type"] == "missing":
+            return f"key {where!r} is missing", mark
+        text = str(detail["msg"]).removeprefix("Value error, ")
+        given = "" if isinstance(detail.get("input"), (dict, list)) or "Value error" in detail["msg"] else f", not {detail.get('input')!r}"
+        return f"{where}: {text}{given}" if where else text, mark
+
+    def _locate(self, loc: tuple[str | int, ...], spec: type[Spec]) -> tuple[tuple[str | int, ...], list[str]]:
+        """Keys of the file for a pydantic location (which also names the chosen member of a union), and the keys that
+        are allowed beside the last one."""
+        keys: list[str | int] = []
+        node: Any = self.data
+        for position, part in enumerate(loc):
+            last = position == len(loc) - 1
+            if isinstance(node, dict) and (part in node or last) or isinstance(node, list) and isinstance(part, int):
+                keys.append(part)
+                node = node[part] if isinstance(node, list) else node.get(part)
+        return tuple(keys), _allowed_keys(spec, loc[:-1])
+
+
+def _allowed_keys(spec: type[Spec], loc: tuple[str | int, ...]) -> list[str]:
+    """Keys of the section that a pydantic location points to, from the JSON schema."""
+    schema = spec.model_json_schema()
+    definitions = schema.get("$defs", {})
+
+    def follow(node: dict[str, Any]) -> dict[str, Any]:
+        while "$ref" in node:
+            node = definitions[node["$ref"].rsplit("/", 1)[1]]
+        return node
+
+    node = follow(schema)
+    for part in loc:
+        options = [follow(option) for option in node.get("anyOf", []) + node.get("oneOf", [])]
+        chosen = next((option for option in options if option.get("properties", {}).get("kind", {}).get("const") == part), None)
+        if chosen is not None:
+            node = chosen
+            continue
+        node = next((option for option in options if "properties" in option), node)
+        if part in node.get("properties", {}):
+            node = follow(node["properties"][part])
+        elif isinstance(part, int) and "items" in node:
+            node = follow(node["items"])
+        elif isinstance(node.get("additionalProperties"), dict):
+            node = follow(node["additionalProperties"])
+    if "properties" not in node:
+        node = next((o for o in map(follow, node.get("anyOf", [])) if "properties" in o), node)
+    return list(node.get("properties", {}))
+
+
+def read_yaml(path: Path) -> YamlFile:
+    """Read and parse a file that holds one mapping."""
+    text = _read_text(path)
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node = yaml.compose(text)
+        marks: dict[tuple[str | int, ...], Mark] = {(): (1, 1)}
+        if node is not None:
+            _collect(node, (), marks, path, [0])
+        data = yaml.constructor.construct_document(node) if node is not None else None
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        raise SpecError(f"not valid YAML: {error.problem or error.context}", path=path, line=line, column=column) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise SpecError(f"not valid YAML: {str(error).splitlines()[0]}", path=path) from None
+    if not isinstance(data, dict):
+        raise SpecError("must hold keys and values (a YAML mapping) at the top", path=path)
+    return YamlFile(path, data, marks, hashlib.sha256(text.encode()).hexdigest())
+
+
+def _read_text(path: Path) -> str:
+    if path.is_dir():
+        raise SpecError("is a folder; a YAML file is needed", path=path)
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise SpecError(f"has {size:,} bytes; a spec has at most {MAX_BYTES:,}", path=path)
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise SpecError("no such file", path=path) from None
+    except UnicodeDecodeError:
+        raise SpecError("is not a text file (UTF-8); a YAML file is needed", path=path) from None
+    except OSError as error:
+        raise SpecError(f"cannot be read: {error.strerror}", path=path) from None
+    bad = next((c for c in text if ord(c) < 32 and c not in "\t\n\r"), None)
+    if bad is not None:
+        raise SpecError(f"holds a control character (U+{ord(bad):04X}); a YAML file is needed", path=path)
+    return text
+
+
+def _collect(
+    node: Node, path: tuple[str | int, ...], marks: dict[tuple[str | int, ...], Mark], file: Path, seen: list[int]
+) -> None:
+    seen[0] += 1
+    if seen[0] > MAX_NODES or len(path) > MAX_DEPTH:
+        raise SpecError(f"is nested or repeated too far (over {MAX_DEPTH} levels or {MAX_NODES:,} values)", path=file)
+    marks.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if isinstance(key, ScalarNode):
+                name = (*path, key.value)
+                marks[name] = (key.start_mark.line + 1, key.start_mark.column + 1)
+                _collect(value, name, marks, file, seen)
+    elif isinstance(node, SequenceNode):
+        for index, value in enumerate(node.value):
+            _collect(value, (*path, index), marks, file, seen)

@@ -1,0 +1,56 @@
+"""The nomenclature: one table of the symbols that formulas, documents and pages use.
+
+`docs/nomenclature.md` is written from this table. A dimension that a model's file names has its key there as `hf_key`;
+the keys are Hugging Face's, so that a reader can lay the file beside a `config.json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """One quantity: its name in code, in LaTeX, its unit, its meaning, and its key in a model's file."""
+
+    name: str
+    latex: str
+    unit: str
+    meaning: str
+    hf_key: str = ""
+    whole: bool = True
+
+
+TABLE = (
+    Symbol("B", "B", "sequences", "batch: sequences in one step"),
+    Symbol("S_q", "S_q", "tokens", "new tokens a sequence in one step (a prompt, a chunk of it, or 1 at decode)"),
+    Symbol("S_c", "S_c", "tokens", "tokens of a sequence that are cached before the step"),
+    Symbol("T", "T", "tokens", "tokens in one step over all sequences, B * S_q"),
+    Symbol("L", "L", "layers", "layers of a kind", "num_hidden_layers"),
+    Symbol("d_model", "d_{model}", "elements", "width of the residual stream", "hidden_size"),
+    Symbol("d_ff", "d_{ff}", "elements", "inner width of the feed-forward block", "intermediate_size"),
+    Symbol("n_q", "n_q", "heads", "query heads", "num_attention_heads"),
+    Symbol("n_kv", "n_{kv}", "heads", "key and value heads", "num_key_value_heads"),
+    Symbol("d_head", "d_{head}", "elements", "width of a head", "head_dim"),
+    Symbol("w", "w", "tokens", "sliding window, the token itself included", "sliding_window"),
+    Symbol("V", "V", "tokens", "size of the vocabulary", "vocab_size"),
+    Symbol("E", "E", "experts", "routed experts in a layer", "num_experts"),
+    Symbol("K", "k", "experts", "routed experts that a token uses", "num_experts_per_tok"),
+    Symbol("d_e", "d_e", "elements", "inner width of a routed expert", "moe_intermediate_size"),
+    Symbol("d_s", "d_s", "elements", "inner width of the shared experts together", "shared_intermediate_size"),
+    Symbol("r_q", "r_q", "elements", "rank of the compressed queries (MLA)", "q_lora_rank"),
+    Symbol("r_kv", "r_{kv}", "elements", "rank of the compressed keys and values (MLA)", "kv_lora_rank"),
+    Symbol("d_nope", "d_{nope}", "elements", "width of a head's part without rotation (MLA)", "qk_nope_head_dim"),
+    Symbol("d_rope", "d_{rope}", "elements", "width of the rotated part (MLA)", "qk_rope_head_dim"),
+    Symbol("d_v", "d_v", "elements", "width of a head's values", "v_head_dim"),
+    Symbol("b_w", "b_w", "bytes", "size of a weight", whole=False),
+    Symbol("b_a", "b_a", "bytes", "size of an activation", whole=False),
+    Symbol("b_kv", "b_{kv}", "bytes", "size of an element of the KV cache", whole=False),
+    Symbol("P", "P", "FLOP/s", "dense peak of matrix products in the dtype at hand", whole=False),
+    Symbol("beta", "\\beta", "bytes/s", "bandwidth of device memory", whole=False),
+    Symbol("I", "I", "FLOP/byte", "arithmetic intensity", whole=False),
+    Symbol("M", "M", "bytes", "memory left for the KV cache", whole=False),
+)
+
+BY_NAME = {symbol.name: symbol for symbol in TABLE}
+BY_KEY = {symbol.hf_key: symbol for symbol in TABLE if symbol.hf_key}
