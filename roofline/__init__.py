@@ -1,0 +1,58 @@
+"""roofline: how fast, how big and how expensive an LLM is on given hardware, and why.
+
+>>> import roofline
+>>> roofline.analyze("llama-3.1-8b", "a100-sxm-80gb", context=4095).decode.cost.matrix_flops
+17156800512
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roofline import errors
+from roofline.version import __version__
+
+if TYPE_CHECKING:
+    from roofline.predict.analyze import analyze
+    from roofline.predict.compiled import compile  # noqa: A004
+    from roofline.predict.explain import explain
+    from roofline.specs.hardware import Hardware
+    from roofline.specs.model import Model
+
+_LAZY = {
+    "analyze": "roofline.predict.analyze",
+    "compile": "roofline.predict.compiled",
+    "explain": "roofline.predict.explain",
+    "Model": "roofline.specs.model",
+    "Hardware": "roofline.specs.hardware",
+}
+
+__all__ = ["Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model"]
+
+
+def load_model(name: str) -> Model:
+    """A model by shipped id or path of a YAML file."""
+    from roofline.specs.library import load_model
+
+    return load_model(name)[0]
+
+
+def load_hardware(name: str) -> Hardware:
+    """An accelerator or node by shipped id, alias, or path of a YAML file."""
+    from roofline.specs.library import load_hardware
+
+    return load_hardware(name)[0]
+
+
+def __getattr__(name: str) -> Any:
+    # Public names are looked up when they are first used, so that `import roofline` costs next to nothing.
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    msg = f"module 'roofline' has no attribute {name!r}"
+    raise AttributeError(msg)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

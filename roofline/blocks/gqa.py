@@ -40,6 +40,9 @@ class GroupedQueryAttention(MixerBlock):
                 f"num_key_value_heads ({self.num_key_value_heads}) must divide num_attention_heads ({self.num_attention_heads})"
             )
             raise ValueError(msg)
+        if self.rotary_dim is not None and self.rotary_dim > self.head_dim:
+            msg = f"rotary_dim ({self.rotary_dim}) is more than head_dim ({self.head_dim})"
+            raise ValueError(msg)
         return self
 
     def operators(self, site: Site) -> Operators:

@@ -43,6 +43,22 @@ def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask) -> Expr:
     return inside * cached + triangle(inside) + (new - inside) * window
 
 
+def shared_in_sight(prefix: Expr, cached: Expr, window: Expr | None) -> Expr:
+    """Cached tokens of a common prefix that the window has not left behind.
+
+    >>> shared_in_sight(100, 40, None), shared_in_sight(100, 500, 401), shared_in_sight(100, 500, 128)
+    (40, 0, 0)
+    >>> shared_in_sight(100, 500, 451)  # 50 tokens are out of sight
+    50
+    """
+    if isinstance(prefix, int) and prefix == 0:
+        return 0
+    held = minimum(prefix, cached)
+    if window is None:
+        return held
+    return maximum(held - maximum(cached - (window - 1), 0), 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention(Operator):
     """Fused attention of `batch` sequences, each with `new` queries after `cached` tokens.
@@ -87,7 +103,7 @@ class Attention(Operator):
         queries = self.batch * self.new * self.n_heads
         seen = self.batch * self.n_heads * pairs(self.new, self.cached, self.window, self.mask)
         keys = keys_read(self.new, self.cached, self.window)
-        shared = self._shared_in_sight()
+        shared = shared_in_sight(self.shared_prefix, self.cached, self.window)
         stored = self.batch * (keys - shared) + self.prefix_reads * shared
         activations = queries * (self.head_dim + d_v)
         if self.eager:
@@ -99,15 +115,6 @@ class Attention(Operator):
             activation_bytes=activations * self.dtypes.activation.bytes,
             kv_read_bytes=stored * self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes,
         )
-
-    def _shared_in_sight(self) -> Expr:
-        """Tokens of the common prefix that the window has not left behind."""
-        if isinstance(self.shared_prefix, int) and self.shared_prefix == 0:
-            return 0
-        prefix = minimum(self.shared_prefix, self.cached)
-        if self.window is None:
-            return prefix
-        return maximum(prefix - maximum(self.cached - (self.window - 1), 0), 0)
 
     @property
     def parameters(self) -> Expr:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from roofline.cost import Cost
 from roofline.numeric import Expr
-from roofline.operators.attention import Mask, keys_read, pairs
+from roofline.operators.attention import Mask, keys_read, pairs, shared_in_sight
 from roofline.operators.base import Operator
 
 
@@ -59,7 +59,8 @@ class LatentAttention(Operator):
         activations = queries * (d_score + d_out)
         latents: Expr = 0
         if self.absorbed:
-            tokens = self.batch * (keys - self.shared_prefix) + self.prefix_reads * self.shared_prefix
+            shared = shared_in_sight(self.shared_prefix, self.cached, None)
+            tokens = self.batch * (keys - shared) + self.prefix_reads * shared
             latents = tokens * (self.r_kv + self.d_rope)
         else:
             activations = activations + self.batch * keys * (self.n_heads * (self.d_nope + self.d_v) + self.d_rope)

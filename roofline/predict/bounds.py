@@ -62,8 +62,9 @@ def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:
     """Busy times of one operator's cost (any number of calls of it) on one device."""
     link = 0.0
     if not (isinstance(cost.link_bytes, int) and cost.link_bytes == 0):
-        joining = hardware.link(getattr(operator, "span", 2))
-        link = cost.link_bytes / joining.per_direction.value if joining else 0.0
+        span = getattr(operator, "span", 2)
+        joining = hardware.link(span)
+        link = cost.link_bytes / joining.bandwidth(span) if joining else 0.0
     vector = hardware.vector_peak
     return Times(
         matrix=cost.matrix_flops / hardware.peak(matrix_dtype(operator, hardware)),

@@ -26,7 +26,16 @@ class Link(Spec):
 
     name: str
     per_direction: Bandwidth = Field(description="bandwidth in one direction, of all lanes of one device together")
+    per_peer: Bandwidth | None = Field(
+        default=None, description="bandwidth in one direction to one peer, where devices are wired to each other without a switch"
+    )
     max_devices: int | None = Field(default=None, ge=2, description="the most devices that it joins; none: as many as asked")
+
+    def bandwidth(self, devices: int) -> float:
+        """Bytes/s that one device can send to the others of a group: without a switch, over the lanes to those alone."""
+        if self.per_peer is None:
+            return self.per_direction.value
+        return min(self.per_direction.value, self.per_peer.value * (devices - 1))
 
 
 class SelfCheck(Spec):

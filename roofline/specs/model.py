@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from roofline.errors import UnknownNameError
+from roofline.dtypes import parse_dtype
+from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec
 from roofline.specs.quantization import ModelQuantization
 from roofline.specs.sections import Section, union
@@ -72,9 +73,19 @@ class Model(Spec):
     quantization: ModelQuantization | None = Field(default=None, description="of the published weights")
     layer_types: dict[str, LayerType] = Field(min_length=1)
     layers: tuple[LayerGroup, ...] = Field(min_length=1)
-    apart: dict[str, int] = Field(default_factory=dict, description="parameters that are not of the language model, by name")
+    apart: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        default_factory=dict, description="parameters that `total` does not count, by name: vision tower, MTP layers, buffers"
+    )
     notes: tuple[str, ...] = ()
     sources: dict[str, Source]
+
+    @field_validator("dtype")
+    @classmethod
+    def _dtype_known(cls, name: str) -> str:
+        try:
+            return parse_dtype(name).name
+        except RooflineError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _types_exist(self) -> Model:

@@ -1,0 +1,76 @@
+"""The application: commands put together, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from roofline.cli import commands
+from roofline.errors import RooflineError
+from roofline.version import DATA_VERSION, __version__
+
+app = typer.Typer(
+    name="roofline",
+    help="How fast, how big and how expensive is this LLM on that hardware, and why?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if value:
+        sys.stdout.write(f"roofline {__version__} (data {DATA_VERSION})\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[  # noqa: ARG001 - eager option
+        bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """How fast, how big and how expensive is this LLM on that hardware, and why?"""
+
+
+for _module in pkgutil.iter_modules(commands.__path__):
+    importlib.import_module(f"{commands.__name__}.{_module.name}").register(app)
+
+
+# Typer may bring its own copy of click: its exceptions are reached through one that Typer exports.
+_UsageError, _ClickException = typer.BadParameter.__mro__[1:3]
+
+
+def main() -> NoReturn:
+    """Run a command; print an error as one message; leave with its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except RooflineError as error:
+        _fail(str(error), error.exit_code)
+    except _ClickException as error:
+        message, context = error.format_message(), getattr(error, "ctx", None)  # type: ignore[attr-defined]
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{message}\n")
+            sys.exit(2)
+        hint = f" See `{context.command_path} --help`." if context and isinstance(error, _UsageError) else ""
+        _fail(f"{message.rstrip('.')}.{hint}", 2)
+    except (typer.Abort, KeyboardInterrupt):
+        _fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader of the pipe has seen enough. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    from roofline.cli.text import clean
+
+    sys.stderr.write(f"error: {clean(message, keep_lines=True)}\n")
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""Commands, found by walking this package: each module has `register(app)`."""

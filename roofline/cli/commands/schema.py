@@ -1,0 +1,33 @@
+"""`roofline schema`: the JSON Schema of a model's or a hardware's file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="schema")(schema)
+
+
+def schema(what: Annotated[str, typer.Argument(metavar="model|hardware", help="Which kind of file.")]) -> None:
+    """The JSON Schema of a kind of file, for editors and checkers."""
+    from roofline.cli.output import write_stdout
+    from roofline.errors import UnknownNameError
+    from roofline.predict.result import dump_json
+
+    if what == "model":
+        from roofline.specs.model import Model
+
+        document = Model.model_json_schema()
+    elif what == "hardware":
+        from pydantic import TypeAdapter
+
+        from roofline.specs.hardware import Accelerator, Node
+
+        document = TypeAdapter(Accelerator | Node).json_schema()
+    else:
+        raise UnknownNameError("schema", what, ("model", "hardware"))
+    write_stdout(dump_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}))

@@ -1,0 +1,90 @@
+"""Where results go: stdout as text or JSON, or a file whose suffix says the format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from roofline.cli.text import csv_cell, markdown_cell
+from roofline.errors import InputError, MissingExtraError
+from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
+
+Rows = list[dict[str, Any]]
+
+
+def envelope(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The first keys of every JSON result."""
+    return {"schema_version": SCHEMA_VERSION, "tool_version": __version__, "data_version": DATA_VERSION, "inputs": inputs}
+
+
+def write_stdout(text: str) -> None:
+    """A result, with its final newline."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def as_csv(rows: Rows) -> str:
+    """Rows as CSV; the keys of the first are the columns."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def as_markdown(rows: Rows) -> str:
+    """Rows as a Markdown table."""
+    if not rows:
+        return ""
+    columns = list(rows[0])
+    lines = [columns, ["---"] * len(columns), *([markdown_cell(row[name]) for name in columns] for row in rows)]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable[[], Rows]) -> None:
+    """Write a result in the format of the file's suffix: `.csv`, `.md` and `.parquet` from `rows`, others from `formats`.
+
+    The file is written beside its place and then renamed, so that there is never half a file.
+    """
+    suffix = path.suffix.lower()
+    text = {**formats, ".csv": lambda: as_csv(rows()), **({} if ".md" in formats else {".md": lambda: as_markdown(rows())})}
+    allowed = sorted({*text, ".parquet"})
+    if suffix not in allowed:
+        msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(allowed)}"
+        raise InputError(msg)
+    data = _parquet(rows()) if suffix == ".parquet" else text[suffix]().encode()
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(data)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        msg = f"cannot write {path}: {error.strerror}"
+        raise InputError(msg) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _parquet(rows: Rows) -> bytes:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtraError("writing Parquet", "parquet") from None
+    metadata = {"roofline.tool_version": __version__, "roofline.data_version": DATA_VERSION}
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows).replace_schema_metadata(metadata), sink)
+    return sink.getvalue()

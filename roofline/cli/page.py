@@ -1,0 +1,166 @@
+"""A result on a terminal (a page to enjoy), in a pipe (plain tables), and as Markdown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from roofline.cli.output import as_markdown, write_stdout
+from roofline.cli.plot import roofline_plot
+from roofline.cli.text import clean
+from roofline.predict.result import Analysis
+from roofline.report import summary
+from roofline.report.summary import GIB, Table, verdict
+
+__all__ = ["markdown", "plain", "print_table", "show", "verdict"]
+
+_PLAIN_WIDTH = 10_000  # a pipe has no width: nothing is wrapped or cut
+
+
+def show(result: Analysis, formulas: list[dict[str, Any]]) -> None:
+    """Print a result to stdout."""
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        _terminal(result, formulas)
+    else:
+        write_stdout(_plain(result, formulas))
+
+
+def _tables(result: Analysis) -> list[Table]:
+    ridge = result.hardware["ridge_point"]
+    return [*(summary.phase_table(phase, ridge) for phase in result.phases), summary.limits_table(result)]
+
+
+def _plain(result: Analysis, formulas: list[dict[str, Any]]) -> str:
+    parts = [summary.headline(result), summary.subtitle(result), "", *summary.sentences(result), ""]
+    parts += [f"Memory: {summary.memory_note(result)}"]
+    parts += [f"  {name:<12}{size / GIB:>10.2f} GiB  {remark}".rstrip() for name, size, remark in summary.memory_rows(result)]
+    for table in [*_tables(result), summary.assumptions_table(result)]:
+        parts += ["", plain(table)]
+    parts += _formula_lines(formulas)
+    return "\n".join(clean(part, keep_lines=True) for part in parts)
+
+
+def _formula_lines(formulas: list[dict[str, Any]]) -> list[str]:
+    if not formulas:
+        return []
+    lines = ["", "Formulas"]
+    for entry in formulas:
+        lines += [f"  {entry['path']}", *(f"    {part['name']} = {part['formula']} = {part['substituted']}" for part in entry["parts"])]
+    return lines
+
+
+def plain(table: Table) -> str:
+    """A table in columns, without lines around them."""
+    cells = [table.columns, *table.rows]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(table.columns))]
+    lines = [table.title, *([f"  {table.note}"] if table.note else [])]
+    for row in cells:
+        parts = (cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(row, widths, table.right, strict=True))
+        lines.append(("  " + "  ".join(parts)).rstrip())
+    return "\n".join(line for line in lines if line)
+
+
+def markdown(result: Analysis) -> str:
+    """A result as a Markdown document."""
+    from roofline.cli.text import markdown_cell
+
+    parts = [f"# {markdown_cell(summary.headline(result))}", markdown_cell(summary.subtitle(result)), *map(markdown_cell, summary.sentences(result))]
+    memory = [{"part": n, "GiB": f"{size / GIB:.2f}", "": remark} for n, size, remark in summary.memory_rows(result)]
+    parts += ["## Memory", summary.memory_note(result), as_markdown(memory)]
+    for table in [*_tables(result), summary.assumptions_table(result)]:
+        parts += [f"## {table.title}", *([table.note] if table.note else [])]
+        parts.append(as_markdown([dict(zip(table.columns, row, strict=True)) for row in table.rows]))
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def print_table(table: Table) -> None:
+    """A table on stdout: with rules on a terminal, plain in a pipe."""
+    if not (sys.stdout.isatty() and os.environ.get("TERM") != "dumb"):
+        write_stdout(clean(plain(table), keep_lines=True))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if table.title:
+        console.print(clean(table.title), style="bold", markup=False)
+    if table.note:
+        console.print(clean(table.note), style="dim", markup=False)
+    console.print(_rich(table))
+
+
+def _rich(table: Table, marks: dict[str, str] | None = None) -> Any:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
+    for name, right in zip(table.columns, table.right, strict=True):
+        drawn.add_column(name, justify="right" if right else "left", no_wrap=name != "why", overflow="fold")
+    colours = {"compute": "red", "memory": "blue", "link": "magenta", "assumed": "yellow", "given": "green"}
+    for row in table.rows:
+        cells = [Text(clean(cell), style=colours.get(cell, "")) for cell in row]
+        if marks and row[0] in marks:
+            cells[0] = Text.assemble((f"{marks[row[0]]} ", "bold"), clean(row[0]))
+        elif marks:
+            cells[0] = Text(f"  {clean(row[0])}")
+        drawn.add_row(*cells)
+    return drawn
+
+
+def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=False)
+
+    def line(text: str, style: str = "", indent: int = 0) -> None:
+        console.print(Padding(Text(clean(text), style=style), (0, 0, 0, indent)))
+
+    line(summary.headline(result), "bold")
+    line(summary.subtitle(result), "dim")
+    console.print()
+    for position, sentence in enumerate(summary.sentences(result)):
+        line(sentence, ("green" if result.memory.fits else "red") if position == 0 else "")
+    console.print()
+    line(f"Memory  {summary.memory_note(result)}", "bold")
+    for name, size, remark in summary.memory_rows(result):
+        width = max(round(abs(size) / max(result.memory.budget_bytes, 1) * 40), 1 if size else 0)
+        style = {"weights": "blue", "KV cache": "cyan", "free": "dim", "missing": "red"}.get(name, "magenta")
+        bar = ("░" if name == "free" else "█") * min(width, 60) + ("…" if width > 60 else "")
+        console.print(Text.assemble(f"  {name:<12}{size / GIB:>9.2f} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True)
+    plot, marks = roofline_plot(result, min(console.width, 100))
+    if plot:
+        console.print()
+        line("Roofline  operators by their share of time", "bold")
+        for row in plot:
+            console.print(Text(row), soft_wrap=True)
+    for phase, table in zip(result.phases, _tables(result), strict=False):
+        console.print()
+        line(table.title, "bold")
+        line(table.note, "dim")
+        console.print(_rich(table, marks.get(phase.name)))
+    limits = summary.limits_table(result)
+    line(limits.title, "bold")
+    line(limits.note, "dim")
+    console.print(_rich(_transposed(limits, console.width)))
+    shown = [a for a in summary.assumptions_table(result).rows if a[2] != "default"]
+    rest = len(result.assumptions) - len(shown)
+    table = summary.assumptions_table(result)
+    if shown:
+        line("Assumptions", "bold")
+        console.print(_rich(Table("", "", table.columns, table.right, tuple(shown))))
+    line(f"{rest} defaults are listed with --json, with -o FILE.md and in a pipe.", "dim")
+    for text in _formula_lines(formulas):
+        line(text)
+
+
+def _transposed(table: Table, width: int) -> Table:
+    """A two-column table lying down, as far as it is not wider than the terminal."""
+    rows = tuple(zip(*table.rows, strict=True))
+    needed = sum(max(len(cell) for cell in column) + 3 for column in table.rows) + max(map(len, table.columns))
+    if needed > width:
+        return table
+    columns = (table.columns[0], *rows[0])
+    return Table("", "", columns, (False, *([True] * len(rows[0]))), ((table.columns[1], *rows[1]),))

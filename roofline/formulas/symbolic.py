@@ -1,0 +1,236 @@
+"""Symbols in the place of numbers: the backend of `roofline.numeric`, a model's dimensions, and numbers put back in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, reduce
+from typing import Any
+
+import sympy
+
+from roofline.dtypes import Format, Precision
+from roofline.formulas.ceil_div import CeilDiv
+from roofline.numeric import Expr, register
+from roofline.specs.model import LayerType, Model
+from roofline.specs.sections import Section
+from roofline.symbols import BY_KEY, BY_NAME
+
+Values = dict[sympy.Symbol, Any]
+"""What each symbol stands for, as a plain number."""
+
+
+class _Backend:
+    """SymPy's expressions as numbers of a formula."""
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, sympy.Basic)
+
+    def maximum(self, a: Expr, b: Expr) -> Expr:
+        return sympy.Max(a, b)
+
+    def minimum(self, a: Expr, b: Expr) -> Expr:
+        return sympy.Min(a, b)
+
+    def ceil_div(self, a: Expr, b: Expr) -> Expr:
+        return CeilDiv(a, b)
+
+
+register(_Backend())
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """How a symbol reads, and what it means."""
+
+    latex: str
+    meaning: str
+    unit: str
+    order: int
+    """Place in the nomenclature, by which the factors of a product are ordered."""
+
+
+_names: dict[str, Name] = {}
+
+
+@cache
+def symbol(name: str, variant: str = "") -> sympy.Symbol:
+    """The symbol of a quantity of the nomenclature; `variant` tells apart the same quantity of several layer types.
+
+    >>> symbol("w", "sliding"), symbol("n_kv").is_integer
+    (w_sliding, True)
+    """
+    entry = BY_NAME[name]
+    plain = label(variant)
+    full = f"{name}_{plain}" if plain else name
+    latex, meaning = entry.latex, entry.meaning
+    if plain:
+        base, _, below = latex.partition("_")
+        inside = below.removeprefix("{").removesuffix("}")
+        latex = rf"{base}_{{{inside + ',' if inside else ''}\mathrm{{{plain}}}}}"
+        meaning = f"{meaning} ({plain})"
+    return _new(full, Name(latex, meaning, entry.unit, list(BY_NAME).index(name)), whole=entry.whole)
+
+
+@cache
+def quantity(name: str, latex: str, unit: str, meaning: str) -> sympy.Symbol:
+    """A symbol for one explanation's own use, beside the nomenclature (bytes of all weights, say)."""
+    return _new(name, Name(latex, meaning, unit, len(BY_NAME)), whole=False)
+
+
+def _new(name: str, described: Name, *, whole: bool) -> sympy.Symbol:
+    _names[name] = described
+    # NB: a whole symbol is also positive; SymPy simplifies with both.
+    return sympy.Symbol(name, positive=True, integer=True) if whole else sympy.Symbol(name, positive=True)
+
+
+def described(found: sympy.Symbol) -> Name:
+    """How a symbol reads; one that is not of ours reads as it is named."""
+    return _names.get(found.name) or Name(label(found.name), "", "", len(BY_NAME) + 1)
+
+
+def label(text: str) -> str:
+    """A name out of a file, reduced to what is harmless in LaTeX, in code and on a page.
+
+    >>> label("full-attention"), label(r"a_b}$\\input{x}")
+    ('full-attention', 'a-b-input-x')
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicModel:
+    """A model whose dimensions are symbols, and what they stand for."""
+
+    model: Model
+    values: Values
+    labels: dict[str, str]
+    """What tells the symbols of each layer type apart; empty where there is one type."""
+
+
+def symbolic_model(model: Model) -> SymbolicModel:
+    """A copy of a model in which every dimension of the nomenclature is a symbol.
+
+    What is absent (no window) or zero (no shared experts) stays so: it is structure. A quantity that differs between
+    layer types has a symbol for each. How often a layer repeats stays a number in the model; see `repeats`.
+    """
+    values: Values = {}
+    labels = _labels(model)
+    keyed = _by_key(model)
+
+    def put(name: str, value: int, variant: str = "") -> sympy.Symbol:
+        made = symbol(name, variant)
+        values[made] = value
+        return made
+
+    def section(block: Section | None, layer: str) -> Section | None:
+        if block is None:
+            return None
+        update = {
+            key: put(BY_KEY[key].name, value, labels[layer] if len(set(keyed[key].values())) > 1 else "")
+            for key, value in _dimensions(block).items()
+        }
+        return block.model_copy(update=update)
+
+    layers = {
+        name: layer.model_copy(update={"mixer": section(layer.mixer, name), "mlp": section(layer.mlp, name)})
+        for name, layer in model.layer_types.items()
+    }
+    top = {key: put(BY_KEY[key].name, getattr(model, key)) for key in ("hidden_size", "vocab_size")}
+    return SymbolicModel(model.model_copy(update={**top, "layer_types": layers}), values, labels)
+
+
+def _labels(model: Model) -> dict[str, str]:
+    if len(model.layer_types) == 1:
+        return dict.fromkeys(model.layer_types, "")
+    plain = {name: label(name) for name in model.layer_types}
+    if len(set(plain.values())) == len(plain) and all(plain.values()):
+        return plain
+    return {name: f"type-{index + 1}" for index, name in enumerate(plain)}  # names that differ in punctuation alone
+
+
+def _blocks(layer: LayerType) -> Iterable[Section]:
+    return (block for block in (layer.mixer, layer.mlp) if block is not None)
+
+
+def _dimensions(block: Section) -> dict[str, int]:
+    fields = ((key, getattr(block, key)) for key in type(block).model_fields if key in BY_KEY)
+    return {key: value for key, value in fields if isinstance(value, int) and not isinstance(value, bool) and value}
+
+
+def _by_key(model: Model) -> dict[str, dict[str, int]]:
+    """Values of each key by layer type."""
+    found: dict[str, dict[str, int]] = {}
+    for name, layer in model.layer_types.items():
+        for block in _blocks(layer):
+            for key, value in _dimensions(block).items():
+                found.setdefault(key, {})[name] = value
+    return found
+
+
+def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
+    """Formats whose sizes are symbols: b_w, b_a, b_kv, and b_w of a role where its weights are in another format."""
+    values: Values = {}
+
+    def put(format: Format, name: str, variant: str = "") -> Format:
+        made = symbol(name, variant)
+        values[made] = format.bytes
+        return Format(format.name, made, format.multiply)
+
+    return Precision(
+        weight=put(precision.weight, "b_w"),
+        activation=put(precision.activation, "b_a"),
+        kv=put(precision.kv, "b_kv"),
+        roles=tuple((role, put(format, "b_w", role)) for role, format in precision.roles),
+    ), values
+
+
+def repeats(counts: Mapping[str, int], labels: Mapping[str, str]) -> tuple[dict[str, sympy.Symbol], Values]:
+    """A symbol for how often each layer type occurs: L, or L of the type."""
+    made = {name: symbol("L", labels[name]) for name in counts}
+    return made, {made[name]: count for name, count in counts.items()}
+
+
+def evaluate(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> int | float:
+    """The number that an expression has for given values: exact, an int where it is whole, unless a power is not.
+
+    >>> B, n = symbol("B"), symbol("n_q")
+    >>> evaluate(2 * B * n, {B: 10**18, n: 3}), evaluate(B / n, {B: 6, n: 4})
+    (6000000000000000000, 1.5)
+    """
+    value = _evaluate(sympy.sympify(expr), {found: _exact(number) for found, number in values.items()})
+    if isinstance(value, Fraction):
+        return value.numerator if value.denominator == 1 else float(value)
+    return value
+
+
+def _exact(number: Any) -> Fraction:
+    return Fraction(number)
+
+
+def _evaluate(expr: Any, values: Mapping[sympy.Symbol, Fraction]) -> Fraction | float:
+    # NB: not `subs`, which makes a fraction of a million digits of (63/64)^100000.
+    if expr.is_Symbol:
+        return values[expr]
+    if expr.is_Rational:
+        return Fraction(int(expr.p), int(expr.q))
+    if expr.is_Float:
+        return float(expr)
+    args = [_evaluate(arg, values) for arg in expr.args]
+    if expr.is_Add:
+        return reduce(lambda a, b: a + b, args)
+    if expr.is_Mul:
+        return reduce(lambda a, b: a * b, args)
+    if expr.is_Pow:
+        return _power(*args)
+    rules = {sympy.Max: max, sympy.Min: min, CeilDiv: lambda a, b: Fraction(-(-a // b)), sympy.floor: lambda a: Fraction(a // 1)}
+    return rules[expr.func](*args)  # type: ignore[no-any-return, operator]
+
+
+def _power(base: Fraction | float, exponent: Fraction | float) -> Fraction | float:
+    whole = isinstance(exponent, Fraction) and exponent.denominator == 1
+    if isinstance(base, Fraction) and whole and (abs(exponent) <= 64 or base in (0, 1)):
+        return base**exponent
+    return float(base) ** float(exponent)

@@ -1,0 +1,248 @@
+"""`analyze`: everything about one model on one hardware at one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from roofline.cost import ZERO
+from roofline.graph import Graph, build, stages
+from roofline.predict.bounds import matrix_dtype, times
+from roofline.predict.limits import critical_batch_linear, critical_batch_step, max_batch_by_context, standard_contexts
+from roofline.predict.memory import MemoryModel
+from roofline.predict.parameters import count_parameters
+from roofline.predict.request import PhaseName, Request, prepare
+from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
+from roofline.predict.suggest import what_would_fit
+from roofline.specs.assumption import Assumption
+from roofline.specs.hardware import Hardware
+from roofline.specs.model import Model
+from roofline.specs.workload import Step, decode, prefill, sequences, tokens
+
+# TPOT is a mean over the decode steps of a request; the step's bound is piecewise linear in the context.
+_TPOT_POINTS = 33
+
+
+def analyze(model: str | Model, hardware: str | Hardware, **options: Any) -> Analysis:
+    """Analyse a model on hardware.
+
+    Args:
+        model: a shipped id, the path of a YAML file, or a loaded model.
+        hardware: a shipped id of an accelerator or node, the path of a YAML file, or loaded hardware.
+        **options: those of `roofline analyze`, with underscores: `batch`, `input_len`, `context`, `dtype`, `tp`, ...
+
+    Returns:
+        The result, in base units; `.to_dict()` has the layout of `roofline analyze --json`.
+
+    Raises:
+        roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
+    """
+    return run(prepare(model, hardware, **options))
+
+
+def run(request: Request) -> Analysis:
+    """Answer a resolved request."""
+    memory = _memory(request)
+    show_times = memory.fits or request.ignore_capacity
+    phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
+    limits, notes = _limits(request)
+    return Analysis(
+        inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in request.inputs},
+        model=_model(request),
+        hardware=_hardware(request),
+        deployment=_deployment(request),
+        memory=memory,
+        phases=phases,
+        request=_request(request, timed=show_times),
+        limits=limits,
+        assumptions=(*request.assumptions, *notes),
+    )
+
+
+def _model(request: Request) -> dict[str, Any]:
+    model, counted = request.model, count_parameters(request.model)
+    return {
+        "name": model.name,
+        "title": model.title,
+        "parameters": {"total": counted.total, "active": counted.active, "embedding": counted.embedding, "apart": counted.apart},
+        "layers": model.num_hidden_layers,
+        "context_length": model.max_position_embeddings,
+        "source": [source.url or source.title for source in model.sources.values()],
+    }
+
+
+def _hardware(request: Request) -> dict[str, Any]:
+    hardware = request.hardware
+    activation = request.precision.activation.name
+    return {
+        "name": hardware.name,
+        "title": hardware.title,
+        "accelerator": hardware.accelerator.name,
+        "devices": request.deployment.devices,
+        "peak_flops": hardware.peaks,
+        "vector_flops": hardware.vector_peak,
+        "bandwidth": hardware.bandwidth,
+        "memory_bytes": hardware.memory_bytes,
+        "ridge_point": hardware.peak(activation) / hardware.bandwidth,
+    }
+
+
+def _deployment(request: Request) -> dict[str, Any]:
+    deployment, precision = request.deployment, request.precision
+    quantized = dict(precision.roles)
+    return {
+        "weight_dtype": quantized["linear"].name if "linear" in quantized else precision.weight.name,
+        "activation_dtype": precision.activation.name,
+        "kv_dtype": precision.kv.name,
+        "quantization": {role: format.name for role, format in precision.roles} or None,
+        "tensor_parallel": deployment.tensor_parallel_size,
+        "pipeline_parallel": deployment.pipeline_parallel_size,
+        "data_parallel": deployment.data_parallel_size,
+        "expert_parallel": deployment.expert_parallel_size,
+        "engine": f"{request.engine.name}@{request.engine.version}",
+        "backend": deployment.backend,
+    }
+
+
+def _memory(request: Request) -> Memory:
+    model, workload = request.memory, request.workload
+    steps = [step for _, step in workload.steps]
+    # The step that leaves least room decides.
+    tightest = max(steps, key=lambda step: model.needed_bytes(step) - model.usable_bytes(step))
+    length = max(segment.cached + segment.new for step in steps for segment in step)
+    fits = all(model.fits(step) for step in steps)
+    result = Memory(
+        capacity_bytes=model.capacity,
+        budget_bytes=model.budget_bytes,
+        weights_bytes=model.weights_bytes,
+        kv_bytes_per_token=model.kv_bytes_per_token,
+        kv_bytes_per_sequence={
+            "mathematical": model.kv_bytes(length, allocated=False),
+            "allocated": model.kv_bytes(length, allocated=True),
+        },
+        state_bytes_per_sequence={"mathematical": 0, "allocated": 0},
+        activation_bytes=model.activation_bytes(tightest),
+        reserved_bytes=request.deployment.reserve,
+        usable_bytes=model.usable_bytes(tightest),
+        needed_bytes=model.needed_bytes(tightest),
+        fits=fits,
+        max_batch=model.max_batch(workload.context),
+        max_context=model.max_context(workload.batch),
+        kv_capacity_tokens=model.kv_capacity_tokens(tightest),
+    )
+    return result if fits else replace(result, would_fit=tuple(what_would_fit(request, result)))
+
+
+def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Phase:
+    graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
+    operators = _operators(graph, request.hardware, timed=timed)
+    cost = sum((op.cost for op in operators), ZERO)
+    share = {"compute": 0.0, "memory": 0.0, "link": 0.0}
+    for op in operators:
+        share[op.times.bound_by] += op.times.bound
+    bound, total = sum(op.times.bound for op in operators), sum(op.times.sum for op in operators)
+    through = _pipeline(request, step)
+    produced = sequences(step) if name == "decode" else tokens(step)
+    peak_times = sum(op.times.matrix for op in operators)
+    return Phase(
+        name=name,
+        batch=sequences(step),
+        new_tokens=tokens(step),
+        cached_tokens=sum(segment.count * segment.cached for segment in step),
+        cost=cost,
+        bound_by=max(share, key=lambda kind: share[kind]) if timed else None,
+        time=Duration(bound, total) if timed else Duration(None, None),
+        pipeline_s=through if timed else None,
+        tokens_per_s=produced / through if timed else None,
+        mfu=peak_times / through if timed else None,
+        mbu=cost.bytes / request.hardware.bandwidth / through if timed else None,
+        operators=operators,
+    )
+
+
+def _operators(graph: Graph, hardware: Hardware, *, timed: bool) -> tuple[OperatorResult, ...]:
+    found = []
+    for path, (operator, repeat) in graph.items():
+        cost = operator.cost() * repeat
+        busy = times(operator, cost, hardware)
+        found.append(
+            OperatorResult(
+                path=path,
+                kind=operator.kind,
+                dims=operator.dims(),
+                dtype=matrix_dtype(operator, hardware) if cost.matrix_flops else operator.dtypes.activation.name,
+                repeat=repeat,
+                cost=cost,
+                times=busy,
+                time=Duration(busy.bound, busy.sum) if timed else Duration(None, None),
+            )
+        )
+    return tuple(found)
+
+
+def _bound(request: Request, graph: Graph) -> float:
+    return sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values())
+
+
+def _pipeline(request: Request, step: Step) -> float:
+    """Seconds of a step from the first stage to the end of the last."""
+    size = request.deployment.pipeline_parallel_size
+    return sum(
+        _bound(request, build(request.model, request.deployment, request.precision, step, stage))
+        for stage in stages(request.model, size)
+    )
+
+
+def _request(request: Request, *, timed: bool) -> dict[str, Duration] | None:
+    """TTFT, TPOT and E2E of a request that is served from its prompt to its last token at this batch."""
+    workload = request.workload
+    if workload.output_len is None:
+        return None
+    if not timed:
+        return dict.fromkeys(("ttft_s", "tpot_s", "e2e_s"), Duration(None, None))
+    ttft = _pipeline(request, prefill(workload.batch, workload.input_len))
+    steps = workload.output_len - 1  # the first token comes out of prefill
+    tpot = _mean_decode(request, workload.batch, workload.input_len, steps) if steps else None
+    e2e = ttft + (tpot or 0.0) * steps
+    return {"ttft_s": Duration(ttft, None), "tpot_s": Duration(tpot, None), "e2e_s": Duration(e2e, None)}
+
+
+def _mean_decode(request: Request, batch: int, first: int, steps: int) -> float:
+    """Mean time of `steps` decode steps whose contexts start at `first` and grow by one: all of them when they are few,
+    else by the trapezoidal rule between evenly spaced ones."""
+    last = first + steps - 1
+    contexts: Sequence[int] = range(first, last + 1)
+    if steps > _TPOT_POINTS:
+        contexts = [first + round(index * (steps - 1) / (_TPOT_POINTS - 1)) for index in range(_TPOT_POINTS)]
+    took = [_pipeline(request, decode(batch, context)) for context in contexts]
+    if steps <= _TPOT_POINTS:
+        return sum(took) / steps
+    # sum over whole contexts between two points of a straight line: the trapezoid, and half of each end once more
+    total = (took[0] + took[-1]) / 2
+    for (start, left), (end, right) in zip(zip(contexts, took, strict=True), list(zip(contexts, took, strict=True))[1:], strict=False):
+        total += (end - start) * (left + right) / 2
+    return total / steps
+
+
+def _limits(request: Request) -> tuple[Limits, list[Assumption]]:
+    memory, hardware, context = request.memory, request.hardware, request.workload.context
+    linear = critical_batch_linear(memory, hardware)
+    step = critical_batch_step(memory, hardware, context)
+    contexts = [*standard_contexts(request.model.max_position_embeddings), context]
+    table = max_batch_by_context(memory, contexts)
+    why = _why(memory, hardware, linear, step, context)
+    notes = [] if step is not None else [Assumption("critical_batch.step", None, "default", why)]
+    return Limits(linear, step, why, tuple(table)), notes
+
+
+def _why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: int | None, context: int) -> str:
+    if step is not None:
+        fits = memory.max_batch(context)
+        return f"from {step} sequences on compute takes the larger share; {fits} fit in memory" if fits < step else ""
+    if linear is None:
+        return "the linear operators never reach the ridge point"
+    return (
+        f"at {context} cached tokens attention reads the cache of every sequence, so its memory time grows with the batch as fast as "
+        "compute does or faster: no batch makes compute the larger share"
+    )

@@ -1,0 +1,260 @@
+"""What a prediction answers: frozen values, and their form as JSON, table and page.
+
+All numbers are in base units. FLOP, bytes and memory are of one device (of the fullest pipeline stage); batches, token
+rates and the tokens that the cache holds are of the whole deployment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from dataclasses import dataclass, fields
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from roofline.cost import Cost
+from roofline.predict.bounds import Times
+from roofline.specs.assumption import Assumption
+from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Seconds. `bound` assumes perfect overlap, `sum` none; `estimate`, with the interval from `low` to `high`, is null
+    where no fitted efficiencies apply. All are None where the deployment does not fit."""
+
+    bound: float | None
+    sum: float | None
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorResult:
+    """One operator of a phase, all its repeats together."""
+
+    path: str
+    kind: str
+    dims: dict[str, float]
+    dtype: str
+    repeat: int
+    cost: Cost
+    times: Times
+    time: Duration
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One step on one device."""
+
+    name: str
+    batch: int
+    new_tokens: int
+    cached_tokens: int
+    cost: Cost
+    bound_by: str | None
+    time: Duration
+    pipeline_s: float | None
+    """Seconds in which a token passes all pipeline stages (= the bound with one stage)."""
+    tokens_per_s: float | None
+    mfu: float | None
+    mbu: float | None
+    operators: tuple[OperatorResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One device's memory at the step that needs most of it, and what else would fit."""
+
+    capacity_bytes: float
+    budget_bytes: float
+    weights_bytes: float
+    kv_bytes_per_token: float
+    kv_bytes_per_sequence: dict[str, float]
+    state_bytes_per_sequence: dict[str, float]
+    activation_bytes: float
+    reserved_bytes: float
+    usable_bytes: float
+    needed_bytes: float
+    fits: bool
+    max_batch: int
+    max_context: int | None
+    kv_capacity_tokens: int
+    would_fit: tuple[str, ...] = ()
+    """What to change, where it does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where batches stop being useful, and where they stop fitting."""
+
+    critical_batch_linear: float | None
+    critical_batch_step: int | None
+    critical_batch_why: str
+    max_batch_by_context: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The answer to `roofline analyze`."""
+
+    inputs: dict[str, Any]
+    model: dict[str, Any]
+    hardware: dict[str, Any]
+    deployment: dict[str, Any]
+    memory: Memory
+    phases: tuple[Phase, ...]
+    request: dict[str, Duration] | None
+    limits: Limits
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def prefill(self) -> Phase | None:
+        """The prefill step, where it was asked for."""
+        return next((phase for phase in self.phases if phase.name == "prefill"), None)
+
+    @property
+    def decode(self) -> Phase | None:
+        """The decode step, where it was asked for."""
+        return next((phase for phase in self.phases if phase.name == "decode"), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the documented layout."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "tool_version": __version__,
+            "data_version": DATA_VERSION,
+            "inputs": self.inputs,
+            "model": self.model,
+            "hardware": self.hardware,
+            "deployment": self.deployment,
+            "memory": _plain(self.memory),
+            "phases": [_phase(phase) for phase in self.phases],
+            **({"request": {name: _span(value) for name, value in self.request.items()}} if self.request is not None else {}),
+            "limits": {
+                "critical_batch": {
+                    "linear": self.limits.critical_batch_linear,
+                    "step": self.limits.critical_batch_step,
+                    "why": self.limits.critical_batch_why,
+                },
+                "max_batch_by_context": [list(pair) for pair in self.limits.max_batch_by_context],
+            },
+            "assumptions": [_plain(assumption) for assumption in self.assumptions],
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """JSON text; no NaN and no infinity."""
+        return dump_json(self.to_dict(), indent)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A tidy table, one row an operator and phase."""
+        import pandas as pd
+
+        return pd.DataFrame(operator_rows(self))
+
+    def to_html(self) -> str:
+        """A page of its own with the answer, the memory and the operators as tables."""
+        return str(_face().page(self))
+
+    def _repr_html_(self) -> str:
+        return str(_face().body(self))
+
+
+def _face() -> ModuleType:
+    # The faces stand on this floor, so they are looked up by name: nothing here depends on how a page looks.
+    return importlib.import_module("roofline.report.html")
+
+
+def dump_json(data: object, indent: int | None = 2) -> str:
+    """JSON without NaN and infinity, which become null; whole floats are written as whole numbers."""
+    return json.dumps(_finite(data), indent=indent, allow_nan=False, ensure_ascii=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return value
+
+
+def operator_rows(result: Analysis) -> list[dict[str, Any]]:
+    """One flat row an operator and phase; units in the names."""
+    rows = []
+    for phase in result.phases:
+        for op in phase.operators:
+            costs = {name: getattr(op.cost, name) for name in (f.name for f in fields(Cost))}
+            rows.append(
+                {
+                    "phase": phase.name, "path": op.path, "kind": op.kind, "dtype": op.dtype, "repeat": op.repeat,
+                    **{name: float(value) for name, value in costs.items()},
+                    "bytes": float(op.cost.bytes), "arithmetic_intensity": _intensity(op.cost), "bound_by": op.times.bound_by,
+                    "time_bound_s": op.time.bound, "time_sum_s": op.time.sum, "time_estimate_s": op.time.estimate,
+                    "dims": " ".join(f"{name}={value}" for name, value in op.dims.items()),
+                }
+            )  # fmt: skip
+    return rows
+
+
+def _intensity(cost: Cost) -> float | None:
+    return cost.flops / cost.bytes if cost.bytes else None
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "flops": {"matrix": cost.matrix_flops, "vector": cost.vector_flops, "total": cost.flops},
+        "bytes": {
+            "weights": cost.weight_bytes, "activations": cost.activation_bytes, "kv_read": cost.kv_read_bytes,
+            "kv_write": cost.kv_write_bytes, "state_read": cost.state_read_bytes, "state_write": cost.state_write_bytes,
+            "total": cost.bytes,
+        },
+        "link_bytes": cost.link_bytes,
+        "arithmetic_intensity": _intensity(cost),
+    }  # fmt: skip
+
+
+def _phase(phase: Phase) -> dict[str, Any]:
+    return {
+        "phase": phase.name,
+        "batch": phase.batch,
+        "new_tokens": phase.new_tokens,
+        "cached_tokens": phase.cached_tokens,
+        **_cost(phase.cost),
+        "bound_by": phase.bound_by,
+        "time_s": _plain(phase.time),
+        "pipeline_s": phase.pipeline_s,
+        "tokens_per_s": {"bound": phase.tokens_per_s, "estimate": None},
+        "mfu": phase.mfu,
+        "mbu": phase.mbu,
+        "operators": [_operator(op) for op in phase.operators],
+    }
+
+
+def _operator(op: OperatorResult) -> dict[str, Any]:
+    return {
+        "path": op.path,
+        "kind": op.kind,
+        "dims": op.dims,
+        "dtype": op.dtype,
+        "repeat": op.repeat,
+        **_cost(op.cost),
+        "bound_by": op.times.bound_by,
+        "time_s": _plain(op.time),
+    }
+
+
+def _span(value: Duration) -> dict[str, float | None]:
+    return {name: getattr(value, name) for name in ("bound", "estimate", "low", "high")}
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value)}

@@ -1,0 +1,66 @@
+"""A result as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from html import escape
+
+from roofline.predict.result import Analysis
+from roofline.report import summary
+from roofline.report.summary import GIB, Table
+
+_STYLE = """
+:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
+body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { line-height: 1.2; margin-bottom: .2rem; } h2 { margin-top: 2.2rem; margin-bottom: .2rem; }
+.note { opacity: .8; margin-top: 0; }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #8884; white-space: nowrap; }
+td:last-child { white-space: normal; min-width: 6rem; }
+.right { text-align: right; }
+"""
+
+
+def page(result: Analysis) -> str:
+    """A whole document."""
+    title = escape(summary.headline(result))
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n{body(result)}</main>\n</body>\n</html>\n"
+    )
+
+
+def body(result: Analysis) -> str:
+    """The content alone, as notebooks show it."""
+    memory = Table(
+        "Memory",
+        summary.memory_note(result),
+        ("part", "GiB", ""),
+        (False, True, False),
+        tuple((name, f"{size / GIB:,.2f}", remark) for name, size, remark in summary.memory_rows(result)),
+    )
+    tables = [
+        memory,
+        *(summary.phase_table(phase, result.hardware["ridge_point"]) for phase in result.phases),
+        summary.limits_table(result),
+        summary.assumptions_table(result),
+    ]
+    answer = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in summary.sentences(result))
+    return (
+        f"<h1>{escape(summary.headline(result))}</h1>\n<p class=\"note\">{escape(summary.subtitle(result))}</p>\n{answer}"
+        + "".join(_table(table) for table in tables)
+    )
+
+
+def _table(table: Table) -> str:
+    def row(cells: tuple[str, ...], tag: str) -> str:
+        parts = (
+            f"<{tag}{' class=right' if right else ''}{' scope=col' if tag == 'th' else ''}>{escape(cell)}</{tag}>"
+            for cell, right in zip(cells, table.right, strict=True)
+        )
+        return f"<tr>{''.join(parts)}</tr>\n"
+
+    note = f"<p class=\"note\">{escape(table.note)}</p>\n" if table.note else ""
+    rows = "".join(row(cells, "td") for cells in table.rows)
+    return f"<h2>{escape(table.title)}</h2>\n{note}<table>\n<thead>{row(table.columns, 'th')}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n"

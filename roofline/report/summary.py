@@ -1,0 +1,194 @@
+"""A result in words and tables, for every face: terminal, pipe, Markdown, page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.predict.result import Analysis, Phase
+from roofline.units import format_bytes_binary, format_si
+
+GIB = 2.0**30
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells are text; `right` says which columns are numbers."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    right: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def headline(result: Analysis) -> str:
+    """What is on what."""
+    devices = result.hardware["devices"]
+    several = f"{devices} x " if devices > 1 else ""
+    return f"{result.model['title']} on {several}{result.hardware['title']}"
+
+
+def subtitle(result: Analysis) -> str:
+    """The facts that shape all the rest."""
+    deployment, counted = result.deployment, result.model["parameters"]
+    active = f" ({format_count(counted['active'])} active)" if counted["active"] != counted["total"] else ""
+    weights = deployment["weight_dtype"]
+    if deployment["quantization"] and "linear" not in deployment["quantization"]:
+        weights += " (" + ", ".join(f"{role} {name}" for role, name in deployment["quantization"].items()) + ")"
+    sizes = [
+        f"{short}{deployment[name]}"
+        for short, name in (("TP", "tensor_parallel"), ("PP", "pipeline_parallel"), ("DP", "data_parallel"), ("EP", "expert_parallel"))
+        if deployment[name] > 1
+    ]
+    parts = [
+        f"{format_count(counted['total'])} parameters{active}",
+        f"{result.model['layers']} layers",
+        f"context {result.model['context_length']:,}",
+        f"{weights} weights, {deployment['activation_dtype']} activations, {deployment['kv_dtype']} KV",
+        *([" ".join(sizes)] if sizes else []),
+        deployment["engine"],
+    ]
+    return " · ".join(parts)
+
+
+def format_count(value: float) -> str:
+    """A number of parameters.
+
+    >>> format_count(8030261248), format_count(124439808)
+    ('8.03 B', '124.4 M')
+    """
+    return f"{value / 1e9:.4g} B" if value >= 1e9 else f"{value / 1e6:.4g} M"
+
+
+def verdict(result: Analysis) -> str:
+    """Whether it fits, in a sentence; what would, where it does not."""
+    memory = result.memory
+    batch = max(phase.batch for phase in result.phases)
+    if memory.fits:
+        room = f"{plural(batch, 'sequence')} of at most {memory.max_batch:,}" if memory.max_batch >= batch else plural(batch, "sequence")
+        return f"Fits: {room}."
+    if memory.usable_bytes <= 0:
+        over = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes
+        text = f"Does not fit: weights and activations need {format_bytes_binary(over)} a device, {format_bytes_binary(memory.budget_bytes)} may be used."
+    else:
+        text = (
+            f"Does not fit: the KV cache of {plural(batch, 'sequence')} needs {format_bytes_binary(memory.needed_bytes)} a device, "
+            f"{format_bytes_binary(memory.usable_bytes)} {'is' if memory.usable_bytes < 2 * GIB else 'are'} left."
+        )
+    if memory.would_fit:
+        return f"{text} What would fit: {'; '.join(memory.would_fit)}."
+    return f"{text} No smaller batch, shorter context, 8 or 4-bit weights or more of these devices (to 16 times as many) would."
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun.
+
+    >>> plural(1, "sequence"), plural(2000, "token")
+    ('1 sequence', '2,000 tokens')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def sentences(result: Analysis) -> list[str]:
+    """The answer: fits or not; what each phase takes at least, and what binds it."""
+    found = [verdict(result)]
+    for phase in result.phases:
+        if phase.pipeline_s is None or phase.tokens_per_s is None:
+            continue
+        what = {"prefill": "Prefill", "decode": "A decode step", "mixed": "The mixed step"}[phase.name]
+        rate = f"{phase.tokens_per_s:,.4g}" if phase.tokens_per_s < 1e4 else f"{phase.tokens_per_s:,.0f}"
+        each = f", {phase.tokens_per_s / phase.batch:,.4g} each" if phase.name == "decode" and phase.batch > 1 else ""
+        found.append(
+            f"{what} takes at least {format_si(phase.pipeline_s, 's')} ({rate} tok/s{each}) and is bound by {phase.bound_by}: {_why(phase, result)}."
+        )
+    if result.request is not None and result.request["e2e_s"].bound is not None:
+        spans = {name: result.request[name].bound for name in ("ttft_s", "tpot_s", "e2e_s")}
+        texts = [f"{label} {format_si(spans[name] or 0.0, 's')}" for label, name in (("TTFT", "ttft_s"), ("TPOT", "tpot_s"), ("E2E", "e2e_s")) if spans[name]]
+        found.append(f"A request takes at least: {', '.join(texts)}.")
+    return found
+
+
+def _why(phase: Phase, result: Analysis) -> str:
+    cost, ridge = phase.cost, result.hardware["ridge_point"]
+    intensity = cost.flops / cost.bytes
+    if phase.bound_by == "compute":
+        return f"{format_si(cost.matrix_flops, 'FLOP')} of matrix products, {intensity:,.4g} FLOP/byte against a ridge of {ridge:,.4g}"
+    if phase.bound_by == "link":
+        return f"{format_si(cost.link_bytes, 'B')} cross the link of each device"
+    parts = [f"{format_si(cost.weight_bytes, 'B')} of weights"]
+    if cost.kv_read_bytes:
+        parts.append(f"{format_si(cost.kv_read_bytes, 'B')} of KV cache")
+    return f"{' and '.join(parts)} are read, {intensity:,.3g} FLOP/byte against a ridge of {ridge:,.4g}"
+
+
+def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
+    """Name, bytes and remark of each part of a device's memory budget."""
+    memory = result.memory
+    free = memory.usable_bytes - memory.needed_bytes
+    rows = [
+        ("weights", memory.weights_bytes, ""),
+        ("KV cache", memory.needed_bytes, f"{format_bytes_binary(memory.kv_bytes_per_token)} a token, {format_bytes_binary(memory.kv_bytes_per_sequence['allocated'])} a sequence"),
+        ("activations", memory.activation_bytes, "largest working set of a step"),
+    ]  # fmt: skip
+    if memory.reserved_bytes:
+        rows.append(("reserve", memory.reserved_bytes, ""))
+    rows.append(("free", free, "") if free >= 0 else ("missing", free, ""))
+    return rows
+
+
+def memory_note(result: Analysis) -> str:
+    """What the budget is."""
+    memory = result.memory
+    share = memory.budget_bytes / memory.capacity_bytes
+    return f"{memory.budget_bytes / GIB:.2f} GiB a device = {memory.capacity_bytes / GIB:.2f} GiB x {share:.2f}"
+
+
+def phase_title(phase: Phase) -> str:
+    """What a step is."""
+    tokens = plural(phase.new_tokens, "new token")
+    cached = "nothing cached" if phase.cached_tokens == 0 else f"{phase.cached_tokens // phase.batch:,} cached tokens a sequence"
+    if phase.name == "mixed":
+        cached = f"{phase.cached_tokens:,} cached tokens in all"
+    return f"{phase.name.capitalize()}: {plural(phase.batch, 'sequence')}, {tokens}, {cached}"
+
+
+def phase_table(phase: Phase, ridge: float) -> Table:
+    """The operators of a phase, the costliest share marked."""
+    cost = phase.cost
+    note = f"{format_si(cost.flops, 'FLOP')}, {format_si(cost.bytes, 'B')}, {cost.flops / cost.bytes:,.4g} FLOP/byte (ridge {ridge:,.4g})"
+    if phase.time.bound is not None and phase.time.sum is not None:
+        note += f"; {format_si(phase.time.bound, 's')} with perfect overlap, {format_si(phase.time.sum, 's')} with none"
+    total = sum(op.times.bound for op in phase.operators)
+    timed = phase.time.bound is not None
+    rows = []
+    for op in phase.operators:
+        intensity = f"{op.cost.flops / op.cost.bytes:,.3g}" if op.cost.bytes else "-"
+        row = [op.path, str(op.repeat), format_si(op.cost.flops, "", 3).strip(), format_si(op.cost.bytes, "B", 3), intensity]
+        if timed:
+            row += [format_si(op.times.bound, "s", 3), f"{op.times.bound / total:.1%}"]
+        rows.append((*row, op.times.bound_by))
+    columns = ("operator", "x", "FLOP", "bytes", "FLOP/B", *(("bound", "share") if timed else ()), "binds")
+    return Table(phase_title(phase), note, columns, (False, *([True] * (len(columns) - 2)), False), tuple(rows))
+
+
+def limits_table(result: Analysis) -> Table:
+    """Largest batches by context, and the critical batches in the note."""
+    limits = result.limits
+    linear = "none" if limits.critical_batch_linear is None else f"{limits.critical_batch_linear:,.4g}"
+    step = "none" if limits.critical_batch_step is None else f"{limits.critical_batch_step:,}"
+    longest = "no limit by memory" if result.memory.max_context is None else f"{result.memory.max_context:,} cached tokens"
+    note = (
+        f"critical batch: {linear} for the linear operators, {step} for the whole decode step; largest context at this batch: {longest}"
+    )
+    if limits.critical_batch_step is None and limits.critical_batch_why:
+        note += f" ({limits.critical_batch_why})"
+    rows = tuple((f"{context:,}", f"{batch:,}") for context, batch in limits.max_batch_by_context)
+    return Table("Largest batch by context", note, ("cached tokens", "sequences"), (True, True), rows)
+
+
+def assumptions_table(result: Analysis) -> Table:
+    """Every choice, with where it comes from."""
+    order = {"assumed": 0, "transferred": 1, "given": 2, "default": 3}
+    listed = sorted(result.assumptions, key=lambda item: order[item.origin])
+    rows = tuple((a.name, "none" if a.value is None else str(a.value), a.origin, a.why) for a in listed)
+    return Table("Assumptions", "", ("name", "value", "origin", "why"), (False, False, False, False), rows)
