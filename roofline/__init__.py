@@ -14,7 +14,7 @@ from roofline.version import __version__
 
 if TYPE_CHECKING:
     from roofline.predict.analyze import analyze
-    from roofline.predict.compiled import compile  # noqa: A004
+    from roofline.predict.compiled import compile
     from roofline.predict.explain import explain
     from roofline.specs.hardware import Hardware
     from roofline.specs.model import Model

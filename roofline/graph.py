@@ -57,7 +57,7 @@ def stages(model: Model, size: int) -> tuple[Stage, ...]:
     vLLM does (the last stage has the LM head)."""
     sequence = model.layer_sequence
     if size > len(sequence):
-        msg = f"pipeline-parallel size {size} is more than the {len(sequence)} layers of {model.name}; allowed: 1 to {len(sequence)}"
+        msg = f"pipeline-parallel size {size} is more than the layers of {model.name}; allowed: 1 to {len(sequence)}"
         raise InputError(msg)
     lengths = [len(sequence) // size] * size
     for extra in range(len(sequence) % size):
@@ -92,10 +92,17 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
         if ep not in works:
             what = "/".join(str(count) for count in sorted(counts))
             msg = (
-                f"expert-parallel size {ep} does not work: it must divide the {what} experts and the {group} devices of tensor x data "
-                f"parallelism, whole replicas or parts of one. Sizes that work here: {_listed(works)}"
+                f"expert-parallel size {ep} does not work: it must divide the {what} experts and the {group} devices of "
+                f"tensor x data parallelism, whole replicas or parts of one. Sizes that work here: {_listed(works)}"
             )
             raise InputError(msg)
+
+
+def communicating(deployment: Deployment) -> list[int]:
+    """Sizes of the groups of devices that exchange data."""
+    tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size
+    stages_apart = [2 * tp] if deployment.pipeline_parallel_size > 1 else []
+    return [size for size in (tp, ep if ep > tp else 1, *stages_apart) if size > 1]
 
 
 def _tensor_problem(block: Section, size: int) -> str | None:
@@ -267,7 +274,7 @@ class _Builder:
         if self.ep <= self.tp or not hasattr(block, "num_experts"):
             return self._all_reduce()
         stream = self.tokens * self.model.hidden_size
-        sent = ratio(stream * block.num_experts_per_tok, self.tp)
+        sent = ratio(stream * getattr(block, "num_experts_per_tok"), self.tp)  # noqa: B009 - blocks with experts have it
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
         found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
         if self.tp > 1:
@@ -293,4 +300,3 @@ def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> 
 
 # One token, decoded: holds every weight exactly once (prefill of MLA holds some in another form).
 CANONICAL: Step = (Segment(1, 1, 0, decode=True),)
-

@@ -54,7 +54,7 @@ def maximum(a: Expr, b: Expr) -> Expr:
     5
     """
     if _plain(a, b):
-        return a if a >= b else b
+        return max(a, b)
     if backend := _backend(a, b):
         return backend.maximum(a, b)
     import numpy as np
@@ -69,7 +69,7 @@ def minimum(a: Expr, b: Expr) -> Expr:
     3
     """
     if _plain(a, b):
-        return a if a <= b else b
+        return min(a, b)
     if backend := _backend(a, b):
         return backend.minimum(a, b)
     import numpy as np

@@ -51,9 +51,7 @@ class GroupedQueryAttention(MixerBlock):
         linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
         choices = site.conventions
         found: Operators = {
-            "qkv_proj": Gemm(
-                m=site.tokens, n=(n_q + 2 * n_kv) * d_head, k=site.hidden_size, bias=self.qkv_bias, dtypes=linear
-            )
+            "qkv_proj": Gemm(m=site.tokens, n=(n_q + 2 * n_kv) * d_head, k=site.hidden_size, bias=self.qkv_bias, dtypes=linear)
         }
         if self.qk_norm == "head":
             found["q_norm"] = Norm(rows=site.tokens * n_q, width=d_head, dtypes=vector)

@@ -62,9 +62,7 @@ class MixtureOfExperts(FeedForwardBlock):
             "router": Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router),
             "choose": Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector),
             "experts/up_proj": up,
-            "experts/activation": Activation(
-                rows=up.rows, width=self.moe_intermediate_size, gated=self.gated, dtypes=vector
-            ),
+            "experts/activation": Activation(rows=up.rows, width=self.moe_intermediate_size, gated=self.gated, dtypes=vector),
             "experts/down_proj": grouped(d_model, self.moe_intermediate_size),
             "combine": Combine(tokens=site.tokens, width=d_model, terms=k, dtypes=vector),
         }

@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 
 
-def _version(value: bool) -> None:  # noqa: FBT001 - typer calls it so
+def _version(value: bool) -> None:
     if value:
         sys.stdout.write(f"roofline {__version__} (data {DATA_VERSION})\n")
         raise typer.Exit
@@ -32,7 +32,7 @@ def _version(value: bool) -> None:  # noqa: FBT001 - typer calls it so
 
 @app.callback()
 def _root(
-    version: Annotated[  # noqa: ARG001 - eager option
+    version: Annotated[
         bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
@@ -53,8 +53,8 @@ def main() -> NoReturn:
         code = app(standalone_mode=False)
     except RooflineError as error:
         _fail(str(error), error.exit_code)
-    except _ClickException as error:
-        message, context = error.format_message(), getattr(error, "ctx", None)  # type: ignore[attr-defined]
+    except _ClickException as error:  # type: ignore[misc]  # reached through a tuple
+        message, context = error.format_message(), getattr(error, "ctx", None)
         if type(error).__name__ == "NoArgsIsHelpError":
             sys.stderr.write(f"{message}\n")
             sys.exit(2)

@@ -36,13 +36,16 @@ def emit_rows(kind: Kind, rows: Rows, inputs: list[Input], *, json: bool, output
 def _models(rows: Rows) -> Table:
     cells = tuple(
         (
-            row["id"], format_count(row["parameters"]), "" if row["active"] == row["parameters"] else format_count(row["active"]),
+            row["id"], format_count(row["parameters"]),
+            "" if row["active"] == row["parameters"] else format_count(row["active"]),
             str(row["layers"]), f"{row['context_length']:,}", format_bytes_binary(row["kv_bytes_per_token"]),
             f"{row['window']:,}" if row["window"] else "",
         )
         for row in rows
     )  # fmt: skip
-    return Table("", "", ("id", "parameters", "active", "layers", "context", "KV a token", "window"), (False, *([True] * 6)), cells)
+    return Table(
+        "", "", ("id", "parameters", "active", "layers", "context", "KV a token", "window"), (False, *([True] * 6)), cells
+    )
 
 
 def _hardware(rows: Rows) -> Table:
@@ -51,12 +54,19 @@ def _hardware(rows: Rows) -> Table:
 
     cells = tuple(
         (
-            row["id"], row["title"], rate(row["peak_flops_16bit"]), rate(row["peak_flops_fp8"]), format_si(row["bandwidth"], "B/s"),
-            format_bytes_binary(row["memory_bytes"]), "" if row["ridge_point"] is None else f"{row['ridge_point']:.4g}",
+            row["id"], row["title"], rate(row["peak_flops_16bit"]), rate(row["peak_flops_fp8"]),
+            format_si(row["bandwidth"], "B/s"), format_bytes_binary(row["memory_bytes"]),
+            "" if row["ridge_point"] is None else f"{row['ridge_point']:.4g}",
         )
         for row in rows
     )  # fmt: skip
-    return Table("", "dense peaks of one accelerator", ("id", "", "16 bit", "fp8", "bandwidth", "memory", "ridge"), (False, False, *([True] * 5)), cells)
+    return Table(
+        "",
+        "dense peaks of one accelerator",
+        ("id", "", "16 bit", "fp8", "bandwidth", "memory", "ridge"),
+        (False, False, *([True] * 5)),
+        cells,
+    )
 
 
 def check_files(kind: Kind, names: list[str], *, json: bool) -> int:
@@ -88,7 +98,7 @@ def _format(name: str) -> str:
     return name
 
 
-def show_model(name: str, format: str) -> None:  # noqa: A002 - the flag's name
+def show_model(name: str, format: str) -> None:
     """A model by its parts, or its file."""
     from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, windows
     from roofline.predict.parameters import count_parameters
@@ -102,7 +112,12 @@ def show_model(name: str, format: str) -> None:  # noqa: A002 - the flag's name
     if format == "json":
         parts = {path: {"parameters": size, "repeat": repeat} for path, (size, repeat) in parameters_by_path(model).items()}
         summary = {
-            "parameters": {"total": counted.total, "active": counted.active, "embedding": counted.embedding, "apart": counted.apart},
+            "parameters": {
+                "total": counted.total,
+                "active": counted.active,
+                "embedding": counted.embedding,
+                "apart": counted.apart,
+            },
             "kv_bytes_per_token": kv_bytes_per_token(model),
             "operators": parts,
         }
@@ -110,8 +125,9 @@ def show_model(name: str, format: str) -> None:  # noqa: A002 - the flag's name
         return
     window = f", sliding windows of {', '.join(f'{w:,}' for w in windows(model))} tokens" if windows(model) else ""
     note = (
-        f"{counted.total:,} parameters, {counted.active:,} active; {model.num_hidden_layers} layers, context {model.max_position_embeddings:,}; "
-        f"KV cache {format_bytes_binary(kv_bytes_per_token(model))} a token at 2 bytes an element{window}"
+        f"{counted.total:,} parameters, {counted.active:,} active; {model.num_hidden_layers} layers, "
+        f"context {model.max_position_embeddings:,}; KV cache {format_bytes_binary(kv_bytes_per_token(model))} a token "
+        f"at 2 bytes an element{window}"
     )
     if counted.apart:
         note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
@@ -119,8 +135,13 @@ def show_model(name: str, format: str) -> None:  # noqa: A002 - the flag's name
         (path, f"{size:,}", str(repeat), f"{size * repeat:,}", f"{size * repeat / counted.total:.1%}")
         for path, (size, repeat) in parameters_by_path(model).items()
     )
-    print_table(Table(model.title, note, ("holds parameters", "each", "x", "in all", "share"), (False, True, True, True, True), rows))
-    extra = [*(f"Note: {text}" for text in model.notes), *(f"Source: {s.title} {s.url}".rstrip() for s in model.sources.values())]
+    print_table(
+        Table(model.title, note, ("holds parameters", "each", "x", "in all", "share"), (False, True, True, True, True), rows)
+    )
+    extra = [
+        *(f"Note: {text}" for text in model.notes),
+        *(f"Source: {s.title} {s.url}".rstrip() for s in model.sources.values()),
+    ]
     _lines(extra)
 
 
@@ -131,7 +152,7 @@ def _lines(lines: list[str]) -> None:
         write_stdout(clean(line))
 
 
-def show_hardware(name: str, format: str) -> None:  # noqa: A002 - the flag's name
+def show_hardware(name: str, format: str) -> None:
     """Every number of an accelerator or node with its source, or its file."""
     from roofline.specs.hardware import facts
 
@@ -154,9 +175,13 @@ def show_hardware(name: str, format: str) -> None:  # noqa: A002 - the flag's na
     checked = None if hardware.node else hardware.accelerator.self_check()
     if checked:
         computed, stated = checked
-        _lines([f"Check: units x clock x FMA x 2 = {format_si(computed, 'FLOP/s', 6)}, stated {format_si(stated, 'FLOP/s', 6)}"])
+        _lines(
+            [f"Check: units x clock x FMA x 2 = {format_si(computed, 'FLOP/s', 6)}, stated {format_si(stated, 'FLOP/s', 6)}"]
+        )
     if hardware.node is not None:
-        _lines([f"{hardware.node.count} x {hardware.accelerator.title}: see `roofline hardware show {hardware.accelerator.name}`"])
+        _lines(
+            [f"{hardware.node.count} x {hardware.accelerator.title}: see `roofline hardware show {hardware.accelerator.name}`"]
+        )
     _lines([f"Note: {text}" for text in spec.notes])
     _lines(["Grades: A two independent sources agree, B one source, C recalled and to be checked before use"])
 

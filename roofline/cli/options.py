@@ -15,7 +15,8 @@ HardwareOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE; its suffix says the format.", dir_okay=True)
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE; its suffix says the format.", dir_okay=True),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages on stderr but errors.")]
 

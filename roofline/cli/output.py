@@ -52,7 +52,8 @@ def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable
     The file is written beside its place and then renamed, so that there is never half a file.
     """
     suffix = path.suffix.lower()
-    text = {**formats, ".csv": lambda: as_csv(rows()), **({} if ".md" in formats else {".md": lambda: as_markdown(rows())})}
+    tables: dict[str, Callable[[], str]] = {".csv": lambda: as_csv(rows()), ".md": lambda: as_markdown(rows())}
+    text = tables | formats
     allowed = sorted({*text, ".parquet"})
     if suffix not in allowed:
         msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(allowed)}"

@@ -27,8 +27,7 @@ def show(result: Analysis, formulas: list[dict[str, Any]]) -> None:
 
 
 def _tables(result: Analysis) -> list[Table]:
-    ridge = result.hardware["ridge_point"]
-    return [*(summary.phase_table(phase, ridge) for phase in result.phases), summary.limits_table(result)]
+    return [*(summary.phase_table(result, phase) for phase in result.phases), summary.limits_table(result)]
 
 
 def _plain(result: Analysis, formulas: list[dict[str, Any]]) -> str:
@@ -46,7 +45,10 @@ def _formula_lines(formulas: list[dict[str, Any]]) -> list[str]:
         return []
     lines = ["", "Formulas"]
     for entry in formulas:
-        lines += [f"  {entry['path']}", *(f"    {part['name']} = {part['formula']} = {part['substituted']}" for part in entry["parts"])]
+        lines += [
+            f"  {entry['path']}",
+            *(f"    {part['name']} = {part['formula']} = {part['substituted']}" for part in entry["parts"]),
+        ]
     return lines
 
 
@@ -56,7 +58,10 @@ def plain(table: Table) -> str:
     widths = [max(len(row[index]) for row in cells) for index in range(len(table.columns))]
     lines = [table.title, *([f"  {table.note}"] if table.note else [])]
     for row in cells:
-        parts = (cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(row, widths, table.right, strict=True))
+        parts = (
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, table.right, strict=True)
+        )
         lines.append(("  " + "  ".join(parts)).rstrip())
     return "\n".join(line for line in lines if line)
 
@@ -65,7 +70,11 @@ def markdown(result: Analysis) -> str:
     """A result as a Markdown document."""
     from roofline.cli.text import markdown_cell
 
-    parts = [f"# {markdown_cell(summary.headline(result))}", markdown_cell(summary.subtitle(result)), *map(markdown_cell, summary.sentences(result))]
+    parts = [
+        f"# {markdown_cell(summary.headline(result))}",
+        markdown_cell(summary.subtitle(result)),
+        *map(markdown_cell, summary.sentences(result)),
+    ]
     memory = [{"part": n, "GiB": f"{size / GIB:.2f}", "": remark} for n, size, remark in summary.memory_rows(result)]
     parts += ["## Memory", summary.memory_note(result), as_markdown(memory)]
     for table in [*_tables(result), summary.assumptions_table(result)]:
@@ -129,7 +138,9 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
         width = max(round(abs(size) / max(result.memory.budget_bytes, 1) * 40), 1 if size else 0)
         style = {"weights": "blue", "KV cache": "cyan", "free": "dim", "missing": "red"}.get(name, "magenta")
         bar = ("░" if name == "free" else "█") * min(width, 60) + ("…" if width > 60 else "")
-        console.print(Text.assemble(f"  {name:<12}{size / GIB:>9.2f} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True)
+        console.print(
+            Text.assemble(f"  {name:<12}{size / GIB:>9.2f} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True
+        )
     plot, marks = roofline_plot(result, min(console.width, 100))
     if plot:
         console.print()

@@ -121,7 +121,7 @@ class _Writer:
     def _piece(self, expr: Any) -> tuple[str, int]:
         if expr.is_Symbol:
             shown = self.name(expr)
-            return shown, _ATOM if not any(sign in shown for sign in "-+ ") or "_" in shown else _PRODUCT
+            return shown, _PRODUCT if r"\cdot" in shown else _ATOM
         if expr.is_Add:
             return self._sum(expr), _SUM
         if expr.is_Mul or expr.is_Pow or expr.is_Rational:
@@ -135,11 +135,11 @@ class _Writer:
             return opening + self.write(expr.args[0]) + closing, _ATOM
         largest, smallest, closing, between = self.style.functions
         opening = {sympy.Max: largest, sympy.Min: smallest}[expr.func]
-        return opening + between.join(self.write(arg) for arg in sorted(expr.args, key=_order)) + closing, _ATOM
+        return opening + between.join(self.write(arg) for arg in sorted(expr.args, key=_term_order)) + closing, _ATOM
 
     def _sum(self, expr: Any) -> str:
         shown = ""
-        for term in sorted(expr.args, key=_order):
+        for term in sorted(expr.args, key=_term_order):
             negative = term.could_extract_minus_sign()
             piece, hold = self._piece(-term if negative else term)
             piece = self._grouped(piece) if negative and hold == _SUM else piece
@@ -200,9 +200,13 @@ def _plain_product(factors: list[Any]) -> Any:
 
 
 def _order(expr: Any) -> tuple[Any, ...]:
-    """Where a factor or a term stands among others: in a product numbers first, then the nomenclature's order; the
-    terms of a sum likewise, but numbers and what is subtracted last."""
+    """Where a factor stands among others: numbers first, then the nomenclature's order; a sum stands after its last symbol."""
     if expr.is_number:
         return (-1,)
-    places = sorted(described(found).order for found in expr.free_symbols)
-    return (*places[:1], expr.is_Add, *places[1:], sympy.default_sort_key(expr))
+    places = sorted((described(found).order for found in expr.free_symbols), reverse=not (expr.is_Mul or expr.is_Pow))
+    return (places[0], expr.is_Add, tuple(places[1:]), sympy.default_sort_key(expr))
+
+
+def _term_order(expr: Any) -> tuple[Any, ...]:
+    """Where a term stands in a sum: what is subtracted last, numbers after symbols."""
+    return (expr.could_extract_minus_sign(), expr.is_number, _order(expr))

@@ -12,8 +12,9 @@ from roofline.predict.bounds import matrix_dtype, times
 from roofline.predict.limits import critical_batch_linear, critical_batch_step, max_batch_by_context, standard_contexts
 from roofline.predict.memory import MemoryModel
 from roofline.predict.parameters import count_parameters
-from roofline.predict.request import PhaseName, Request, prepare
+from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
+from roofline.predict.steps import PhaseName
 from roofline.predict.suggest import what_would_fit
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
@@ -65,7 +66,12 @@ def _model(request: Request) -> dict[str, Any]:
     return {
         "name": model.name,
         "title": model.title,
-        "parameters": {"total": counted.total, "active": counted.active, "embedding": counted.embedding, "apart": counted.apart},
+        "parameters": {
+            "total": counted.total,
+            "active": counted.active,
+            "embedding": counted.embedding,
+            "apart": counted.apart,
+        },
         "layers": model.num_hidden_layers,
         "context_length": model.max_position_embeddings,
         "source": [source.url or source.title for source in model.sources.values()],
@@ -79,6 +85,7 @@ def _hardware(request: Request) -> dict[str, Any]:
         "name": hardware.name,
         "title": hardware.title,
         "accelerator": hardware.accelerator.name,
+        "accelerator_title": hardware.accelerator.title,
         "devices": request.deployment.devices,
         "peak_flops": hardware.peaks,
         "vector_flops": hardware.vector_peak,
@@ -182,7 +189,7 @@ def _operators(graph: Graph, hardware: Hardware, *, timed: bool) -> tuple[Operat
 
 
 def _bound(request: Request, graph: Graph) -> float:
-    return sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values())
+    return float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
 
 
 def _pipeline(request: Request, step: Step) -> float:
@@ -220,7 +227,9 @@ def _mean_decode(request: Request, batch: int, first: int, steps: int) -> float:
         return sum(took) / steps
     # sum over whole contexts between two points of a straight line: the trapezoid, and half of each end once more
     total = (took[0] + took[-1]) / 2
-    for (start, left), (end, right) in zip(zip(contexts, took, strict=True), list(zip(contexts, took, strict=True))[1:], strict=False):
+    for (start, left), (end, right) in zip(
+        zip(contexts, took, strict=True), list(zip(contexts, took, strict=True))[1:], strict=False
+    ):
         total += (end - start) * (left + right) / 2
     return total / steps
 
@@ -243,6 +252,6 @@ def _why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: in
     if linear is None:
         return "the linear operators never reach the ridge point"
     return (
-        f"at {context} cached tokens attention reads the cache of every sequence, so its memory time grows with the batch as fast as "
-        "compute does or faster: no batch makes compute the larger share"
+        f"at {context} cached tokens attention reads the cache of every sequence, so that memory time grows with the batch "
+        "as fast as compute time or faster: no batch makes compute the larger share"
     )

@@ -16,7 +16,7 @@ TWO_BYTES = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv
 
 def kv_bytes_per_token(model: Model) -> float:
     """Bytes that one more token adds to the cache at 2 bytes an element, below every window."""
-    return sum(cache.elements * 2 * count for cache, count in caches(model, Deployment()))
+    return float(sum(cache.elements * 2 * count for cache, count in caches(model, Deployment())))
 
 
 def windows(model: Model) -> list[int]:
@@ -39,7 +39,8 @@ def model_rows() -> tuple[list[dict[str, Any]], list[Input]]:
         counted = count_parameters(model)
         rows.append(
             {
-                "id": name, "title": model.title, "parameters": counted.total, "active": counted.active, "layers": model.num_hidden_layers,
+                "id": name, "title": model.title, "parameters": counted.total, "active": counted.active,
+                "layers": model.num_hidden_layers,
                 "hidden_size": model.hidden_size, "context_length": model.max_position_embeddings,
                 "kv_bytes_per_token": kv_bytes_per_token(model), "window": windows(model)[0] if windows(model) else None,
             }

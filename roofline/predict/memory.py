@@ -56,7 +56,7 @@ class MemoryModel:
     @cached_property
     def kv_bytes_per_token(self) -> float:
         """What one more token adds on this device, while it is below every window."""
-        return sum(size * count for size, _, count in self._layers)
+        return float(sum(size * count for size, _, count in self._layers))
 
     @property
     def kv_grows(self) -> bool:

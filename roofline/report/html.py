@@ -42,13 +42,13 @@ def body(result: Analysis) -> str:
     )
     tables = [
         memory,
-        *(summary.phase_table(phase, result.hardware["ridge_point"]) for phase in result.phases),
+        *(summary.phase_table(result, phase) for phase in result.phases),
         summary.limits_table(result),
         summary.assumptions_table(result),
     ]
     answer = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in summary.sentences(result))
     return (
-        f"<h1>{escape(summary.headline(result))}</h1>\n<p class=\"note\">{escape(summary.subtitle(result))}</p>\n{answer}"
+        f'<h1>{escape(summary.headline(result))}</h1>\n<p class="note">{escape(summary.subtitle(result))}</p>\n{answer}'
         + "".join(_table(table) for table in tables)
     )
 
@@ -61,6 +61,7 @@ def _table(table: Table) -> str:
         )
         return f"<tr>{''.join(parts)}</tr>\n"
 
-    note = f"<p class=\"note\">{escape(table.note)}</p>\n" if table.note else ""
+    note = f'<p class="note">{escape(table.note)}</p>\n' if table.note else ""
     rows = "".join(row(cells, "td") for cells in table.rows)
-    return f"<h2>{escape(table.title)}</h2>\n{note}<table>\n<thead>{row(table.columns, 'th')}</thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    head = f"<thead>{row(table.columns, 'th')}</thead>"
+    return f"<h2>{escape(table.title)}</h2>\n{note}<table>\n{head}\n<tbody>\n{rows}</tbody>\n</table>\n"

@@ -23,9 +23,10 @@ class Table:
 
 def headline(result: Analysis) -> str:
     """What is on what."""
-    devices = result.hardware["devices"]
-    several = f"{devices} x " if devices > 1 else ""
-    return f"{result.model['title']} on {several}{result.hardware['title']}"
+    hardware = result.hardware
+    several = f"{hardware['devices']} x " if hardware["devices"] > 1 else ""
+    inside = f" ({hardware['title']})" if hardware["name"] != hardware["accelerator"] else ""
+    return f"{result.model['title']} on {several}{hardware['accelerator_title']}{inside}"
 
 
 def subtitle(result: Analysis) -> str:
@@ -37,7 +38,12 @@ def subtitle(result: Analysis) -> str:
         weights += " (" + ", ".join(f"{role} {name}" for role, name in deployment["quantization"].items()) + ")"
     sizes = [
         f"{short}{deployment[name]}"
-        for short, name in (("TP", "tensor_parallel"), ("PP", "pipeline_parallel"), ("DP", "data_parallel"), ("EP", "expert_parallel"))
+        for short, name in (
+            ("TP", "tensor_parallel"),
+            ("PP", "pipeline_parallel"),
+            ("DP", "data_parallel"),
+            ("EP", "expert_parallel"),
+        )
         if deployment[name] > 1
     ]
     parts = [
@@ -65,16 +71,19 @@ def verdict(result: Analysis) -> str:
     memory = result.memory
     batch = max(phase.batch for phase in result.phases)
     if memory.fits:
-        room = f"{plural(batch, 'sequence')} of at most {memory.max_batch:,}" if memory.max_batch >= batch else plural(batch, "sequence")
+        room = (
+            f"{plural(batch, 'sequence')} of at most {memory.max_batch:,}"
+            if memory.max_batch >= batch
+            else plural(batch, "sequence")
+        )
         return f"Fits: {room}."
     if memory.usable_bytes <= 0:
         over = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes
-        text = f"Does not fit: weights and activations need {format_bytes_binary(over)} a device, {format_bytes_binary(memory.budget_bytes)} may be used."
+        allowed = format_bytes_binary(memory.budget_bytes)
+        text = f"Does not fit: weights and activations need {format_bytes_binary(over)} a device, {allowed} may be used."
     else:
-        text = (
-            f"Does not fit: the KV cache of {plural(batch, 'sequence')} needs {format_bytes_binary(memory.needed_bytes)} a device, "
-            f"{format_bytes_binary(memory.usable_bytes)} {'is' if memory.usable_bytes < 2 * GIB else 'are'} left."
-        )
+        needed, left = format_bytes_binary(memory.needed_bytes), format_bytes_binary(memory.usable_bytes)
+        text = f"Does not fit: the KV cache of {plural(batch, 'sequence')} needs {needed} a device, {left} are left for it."
     if memory.would_fit:
         return f"{text} What would fit: {'; '.join(memory.would_fit)}."
     return f"{text} No smaller batch, shorter context, 8 or 4-bit weights or more of these devices (to 16 times as many) would."
@@ -98,12 +107,15 @@ def sentences(result: Analysis) -> list[str]:
         what = {"prefill": "Prefill", "decode": "A decode step", "mixed": "The mixed step"}[phase.name]
         rate = f"{phase.tokens_per_s:,.4g}" if phase.tokens_per_s < 1e4 else f"{phase.tokens_per_s:,.0f}"
         each = f", {phase.tokens_per_s / phase.batch:,.4g} each" if phase.name == "decode" and phase.batch > 1 else ""
-        found.append(
-            f"{what} takes at least {format_si(phase.pipeline_s, 's')} ({rate} tok/s{each}) and is bound by {phase.bound_by}: {_why(phase, result)}."
-        )
+        least = f"{what} takes at least {format_si(phase.pipeline_s, 's')} ({rate} tok/s{each})"
+        found.append(f"{least} and is bound by {phase.bound_by}: {_why(phase, result)}.")
     if result.request is not None and result.request["e2e_s"].bound is not None:
         spans = {name: result.request[name].bound for name in ("ttft_s", "tpot_s", "e2e_s")}
-        texts = [f"{label} {format_si(spans[name] or 0.0, 's')}" for label, name in (("TTFT", "ttft_s"), ("TPOT", "tpot_s"), ("E2E", "e2e_s")) if spans[name]]
+        texts = [
+            f"{label} {format_si(spans[name] or 0.0, 's')}"
+            for label, name in (("TTFT", "ttft_s"), ("TPOT", "tpot_s"), ("E2E", "e2e_s"))
+            if spans[name]
+        ]
         found.append(f"A request takes at least: {', '.join(texts)}.")
     return found
 
@@ -112,7 +124,8 @@ def _why(phase: Phase, result: Analysis) -> str:
     cost, ridge = phase.cost, result.hardware["ridge_point"]
     intensity = cost.flops / cost.bytes
     if phase.bound_by == "compute":
-        return f"{format_si(cost.matrix_flops, 'FLOP')} of matrix products, {intensity:,.4g} FLOP/byte against a ridge of {ridge:,.4g}"
+        work = f"{format_si(cost.matrix_flops, 'FLOP')} of matrix products"
+        return f"{work}, {intensity:,.4g} FLOP/byte against a ridge of {ridge:,.4g}"
     if phase.bound_by == "link":
         return f"{format_si(cost.link_bytes, 'B')} cross the link of each device"
     parts = [f"{format_si(cost.weight_bytes, 'B')} of weights"]
@@ -125,9 +138,10 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     """Name, bytes and remark of each part of a device's memory budget."""
     memory = result.memory
     free = memory.usable_bytes - memory.needed_bytes
+    token, sequence = memory.kv_bytes_per_token, memory.kv_bytes_per_sequence["allocated"]
     rows = [
         ("weights", memory.weights_bytes, ""),
-        ("KV cache", memory.needed_bytes, f"{format_bytes_binary(memory.kv_bytes_per_token)} a token, {format_bytes_binary(memory.kv_bytes_per_sequence['allocated'])} a sequence"),
+        ("KV cache", memory.needed_bytes, f"{format_bytes_binary(token)} a token, {format_bytes_binary(sequence)} a sequence"),
         ("activations", memory.activation_bytes, "largest working set of a step"),
     ]  # fmt: skip
     if memory.reserved_bytes:
@@ -146,23 +160,29 @@ def memory_note(result: Analysis) -> str:
 def phase_title(phase: Phase) -> str:
     """What a step is."""
     tokens = plural(phase.new_tokens, "new token")
-    cached = "nothing cached" if phase.cached_tokens == 0 else f"{phase.cached_tokens // phase.batch:,} cached tokens a sequence"
+    cached = (
+        "nothing cached" if phase.cached_tokens == 0 else f"{phase.cached_tokens // phase.batch:,} cached tokens a sequence"
+    )
     if phase.name == "mixed":
         cached = f"{phase.cached_tokens:,} cached tokens in all"
     return f"{phase.name.capitalize()}: {plural(phase.batch, 'sequence')}, {tokens}, {cached}"
 
 
-def phase_table(phase: Phase, ridge: float) -> Table:
-    """The operators of a phase, the costliest share marked."""
+def phase_table(result: Analysis, phase: Phase) -> Table:
+    """The operators of a phase on one device."""
+    ridge = result.hardware["ridge_point"]
     cost = phase.cost
-    note = f"{format_si(cost.flops, 'FLOP')}, {format_si(cost.bytes, 'B')}, {cost.flops / cost.bytes:,.4g} FLOP/byte (ridge {ridge:,.4g})"
+    intensity = f"{cost.flops / cost.bytes:,.4g} FLOP/byte (ridge {ridge:,.4g})"
+    note = f"{format_si(cost.flops, 'FLOP')}, {format_si(cost.bytes, 'B')}, {intensity}"
     if phase.time.bound is not None and phase.time.sum is not None:
         note += f"; {format_si(phase.time.bound, 's')} with perfect overlap, {format_si(phase.time.sum, 's')} with none"
+    if result.deployment["pipeline_parallel"] > 1:
+        note += f"; a device of the fullest of {result.deployment['pipeline_parallel']} pipeline stages"
     total = sum(op.times.bound for op in phase.operators)
     timed = phase.time.bound is not None
     rows = []
     for op in phase.operators:
-        intensity = f"{op.cost.flops / op.cost.bytes:,.3g}" if op.cost.bytes else "-"
+        intensity = _figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else "-"
         row = [op.path, str(op.repeat), format_si(op.cost.flops, "", 3).strip(), format_si(op.cost.bytes, "B", 3), intensity]
         if timed:
             row += [format_si(op.times.bound, "s", 3), f"{op.times.bound / total:.1%}"]
@@ -171,15 +191,23 @@ def phase_table(phase: Phase, ridge: float) -> Table:
     return Table(phase_title(phase), note, columns, (False, *([True] * (len(columns) - 2)), False), tuple(rows))
 
 
+def _figure(value: float) -> str:
+    """Three digits, without an exponent.
+
+    >>> _figure(0.6249), _figure(2289.9)
+    ('0.625', '2,290')
+    """
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def limits_table(result: Analysis) -> Table:
     """Largest batches by context, and the critical batches in the note."""
     limits = result.limits
     linear = "none" if limits.critical_batch_linear is None else f"{limits.critical_batch_linear:,.4g}"
     step = "none" if limits.critical_batch_step is None else f"{limits.critical_batch_step:,}"
     longest = "no limit by memory" if result.memory.max_context is None else f"{result.memory.max_context:,} cached tokens"
-    note = (
-        f"critical batch: {linear} for the linear operators, {step} for the whole decode step; largest context at this batch: {longest}"
-    )
+    note = f"critical batch: {linear} for the linear operators, {step} for the whole decode step"
+    note += f"; largest context at this batch: {longest}"
     if limits.critical_batch_step is None and limits.critical_batch_why:
         note += f" ({limits.critical_batch_why})"
     rows = tuple((f"{context:,}", f"{batch:,}") for context, batch in limits.max_batch_by_context)

@@ -27,7 +27,8 @@ class Link(Spec):
     name: str
     per_direction: Bandwidth = Field(description="bandwidth in one direction, of all lanes of one device together")
     per_peer: Bandwidth | None = Field(
-        default=None, description="bandwidth in one direction to one peer, where devices are wired to each other without a switch"
+        default=None,
+        description="bandwidth in one direction to one peer, where devices are wired to each other without a switch",
     )
     max_devices: int | None = Field(default=None, ge=2, description="the most devices that it joins; none: as many as asked")
 
@@ -94,7 +95,7 @@ class Accelerator(Spec):
             computed, stated = peaks
             msg = (
                 f"peak_flops.{self.check.dtype} is {stated / 1e12:.6g} TFLOP/s, but units x clock x FMA x 2 give "
-                f"{computed / 1e12:.6g} ({stated / computed:.2f} of it): a peak with sparsity, or a tensor_clock that is missing"
+                f"{computed / 1e12:.6g} ({stated / computed:.2f} of it): a peak with sparsity, or a missing tensor_clock"
             )
             raise ValueError(msg)
         return self

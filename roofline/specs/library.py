@@ -70,7 +70,9 @@ def find(kind: Kind, name: str) -> Path:
     what = {"models": "model", "hardware": "hardware", "engines": "engine", "reports": "report"}[kind]
     if family := [entry for entry in known if re.match(re.escape(key) + r"(-|(?<=\d)(?!\d))", entry)] if key else []:
         raise AmbiguousNameError(what, name, family)
-    raise UnknownNameError(what, name, [*known, *aliases], f"`roofline {kind} list` shows all; a path to a YAML file works too.")
+    raise UnknownNameError(
+        what, name, [*known, *aliases], f"`roofline {kind} list` shows all; a path to a YAML file works too."
+    )
 
 
 def _is_path(name: str) -> bool:
@@ -124,5 +126,8 @@ def load_engine(name: str) -> tuple[Engine, Input]:
 
 
 def _input(role: str, name: str, file: YamlFile) -> Input:
-    inside = file.path.is_relative_to(Path(__file__).resolve().parents[1]) or file.path.parent == shipped("models").parent / file.path.parent.name
+    inside = (
+        file.path.is_relative_to(Path(__file__).resolve().parents[1])
+        or file.path.parent == shipped("models").parent / file.path.parent.name
+    )
     return Input(role, name, "shipped" if inside else str(file.path), file.sha256)

@@ -14,9 +14,7 @@ from roofline.specs.quantization import scheme
 _FLOATS = ("fp32", "bf16", "fp16")
 
 
-def resolve_precision(
-    model: Model, deployment: Deployment, multiplies: Container[str]
-) -> tuple[Precision, list[Assumption]]:
+def resolve_precision(model: Model, deployment: Deployment, multiplies: Container[str]) -> tuple[Precision, list[Assumption]]:
     """Formats of weights by role, of activations and of the KV cache. `multiplies` holds the dtypes of the hardware's
     matrix peaks."""
     notes: list[Assumption] = []
@@ -28,7 +26,7 @@ def resolve_precision(
     for name in formats:
         format = next(f for f in (weight, *(f for _, f in roles)) if f.name == name)
         if format.name != activation.name and (format.multiply is None or format.multiply not in multiplies):
-            why = f"the hardware cannot multiply {name}: such weights are read at their own size and multiplied as {activation.name}"
+            why = f"the hardware cannot multiply {name}: weights are read at their own size, multiplied as {activation.name}"
             notes.append(Assumption("matrix_dtype", activation.name, "default", why))
     return Precision(weight=weight, activation=activation, kv=kv, roles=roles), notes
 
@@ -65,7 +63,9 @@ def _kv(deployment: Deployment, activation: Format, notes: list[Assumption]) -> 
     if deployment.kv_cache_dtype is None:
         notes.append(Assumption("kv_cache_dtype", activation.name, "default", "as the activations"))
         return activation
-    notes.append(Assumption("kv_cache_dtype", deployment.kv_cache_dtype, "given", "attention computes in the activations' dtype"))
+    notes.append(
+        Assumption("kv_cache_dtype", deployment.kv_cache_dtype, "given", "attention computes in the activations' dtype")
+    )
     return FORMATS[deployment.kv_cache_dtype]
 
 
@@ -82,7 +82,8 @@ def _quantized(
         return tuple((role, chosen.format) for role in chosen.roles)
     if model.quantization is not None and not from_flag:
         chosen = scheme(model.quantization.name)
-        why = f"the model's file: {' and '.join(model.quantization.roles)} weights at {chosen.format.bytes:g} bytes each ({chosen.source})"
+        which = " and ".join(model.quantization.roles)
+        why = f"the model's file: {which} weights at {chosen.format.bytes:g} bytes each ({chosen.source})"
         notes.append(Assumption("quantization", chosen.format.name, "default", why))
         return tuple((role, chosen.format) for role in model.quantization.roles)
     return ()

@@ -74,6 +74,6 @@ class ModelQuantization(Spec):
     @classmethod
     def _roles(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := set(roles) - set(LINEAR):
-            msg = f"unknown role {sorted(unknown)[0]!r}; allowed: {', '.join(LINEAR)}"
+            msg = f"unknown role {min(unknown)!r}; allowed: {', '.join(LINEAR)}"
             raise ValueError(msg)
         return roles

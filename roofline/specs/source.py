@@ -29,7 +29,9 @@ class Fact(Spec):
 
     value: float = Field(description="the number, with its unit")
     source: str = Field(description="a key of `sources`")
-    grade: Grade = Field(default="B", description="A: two independent sources agree; B: one source; C: recalled, check before use")
+    grade: Grade = Field(
+        default="B", description="A: two independent sources agree; B: one source; C: recalled, check before use"
+    )
     note: str = Field(default="", description="what a reader should know about the number")
 
     @field_validator("value", mode="before")

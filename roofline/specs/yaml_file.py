@@ -7,6 +7,7 @@ capped, so that no file can exhaust memory by aliases that multiply.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,7 +44,7 @@ class YamlFile:
 
     def _explain(self, error: ValidationError, spec: type[Spec]) -> SpecError:
         problems = [self._problem(dict(detail), spec) for detail in error.errors()]
-        problems.sort(key=lambda problem: problem[1] or (0, 0))
+        problems.sort(key=lambda problem: ("missing" in problem[0], problem[1]))  # an unknown key explains a missing one
         (message, mark), rest = problems[0], problems[1:]
         more = "".join(f"\n  also {self.path}:{m[0]}:{m[1]}: {text}" for text, m in rest[:4])
         if len(rest) > 4:
@@ -52,7 +53,7 @@ class YamlFile:
 
     def _problem(self, detail: dict[str, Any], spec: type[Spec]) -> tuple[str, Mark]:
         keys, allowed = self._locate(detail["loc"], spec)
-        mark = next(self.marks[keys[:n]] for n in range(len(keys), -1, -1) if keys[:n] in self.marks)
+        mark = next((self.marks[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.marks), (1, 1))
         where = ".".join(str(key) for key in keys)
         if detail["type"] == "extra_forbidden":
             unknown = UnknownNameError("key", keys[-1], allowed)
@@ -60,7 +61,11 @@ class YamlFile:
         if detail["type"] == "missing":
             return f"key {where!r} is missing", mark
         text = str(detail["msg"]).removeprefix("Value error, ")
-        given = "" if isinstance(detail.get("input"), (dict, list)) or "Value error" in detail["msg"] else f", not {detail.get('input')!r}"
+        given = (
+            ""
+            if isinstance(detail.get("input"), (dict, list)) or "Value error" in detail["msg"]
+            else f", not {detail.get('input')!r}"
+        )
         return f"{where}: {text}{given}" if where else text, mark
 
     def _locate(self, loc: tuple[str | int, ...], spec: type[Spec]) -> tuple[tuple[str | int, ...], list[str]]:
@@ -70,9 +75,12 @@ class YamlFile:
         node: Any = self.data
         for position, part in enumerate(loc):
             last = position == len(loc) - 1
-            if isinstance(node, dict) and (part in node or last) or isinstance(node, list) and isinstance(part, int):
+            if isinstance(node, list) and isinstance(part, int):
                 keys.append(part)
-                node = node[part] if isinstance(node, list) else node.get(part)
+                node = node[part]
+            elif isinstance(node, dict) and (part in node or last):
+                keys.append(part)
+                node = node.get(part)
         return tuple(keys), _allowed_keys(spec, loc[:-1])
 
 
@@ -88,7 +96,7 @@ def _allowed_keys(spec: type[Spec], loc: tuple[str | int, ...]) -> list[str]:
 
     node = follow(schema)
     for part in loc:
-        options = [follow(option) for option in node.get("anyOf", []) + node.get("oneOf", [])]
+        options = _options(node, follow)
         chosen = next((option for option in options if option.get("properties", {}).get("kind", {}).get("const") == part), None)
         if chosen is not None:
             node = chosen
@@ -101,8 +109,16 @@ def _allowed_keys(spec: type[Spec], loc: tuple[str | int, ...]) -> list[str]:
         elif isinstance(node.get("additionalProperties"), dict):
             node = follow(node["additionalProperties"])
     if "properties" not in node:
-        node = next((o for o in map(follow, node.get("anyOf", [])) if "properties" in o), node)
+        node = next((option for option in _options(node, follow) if "properties" in option), node)
     return list(node.get("properties", {}))
+
+
+def _options(node: dict[str, Any], follow: Callable[[dict[str, Any]], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Members of a union, also of a union within one."""
+    found = []
+    for option in map(follow, node.get("anyOf", []) + node.get("oneOf", [])):
+        found += [option, *_options(option, follow)]
+    return found
 
 
 def read_yaml(path: Path) -> YamlFile:

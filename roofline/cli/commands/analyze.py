@@ -28,42 +28,108 @@ def register(app: typer.Typer) -> None:
     app.command(name="analyze")(analyze)
 
 
-def analyze(  # noqa: PLR0913, PLR0917 - a flag each
+def analyze(  # noqa: PLR0917 - a flag each
     model: ModelArgument,
     hardware: HardwareOption,
-    batch: Annotated[Text, option("--batch", "-b", text="Sequences in the whole deployment. [1]", panel=WORKLOAD, metavar="N")] = None,
-    input_len: Annotated[Text, option("--input-len", text="Prompt tokens a sequence; 8k = 8192. [1024]", panel=WORKLOAD, metavar="N")] = None,
-    output_len: Annotated[Text, option("--output-len", text="Generated tokens a sequence; adds TTFT, TPOT and E2E.", panel=WORKLOAD, metavar="N")] = None,
-    context: Annotated[Text, option("--context", text="Tokens cached before the decode step. [input-len]", panel=WORKLOAD, metavar="N")] = None,
+    batch: Annotated[
+        Text, option("--batch", "-b", text="Sequences in the whole deployment. [1]", panel=WORKLOAD, metavar="N")
+    ] = None,
+    input_len: Annotated[
+        Text, option("--input-len", text="Prompt tokens a sequence; 8k = 8192. [1024]", panel=WORKLOAD, metavar="N")
+    ] = None,
+    output_len: Annotated[
+        Text, option("--output-len", text="Generated tokens a sequence; adds TTFT, TPOT and E2E.", panel=WORKLOAD, metavar="N")
+    ] = None,
+    context: Annotated[
+        Text, option("--context", text="Tokens cached before the decode step. [input-len]", panel=WORKLOAD, metavar="N")
+    ] = None,
     phase: Annotated[Text, option("--phase", text="prefill, decode or both. [both]", panel=WORKLOAD, metavar="PHASE")] = None,
-    segments: Annotated[Text, option("--segments", text="One mixed step: COUNTxNEW@CACHED,...", panel=WORKLOAD, metavar="LIST")] = None,
+    segments: Annotated[
+        Text, option("--segments", text="One mixed step: COUNTxNEW@CACHED,...", panel=WORKLOAD, metavar="LIST")
+    ] = None,
     dtype: Annotated[Text, option("--dtype", text="Of all weights. [the model's]", panel=DEPLOYMENT, metavar="DTYPE")] = None,
-    activation_dtype: Annotated[Text, option("--activation-dtype", text="Of activations. [the model's]", panel=DEPLOYMENT, metavar="DTYPE")] = None,
-    kv_cache_dtype: Annotated[Text, option("--kv-cache-dtype", text="Of the KV cache. [as activations]", panel=DEPLOYMENT, metavar="DTYPE")] = None,
-    quantization: Annotated[Text, option("--quantization", text="Scheme of the linear layers: fp8, fp8_block, int8, awq, gptq, mxfp4, nvfp4, none.", panel=DEPLOYMENT, metavar="NAME")] = None,
-    tensor_parallel_size: Annotated[Text, option("--tensor-parallel-size", "--tp", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    pipeline_parallel_size: Annotated[Text, option("--pipeline-parallel-size", "--pp", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    data_parallel_size: Annotated[Text, option("--data-parallel-size", "--dp", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    expert_parallel_size: Annotated[Text, option("--expert-parallel-size", "--ep", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    max_model_len: Annotated[Text, option("--max-model-len", text="Longest sequence that the engine accepts.", panel=DEPLOYMENT, metavar="N")] = None,
-    max_num_seqs: Annotated[Text, option("--max-num-seqs", text="Most sequences in one step of a replica.", panel=DEPLOYMENT, metavar="N")] = None,
-    max_num_batched_tokens: Annotated[Text, option("--max-num-batched-tokens", text="Most tokens in one step. [the engine's]", panel=DEPLOYMENT, metavar="N")] = None,
-    gpu_memory_utilization: Annotated[float | None, option("--gpu-memory-utilization", text="Share of memory that the engine uses. [the engine's]", panel=DEPLOYMENT, metavar="SHARE")] = None,
-    reserve: Annotated[Text, option("--reserve", text='Memory kept free, such as "2 GiB". [0]', panel=DEPLOYMENT, metavar="BYTES")] = None,
-    block_size: Annotated[Text, option("--block-size", text="Tokens in a block of the KV cache. [the engine's]", panel=DEPLOYMENT, metavar="N")] = None,
-    enable_prefix_caching: Annotated[bool, typer.Option("--enable-prefix-caching", help="Accepted as engines write it; --shared-prefix says how much is shared.", rich_help_panel=DEPLOYMENT)] = False,
+    activation_dtype: Annotated[
+        Text, option("--activation-dtype", text="Of activations. [the model's]", panel=DEPLOYMENT, metavar="DTYPE")
+    ] = None,
+    kv_cache_dtype: Annotated[
+        Text, option("--kv-cache-dtype", text="Of the KV cache. [as activations]", panel=DEPLOYMENT, metavar="DTYPE")
+    ] = None,
+    quantization: Annotated[
+        Text,
+        option(
+            "--quantization",
+            text="Scheme of the linear layers: fp8, fp8_block, int8, awq, gptq, mxfp4, nvfp4, none.",
+            panel=DEPLOYMENT,
+            metavar="NAME",
+        ),
+    ] = None,
+    tensor_parallel_size: Annotated[
+        Text, option("--tensor-parallel-size", "--tp", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    pipeline_parallel_size: Annotated[
+        Text, option("--pipeline-parallel-size", "--pp", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    data_parallel_size: Annotated[
+        Text, option("--data-parallel-size", "--dp", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    expert_parallel_size: Annotated[
+        Text, option("--expert-parallel-size", "--ep", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    max_model_len: Annotated[
+        Text, option("--max-model-len", text="Longest sequence that the engine accepts.", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    max_num_seqs: Annotated[
+        Text, option("--max-num-seqs", text="Most sequences in one step of a replica.", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    max_num_batched_tokens: Annotated[
+        Text, option("--max-num-batched-tokens", text="Most tokens in one step. [the engine's]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float | None,
+        option(
+            "--gpu-memory-utilization",
+            text="Share of memory that the engine uses. [the engine's]",
+            panel=DEPLOYMENT,
+            metavar="SHARE",
+        ),
+    ] = None,
+    reserve: Annotated[
+        Text, option("--reserve", text='Memory kept free, such as "2 GiB". [0]', panel=DEPLOYMENT, metavar="BYTES")
+    ] = None,
+    block_size: Annotated[
+        Text, option("--block-size", text="Tokens in a block of the KV cache. [the engine's]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    enable_prefix_caching: Annotated[
+        bool,
+        typer.Option(
+            "--enable-prefix-caching",
+            help="Accepted as engines write it; --shared-prefix says how much is shared.",
+            rich_help_panel=DEPLOYMENT,
+        ),
+    ] = False,
     engine: Annotated[Text, option("--engine", text="NAME[@VERSION]. [vllm]", panel=DEPLOYMENT, metavar="NAME")] = None,
-    backend: Annotated[Text, option("--backend", text="Whose kernels the estimate is for.", panel=DEPLOYMENT, metavar="NAME")] = None,
-    peak_flops: Annotated[Text, option("--peak-flops", text='"312 TFLOP/s", for every dtype.', panel=HARDWARE, metavar="RATE")] = None,
+    backend: Annotated[
+        Text, option("--backend", text="Whose kernels the estimate is for.", panel=DEPLOYMENT, metavar="NAME")
+    ] = None,
+    peak_flops: Annotated[
+        Text, option("--peak-flops", text='"312 TFLOP/s", for every dtype.', panel=HARDWARE, metavar="RATE")
+    ] = None,
     bandwidth: Annotated[Text, option("--bandwidth", text='"2039 GB/s".', panel=HARDWARE, metavar="RATE")] = None,
     memory: Annotated[Text, option("--memory", text='"80 GiB".', panel=HARDWARE, metavar="BYTES")] = None,
     mask: Annotated[Text, option("--mask", text="causal or full. [causal]", panel=COUNTING, metavar="MASK")] = None,
     attention: Annotated[Text, option("--attention", text="fused or eager. [fused]", panel=COUNTING, metavar="KIND")] = None,
     logits: Annotated[Text, option("--logits", text="last or all. [last]", panel=COUNTING, metavar="WHICH")] = None,
     mla: Annotated[Text, option("--mla", text="auto, expand or absorb. [auto]", panel=COUNTING, metavar="FORM")] = None,
-    routing_skew: Annotated[float | None, option("--routing-skew", text="Zipf exponent of expert popularity. [0: uniform]", panel=COUNTING, metavar="A")] = None,
-    shared_prefix: Annotated[Text, option("--shared-prefix", text="Cached tokens common to the batch. [0]", panel=COUNTING, metavar="N")] = None,
-    ignore_capacity: Annotated[bool, typer.Option("--ignore-capacity", help="Give times even if it does not fit.", rich_help_panel=COUNTING)] = False,
+    routing_skew: Annotated[
+        float | None,
+        option("--routing-skew", text="Zipf exponent of expert popularity. [0: uniform]", panel=COUNTING, metavar="A"),
+    ] = None,
+    shared_prefix: Annotated[
+        Text, option("--shared-prefix", text="Cached tokens common to the batch. [0]", panel=COUNTING, metavar="N")
+    ] = None,
+    ignore_capacity: Annotated[
+        bool, typer.Option("--ignore-capacity", help="Give times even if it does not fit.", rich_help_panel=COUNTING)
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the formula of each operator.")] = False,
     json: JsonOption = False,
     output: OutputOption = None,

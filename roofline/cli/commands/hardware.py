@@ -30,7 +30,7 @@ def list_hardware(json: JsonOption = False, output: OutputOption = None) -> None
 
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Id or YAML file.", autocompletion=complete.hardware)],
-    format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",  # noqa: A002 - the flag's name
+    format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
 ) -> None:
     """One accelerator or node: every number with its source."""
     from roofline.cli.catalogue import show_hardware

@@ -1,0 +1,136 @@
+"""Closed forms that answer a question: intensities and their limits, the critical batch, where the cache overtakes weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
+from typing import Any, Literal
+
+import sympy
+
+from roofline.cost import Cost
+from roofline.formulas.symbolic import symbol
+from roofline.numeric import Expr, minimum
+from roofline.operators.base import Operator
+
+Flops = Literal["total", "matrix", "vector"]
+Traffic = Literal["weight", "activation", "kv_read", "kv_write", "state_read", "state_write"]
+ALL_TRAFFIC: tuple[Traffic, ...] = ("weight", "activation", "kv_read", "kv_write", "state_read", "state_write")
+
+
+def intensity(operator: Operator, flops: Flops = "total", traffic: Iterable[Traffic] = ALL_TRAFFIC) -> Expr:
+    """Arithmetic intensity in FLOP/byte, of all work and traffic or of the kinds named.
+
+    With weight traffic alone a linear layer does 2mnk FLOP for b_w*n*k bytes; at two bytes a weight that is m:
+
+    >>> from roofline.operators.gemm import Gemm
+    >>> intensity(Gemm(m=symbol("B"), n=symbol("d_ff"), k=symbol("d_model")), "matrix", ["weight"])
+    B
+    """
+    cost = operator.cost()
+    return sympy.cancel(sympy.together(sympy.sympify(_flops(cost, flops)) / _bytes(cost, traffic)))
+
+
+def _flops(cost: Cost, kind: Flops) -> Expr:
+    return {"total": cost.flops, "matrix": cost.matrix_flops, "vector": cost.vector_flops}[kind]
+
+
+def _bytes(cost: Cost, traffic: Iterable[Traffic]) -> Expr:
+    return reduce(add, (getattr(cost, f"{kind}_bytes") for kind in traffic))
+
+
+def limit_tokens(expr: Expr) -> Expr:
+    """What an intensity tends to as the step takes more tokens (of more sequences).
+
+    >>> from roofline.operators.gemm import Gemm
+    >>> limit_tokens(intensity(Gemm(m=symbol("B"), n=symbol("d_ff"), k=symbol("d_model"))))
+    d_ff*d_model/(d_ff + d_model)
+    """
+    return limit(limit(expr, symbol("T")), symbol("B"))
+
+
+def limit_context(expr: Expr) -> Expr:
+    """What an intensity tends to as more tokens are cached.
+
+    Every cached token costs decode attention 4 n_q d_head FLOP and is 2 n_kv d_head elements long:
+
+    >>> from roofline.operators.attention import Attention
+    >>> B, s, n_q, n_kv, d = (symbol(name) for name in ("B", "S_c", "n_q", "n_kv", "d_head"))
+    >>> limit_context(intensity(Attention(batch=B, new=1, cached=s, n_heads=n_q, n_kv_heads=n_kv, head_dim=d), "matrix"))
+    n_q/n_kv
+    """
+    return limit(expr, symbol("S_c"))
+
+
+def limit(expr: Expr, variable: sympy.Symbol) -> Expr:
+    """The limit at infinity; which argument of a maximum or minimum wins there is settled first."""
+    settled = sympy.sympify(expr)
+    for chosen in sorted(settled.atoms(sympy.Max, sympy.Min), key=lambda found: len(str(found))):
+        settled = settled.subs(chosen, _at_infinity(chosen, variable))
+    return sympy.limit(sympy.cancel(sympy.together(settled)), variable, sympy.oo)
+
+
+def _at_infinity(chosen: Any, variable: sympy.Symbol) -> Any:
+    ends = {arg: sympy.limit(arg, variable, sympy.oo) for arg in chosen.args}
+    first, last = (sympy.oo, -sympy.oo) if chosen.func is sympy.Max else (-sympy.oo, sympy.oo)
+    if winners := [arg for arg, end in ends.items() if end == first]:
+        return chosen.func(*winners)
+    return chosen.func(*(arg for arg, end in ends.items() if end != last))
+
+
+def ridge_point() -> Expr:
+    """The intensity at which compute and memory take equally long: P/beta."""
+    return symbol("P") / symbol("beta")
+
+
+def critical_batch() -> Expr:
+    """The batch at which dense weights take as long to multiply as to read.
+
+    A step of B tokens does 2B FLOP a weight and reads b_w bytes a weight: 2B/P = b_w/beta.
+
+    >>> critical_batch()
+    P*b_w/(2*beta)
+    """
+    batch, peak, size, bandwidth = symbol("B"), symbol("P"), symbol("b_w"), symbol("beta")
+    (found,) = sympy.solve(sympy.Eq(2 * batch / peak, size / bandwidth), batch)
+    return found
+
+
+def context_where_kv_overtakes_weights(
+    weight_bytes: Expr, layers: Iterable[tuple[Expr, Expr | None, Expr]], batch: Expr
+) -> Expr | None:
+    """Cached tokens a sequence at which a decode step reads as many bytes of cache as of weights; None: it never does.
+
+    `layers` are (bytes a token, window, how many layers); a layer reads the new token and min(s, window - 1) cached ones.
+    Without windows B(s + 1)k = W, so s = W/(Bk) - 1. With windows the bytes grow along straight pieces, whose slope
+    falls at each window: the answer lies on the first piece that reaches W. 0 where the new tokens alone weigh more.
+
+    >>> W, B, k = sympy.symbols("W B k", positive=True)
+    >>> context_where_kv_overtakes_weights(W, [(k, None, 1)], B)
+    -1 + W/(B*k)
+    >>> context_where_kv_overtakes_weights(100, [(2, None, 1), (3, 5, 1)], 1)  # 2(s + 1) + 3*5 = 100
+    41.5
+    """
+    found = list(layers)
+    windows = sorted({window for _, window, _ in found if window is not None})
+    for position, end in enumerate([*windows, None]):
+        growing = sum(size * count for size, window, count in found if window is None or window in windows[position:])
+        filled = sum(size * count * window for size, window, count in found if window is not None and window not in windows[position:])
+        if growing == 0:
+            return None
+        cached = (weight_bytes - batch * filled) / (batch * growing) - 1
+        if end is None or cached <= end - 1:
+            return cached if isinstance(cached, sympy.Basic) else max(cached, 0)
+    return None
+
+
+def kv_read_bytes(layers: Iterable[tuple[Expr, Expr | None, Expr]], batch: Expr, cached: Expr) -> Expr:
+    """Bytes of cache that one decode step reads, in the terms of `context_where_kv_overtakes_weights`.
+
+    >>> kv_read_bytes([(2, None, 1), (3, 5, 1)], 1, 9)  # 2*(9 + 1) + 3*5
+    35
+    """
+    return sum(
+        batch * size * count * (1 + (cached if window is None else minimum(cached, window - 1))) for size, window, count in layers
+    )

@@ -1,0 +1,274 @@
+"""Explain a quantity or an operator: its formula in symbols, the numbers put in, the value, the source.
+
+Formulas come from the same operators and the same graph as the numbers of `analyze`, built with symbols; the value is
+that of the formula.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import sympy
+
+from roofline.cost import FIELDS, Cost
+from roofline.dtypes import FORMATS
+from roofline.errors import InputError, UnknownNameError
+from roofline.formulas.questions import ridge_point
+from roofline.formulas.symbolic import evaluate, quantity, symbol
+from roofline.graph import CANONICAL, build
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.predict.bounds import matrix_dtype
+from roofline.predict.explain_memory import kv_bytes_per_token, max_batch, max_context
+from roofline.predict.explanation import Explanation, explanation
+from roofline.predict.in_symbols import InSymbols
+from roofline.predict.request import prepare
+from roofline.specs.assumption import Assumption
+from roofline.specs.deployment import Deployment
+from roofline.specs.hardware import Accelerator, Hardware
+from roofline.specs.library import load_model
+from roofline.specs.model import Model
+from roofline.specs.workload import decode, prefill
+
+_ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'
+_SCALING = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline'
+# Field of the cost -> how its total is written: name, LaTeX, unit, meaning.
+_TOTALS = {
+    "matrix_flops": ("F_matrix", r"F_{\mathrm{matrix}}", "FLOP", "FLOP of matrix products"),
+    "vector_flops": ("F_vector", r"F_{\mathrm{vector}}", "FLOP", "FLOP of everything else"),
+    "weight_bytes": ("D_weights", r"D_{\mathrm{weights}}", "bytes", "weights read"),
+    "activation_bytes": ("D_activations", r"D_{\mathrm{activations}}", "bytes", "activations read and written"),
+    "kv_read_bytes": ("D_kv_read", r"D_{\mathrm{kv,read}}", "bytes", "KV cache read"),
+    "kv_write_bytes": ("D_kv_write", r"D_{\mathrm{kv,write}}", "bytes", "KV cache written"),
+    "state_read_bytes": ("D_state_read", r"D_{\mathrm{state,read}}", "bytes", "recurrent state read"),
+    "state_write_bytes": ("D_state_write", r"D_{\mathrm{state,write}}", "bytes", "recurrent state written"),
+    "link_bytes": ("D_link", r"D_{\mathrm{link}}", "bytes", "sent over the link"),
+    "messages": ("messages", r"N_{\mathrm{messages}}", "messages", "steps of communication, one after another"),
+}
+_MEMORY_TRAFFIC = tuple(name for name in FIELDS if name.endswith("_bytes") and name != "link_bytes")
+
+
+def explain(
+    model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any
+) -> Explanation:
+    """Explain a quantity (`kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
+
+    Options are those of `analyze`: `batch`, `input_len`, `context`, `phase` (an operator's: decode unless given) and
+    the deployment's. Numbers are of one device of the fullest pipeline stage; batches of the whole deployment.
+
+    >>> found = explain("llama-3.1-8b", "kv_bytes_per_token")
+    >>> found.formula, found.substituted, found.value
+    ('2·L·n_kv·d_head·b_kv', '2·32·8·128·2', 131072)
+    """
+    if options.get("segments") is not None:
+        msg = "explain looks at one kind of sequence: give --batch, --input-len and --context in place of --segments"
+        raise InputError(msg)
+    loaded = model if isinstance(model, Model) else load_model(model)[0]
+    if subject in _NEED_HARDWARE and hardware is None:
+        msg = f"{subject} depends on the hardware: name one with --hardware"
+        raise InputError(msg)
+    phase = options.pop("phase", None)
+    request = prepare(loaded, hardware if hardware is not None else _any_hardware(), **options)
+    if phase not in (None, "decode", "prefill", "both"):
+        raise UnknownNameError("phase", phase, ("decode", "prefill", "both"))
+    phases = (phase,) if phase in ("decode", "prefill") else ("decode", "prefill")
+    ask = InSymbols(request)
+    found = QUANTITIES[subject](ask, phases[0]) if subject in QUANTITIES else _operator(ask, subject, phases)
+    return replace(found, assumptions=(*request.assumptions, *found.assumptions))
+
+
+def subjects(model: str | Model) -> tuple[str, ...]:
+    """Everything that `explain` knows about a model: quantities, then operators."""
+    loaded = model if isinstance(model, Model) else load_model(model)[0]
+    return (*QUANTITIES, *_paths(InSymbols(prepare(loaded, _any_hardware())), ("decode", "prefill")))
+
+
+def _paths(ask: InSymbols, phases: tuple[str, ...]) -> list[str]:
+    request = ask.request
+    steps = {"decode": decode(request.workload.batch, request.workload.context), "prefill": prefill(1, request.workload.input_len)}
+    graphs = (build(request.model, request.deployment, request.precision, steps[phase], ask.stage) for phase in phases)
+    return list(dict.fromkeys(path for graph in graphs for path in graph))
+
+
+@cache
+def _any_hardware() -> Hardware:
+    """Stands in where a question has no hardware: multiplies every format; its figures reach no answer."""
+    rate, size = {"value": "1 TFLOP/s", "source": "none"}, {"value": "1 TB", "source": "none"}
+    accelerator = Accelerator(
+        schema_version=1,
+        kind="accelerator",
+        name="any",
+        title="any hardware",
+        vendor="",
+        architecture="",
+        peak_flops=dict.fromkeys(FORMATS, rate),  # type: ignore[arg-type]
+        vector_flops=rate,  # type: ignore[arg-type]
+        memory={"type": "", "label": size, "reported": size, "bandwidth": {"value": "1 TB/s", "source": "none"}},  # type: ignore[arg-type]
+        links=({"name": "any", "per_direction": {"value": "1 TB/s", "source": "none"}},),  # type: ignore[arg-type]
+        sources={"none": {"title": "none"}},  # type: ignore[dict-item]
+    )
+    return Hardware(accelerator)
+
+
+def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation:
+    """One operator of a step, all its repeats together: what it does, what it moves, and the ratio of both."""
+    for phase in phases:
+        if path in _paths(ask, (phase,)):
+            operator, _ = ask.graph(ask.step(phase))[path]
+            break
+    else:
+        raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(ask, phases)))
+    source = _source_of(type(operator))
+    parts = _parts(ask, operator.cost() * ask.repeat(path), source)
+    moved = [_total(name) for name in _MEMORY_TRAFFIC if name in parts]
+    totals = {**ask.values, **{_total(name): part.value for name, part in parts.items()}}
+    listed = list(parts.values())
+    if len(moved) > 1:
+        listed.append(explanation("bytes", sum(moved), totals, unit="bytes", source=source))
+    worked = [_total(name) for name in ("matrix_flops", "vector_flops") if name in parts]
+    if worked and moved:
+        listed.append(explanation("arithmetic_intensity", sum(worked) / sum(moved), totals, unit="FLOP/byte", source=_ROOFLINE))
+    main = parts.get("matrix_flops") or next((part for part in listed if part.subject == "bytes"), listed[0])
+    legend = {entry[0]: entry for part in listed for entry in part.legend}
+    note = Assumption("step", str(phase), "default", "one device's share, all repeats of the operator together")
+    return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
+
+
+def _parts(ask: InSymbols, cost: Cost, source: str) -> dict[str, Explanation]:
+    """Every field of a cost that is not 0."""
+    expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
+    return {
+        name: explanation(name, expr, ask.values, unit=_TOTALS[name][2], source=source) for name, expr in expressions.items() if expr != 0
+    }
+
+
+def _total(name: str) -> sympy.Symbol:
+    return quantity(*_TOTALS[name])
+
+
+def _source_of(operator: type[Operator]) -> str:
+    """The reference in an operator's docstring."""
+    match = re.search(r"Sources?(?: of [^:]*)?: (.*?)(?:\n\s*\n|\Z)", operator.__doc__ or "", re.DOTALL)
+    return " ".join(match[1].split()) if match else ""
+
+
+def _intensity(ask: InSymbols, phase: str) -> Explanation:
+    """All FLOP over all bytes of a step."""
+    graph = ask.graph(ask.step(phase))
+    costs = {path: operator.cost() for path, (operator, _) in graph.items()}
+    by_operator = {id(operator): costs[path] for path, (operator, _) in graph.items()}
+    totals: dict[str, Expr] = {}
+    for name in ("matrix_flops", "vector_flops", *_MEMORY_TRAFFIC):
+        totals[name] = ask.total(graph, lambda operator, field=name: getattr(by_operator[id(operator)], field))  # type: ignore[misc]
+    parts = _parts(ask, Cost(**totals), "derived: the sum over the operators of the step")
+    values = {_total(name): part.value for name, part in parts.items()}
+    flops = sum(_total(name) for name in ("matrix_flops", "vector_flops") if name in parts)
+    moved = sum(_total(name) for name in _MEMORY_TRAFFIC if name in parts)
+    note = Assumption("step", phase, "default", "all operators of the step on one device; link bytes are not counted")
+    return explanation(
+        "arithmetic_intensity", flops / moved, values, unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,), parts=parts.values()
+    )
+
+
+def _machine(ask: InSymbols) -> dict[sympy.Symbol, float]:
+    hardware = ask.request.hardware
+    return {symbol("P"): hardware.peak(ask.request.precision.activation.name), symbol("beta"): hardware.bandwidth}
+
+
+def _ridge_point(ask: InSymbols, phase: str) -> Explanation:
+    """The intensity at which compute and memory take equally long."""
+    del phase
+    dtype = ask.request.precision.activation.name
+    note = Assumption("peak", dtype, "default", "dense matrix peak of the activations' dtype")
+    return explanation("ridge_point", ridge_point(), _machine(ask), unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,))
+
+
+def _critical_batch(ask: InSymbols, phase: str) -> Explanation:
+    """The batch at which the linear operators of a decode step take as long to multiply as their weights to be read."""
+    del phase
+    hardware, graph = ask.request.hardware, ask.graph(ask.step("decode"), data_parallel_size=1)
+    linear = {path: entry for path, entry in graph.items() if isinstance(entry[0], (Gemm, GroupedGemm))}
+    peaks: dict[float, sympy.Symbol] = {}
+    for operator, _ in linear.values():
+        rate, dtype = hardware.peak(matrix_dtype(operator, hardware)), matrix_dtype(operator, hardware)
+        peaks.setdefault(rate, symbol("P", dtype if peaks else ""))
+    values = {**ask.values, **{found: rate for rate, found in peaks.items()}, symbol("beta"): hardware.bandwidth}
+    one = {symbol("B"): 1}
+    read = ask.total(linear, _all_weights)
+    busy: Expr = sympy.Integer(0)
+    for rate, found in peaks.items():
+        same = {path: entry for path, entry in linear.items() if hardware.peak(matrix_dtype(entry[0], hardware)) == rate}
+        busy += ask.total(same, lambda operator: operator.cost().matrix_flops) / found
+    short = sympy.cancel(read / symbol("beta") / (busy / symbol("B")))
+    parts: list[Explanation] = []
+    if not short.free_symbols <= {symbol("P"), symbol("beta"), symbol("b_w"), symbol("b_w", "linear")}:
+        weights = quantity("W_linear", r"W_{\mathrm{linear}}", "bytes", "weights of the linear operators")
+        work = quantity("t_1", "t_1", "s", "time to multiply one sequence's token by them")
+        parts = [
+            explanation("linear weights", read, values, unit="bytes", source="derived"),
+            explanation("time of one sequence", busy.subs(one), values, unit="s", source="derived"),
+        ]
+        short = weights / (symbol("beta") * work)
+        values = {**values, weights: parts[0].value, work: evaluate(busy, {**values, **one})}
+    notes = [Assumption("traffic", "weights", "default", "weight traffic alone; attention and activations are left out")]
+    if any(isinstance(operator, GroupedGemm) for operator, _ in linear.values()):
+        notes.append(Assumption("experts", "all", "default", "so large a batch meets every expert, so that all are read"))
+    expr = symbol_times(ask.request.deployment.data_parallel_size, sympy.Max(1, short) if evaluate(short, values) < 1 else short)
+    return explanation("critical_batch", expr, values, unit="sequences", source=_SCALING, assumptions=notes, parts=parts)
+
+
+def symbol_times(number: int, expr: Expr) -> Expr:
+    """A product whose number stays in front."""
+    return expr if number == 1 else sympy.Mul(number, expr, evaluate=False)
+
+
+def _all_weights(operator: Operator) -> Expr:
+    """Bytes of weights that an operator reads in a large step."""
+    # NB: a tied LM head reads weights that another operator holds, so that what is read and not what is held counts.
+    if isinstance(operator, GroupedGemm):
+        return operator.parameters * operator.dtypes.weight.bytes
+    return operator.cost().weight_bytes
+
+
+def _decode_floor(ask: InSymbols, phase: str) -> Explanation:
+    """The shortest time of a decode step at batch 1: every weight that it needs is read once."""
+    del phase
+    streamed = ask.total(ask.graph(decode(1, 0)), lambda operator: operator.cost().weight_bytes)
+    part = explanation("streamed weights", streamed, ask.values, unit="bytes", source="derived: what the operators of the step read")
+    weights = quantity("W_streamed", r"W_{\mathrm{streamed}}", "bytes", "weights that one decode step of one sequence reads")
+    values = {weights: part.value, **_machine(ask)}
+    return explanation("decode_floor", weights / symbol("beta"), values, unit="s", source=_SCALING, parts=(part,))
+
+
+def _parameters(ask: InSymbols, phase: str) -> Explanation:
+    """Every parameter of the language model, tied weights once."""
+    del phase
+    # Of the whole model on one device, whatever the deployment is.
+    whole = InSymbols(prepare(ask.request.model, _any_hardware()))
+    graph = build(whole.symbolic.model, Deployment(), whole.precision, CANONICAL)
+    source = "derived: the weights that the operators hold"
+    blocks = whole.blocks(graph, lambda operator: operator.parameters)
+    parts = [explanation(name, expr, whole.values, unit="parameters", source=source) for name, expr in blocks.items()]
+    total = sum(blocks.values())
+    return explanation("parameters", total, whole.values, unit="parameters", source=source, parts=parts)
+
+
+QUANTITIES: dict[str, Callable[[InSymbols, str], Explanation]] = {
+    "parameters": _parameters,
+    "kv_bytes_per_token": kv_bytes_per_token,
+    "arithmetic_intensity": _intensity,
+    "ridge_point": _ridge_point,
+    "critical_batch": _critical_batch,
+    "decode_floor": _decode_floor,
+    "max_batch": max_batch,
+    "max_context": max_context,
+}
+"""What can be explained beside the operators."""
+
+_NEED_HARDWARE = ("ridge_point", "critical_batch", "decode_floor", "max_batch", "max_context")

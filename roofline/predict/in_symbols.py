@@ -1,0 +1,138 @@
+"""A request in symbols: the same graph as the numbers', built from a model whose dimensions are symbols.
+
+Layers are not written out: what a layer type costs is multiplied by a symbol for how often it occurs, and blocks that
+cost the same in several layer types are written once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import sympy
+
+from roofline.dtypes import Precision
+from roofline.errors import InputError
+from roofline.formulas.symbolic import SymbolicModel, Values, repeats, symbol, symbolic_model, symbolic_precision
+from roofline.graph import Graph, Stage, build, caches
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+from roofline.predict.request import Request
+from roofline.specs.workload import Segment, Step
+
+Phase = str
+
+
+@dataclass(frozen=True)
+class InSymbols:
+    """The model, the formats and the steps of a request, with symbols for numbers, and the values of all of them."""
+
+    request: Request
+
+    def __post_init__(self) -> None:
+        if self.request.deployment.conventions.routing_skew:
+            msg = "explain knows uniform routing only: leave out --routing-skew"
+            raise InputError(msg)
+
+    @cached_property
+    def symbolic(self) -> SymbolicModel:
+        """The model."""
+        return symbolic_model(self.request.model)
+
+    @cached_property
+    def _precision(self) -> tuple[Precision, Values]:
+        return symbolic_precision(self.request.precision)
+
+    @property
+    def precision(self) -> Precision:
+        """The formats."""
+        return self._precision[0]
+
+    @property
+    def stage(self) -> Stage:
+        """The fullest pipeline stage: formulas are of one of its devices, as all numbers are."""
+        return self.request.memory.stage
+
+    @cached_property
+    def _repeats(self) -> tuple[dict[str, sympy.Symbol], Values]:
+        return repeats(dict(self.stage.layers), self.symbolic.labels)
+
+    @cached_property
+    def values(self) -> Values:
+        """What every symbol stands for."""
+        workload = self.request.workload
+        found = {symbol("B"): workload.batch, symbol("S_q"): workload.input_len, symbol("S_c"): workload.context}
+        found[symbol("L")] = sum(count for _, count in self.stage.layers)
+        return {**found, **self.symbolic.values, **self._precision[1], **self._repeats[1]}
+
+    def step(self, phase: Phase) -> Step:
+        """B sequences, each with a prompt of S_q tokens or with one new token after S_c."""
+        if phase == "decode":
+            return (Segment(symbol("B"), 1, symbol("S_c"), decode=True),)
+        return (Segment(symbol("B"), symbol("S_q"), 0),)
+
+    def graph(self, step: Step, **deployment: Any) -> Graph:
+        """The operators of a step in symbols, on one device of the fullest stage."""
+        changed = self.request.deployment.model_copy(update=deployment)
+        return build(self.symbolic.model, changed, self.precision, step, self.stage)
+
+    def repeat(self, path: str) -> Expr:
+        """The symbol for how often an operator runs; 1 outside of the layers."""
+        layer = self.layer_of(path)
+        return 1 if layer is None else self._repeats[0][layer]
+
+    def layer_of(self, path: str) -> str | None:
+        """The layer type that an operator belongs to."""
+        if not path.startswith("layers/"):
+            return None
+        types = list(self.request.model.layer_types)
+        return types[0] if len(types) == 1 else next(name for name in types if path.startswith(f"layers/{name}/"))
+
+    def total(self, graph: Graph, rule: Callable[[Operator], Expr]) -> Expr:
+        """The sum of a rule over all operators and layers."""
+        return sum(self.blocks(graph, rule).values(), start=sympy.Integer(0))
+
+    def blocks(self, graph: Graph, rule: Callable[[Operator], Expr]) -> dict[str, Expr]:
+        """The sum of a rule over the operators of each block, all layers of it together, by the block's path."""
+        found: dict[tuple[str | None, str], Expr] = {}
+        for path, (operator, _) in graph.items():
+            layer = self.layer_of(path)
+            inside = path if layer is None else path.removeprefix("layers/").removeprefix(f"{layer}/")
+            key = (layer, inside.split("/")[0])
+            found[key] = found.get(key, 0) + rule(operator)
+        merged: dict[tuple[str, Expr], list[str]] = {}
+        blocks: dict[str, Expr] = {}
+        for (layer, block), expr in found.items():
+            if expr == 0:
+                continue
+            if layer is None:
+                blocks[block] = expr
+            else:
+                merged.setdefault((block, _shortest(expr)), []).append(layer)
+        shared = Counter(block for block, _ in merged)
+        for (block, expr), layers in merged.items():
+            name = f"layers/{block}" if shared[block] == 1 else f"layers/{'+'.join(layers)}/{block}"
+            blocks[name] = self._times(layers) * expr
+        return blocks
+
+    def _times(self, layers: list[str]) -> Expr:
+        made, _ = self._repeats
+        return symbol("L") if set(layers) == set(made) else sum(made[name] for name in layers)
+
+    def caches(self) -> list[tuple[Expr, Expr | None, Expr]]:
+        """Bytes a token, window, and how many layers: what the layers keep, equal ones together."""
+        found: dict[tuple[Expr, Expr | None], list[str]] = {}
+        for name, count in self.stage.layers:
+            alone = replace(self.stage, layers=((name, count),))
+            for cache, _ in caches(self.symbolic.model, self.request.deployment, alone):
+                found.setdefault((cache.elements * self.precision.kv.bytes, cache.window), []).append(name)
+        return [(size, window, self._times(layers)) for (size, window), layers in found.items()]
+
+
+def _shortest(expr: Expr) -> Expr:
+    """The expression with what all terms have in common in front, where that makes it shorter."""
+    factored = sympy.factor_terms(expr)
+    return factored if sympy.count_ops(factored) < sympy.count_ops(expr) else expr

@@ -1,0 +1,83 @@
+"""The conventions and the gaps in the data that shape a result, put on record in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.graph import replicated_kv_heads
+from roofline.specs.assumption import Assumption
+from roofline.specs.deployment import Conventions, Deployment
+from roofline.specs.hardware import Hardware
+from roofline.specs.model import Model
+
+_WHY = {
+    ("mask", "causal"): "attention computes only the pairs that the mask lets through",
+    ("mask", "full"): "attention computes every query against every key that is read",
+    ("attention", "fused"): "scores stay on chip",
+    ("attention", "eager"): "scores are written to memory and read back",
+    ("mla", "auto"): "prefill expands K and V, decode absorbs the projections",
+    ("mla", "expand"): "K and V are expanded in every phase",
+    ("mla", "absorb"): "projections are absorbed in every phase",
+    ("logits", "last"): "the LM head runs on the last position of each sequence",
+    ("logits", "all"): "the LM head runs on every position",
+    ("shared_prefix", 0): "no cached tokens are common to the sequences",
+}
+_FUSION = (
+    "projections that share an input are one product; adding to the residual stream is part of the norm that follows; "
+    "every other operator reads its inputs from memory and writes its outputs to it"
+)
+
+
+def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -> list[Assumption]:
+    """How things were counted, as far as it matters to the model."""
+    kinds = {getattr(block, "kind", "") for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp)}
+    notes = [Assumption("fusion", "qkv, gate+up, residual+norm", "default", _FUSION)]
+    for name in Conventions.model_fields:
+        value = getattr(deployment.conventions, name)
+        given = options.get(name) is not None
+        if not given and ((name == "mla" and "mla" not in kinds) or (name == "routing_skew" and "moe" not in kinds)):
+            continue
+        if name == "routing_skew":
+            popularity = f"popularity falls as rank^-{value:g}" if value else "all experts equally likely"
+            why = f"expected distinct experts under independent routing, {popularity}"
+        else:
+            why = _WHY.get((name, value), "cached tokens that all sequences share are read and held once")
+        notes.append(Assumption(name, value, "given" if given else "default", why))
+    return notes
+
+
+def gaps(hardware: Hardware) -> list[Assumption]:
+    """What the hardware's file does not say, or says from memory."""
+    notes, accelerator = [], hardware.accelerator
+    if "memory_bytes" not in hardware.overrides and accelerator.memory.reported is None:
+        why = "no source for what the driver reports: the label is read as decimal"
+        notes.append(Assumption("memory", hardware.memory_bytes, "assumed", why))
+    if hardware.vector_peak is None:
+        why = "no source: vector FLOP are counted, and take no time in the bound"
+        notes.append(Assumption("vector_flops", None, "assumed", why))
+    headline = {"bandwidth": accelerator.memory.bandwidth, "memory": accelerator.memory.label}
+    if recalled := [name for name, fact in headline.items() if fact.grade == "C" and name not in hardware.overrides]:
+        why = f"figures of {accelerator.name} are from memory, not checked against a source"
+        notes.append(Assumption("recalled", ", ".join(recalled), "assumed", why))
+    return notes
+
+
+def parallelism(model: Model, deployment: Deployment) -> list[Assumption]:
+    """What is replicated, and what is not modelled, where there are several devices."""
+    notes = []
+    for name in replicated_kv_heads(model, deployment):
+        why = f"{name}: fewer KV heads than tensor-parallel devices, so several devices hold the same ones"
+        notes.append(Assumption("kv_heads", "replicated", "default", why))
+    if deployment.tensor_parallel_size > 1:
+        why = "norms, routers and biases of output projections are on every tensor-parallel device"
+        notes.append(Assumption("replicated", "norms, routers", "default", why))
+        if any(getattr(layer.mixer, "kind", "") == "mla" for layer in model.layer_types.values()):
+            why = "the latent has no heads to divide: every tensor-parallel device computes and holds all of it"
+            notes.append(Assumption("latent_cache", "replicated", "default", why))
+    if deployment.pipeline_parallel_size > 1:
+        why = "a token passes the stages in turn; filling them with microbatches is not modelled here"
+        notes.append(Assumption("pipeline", "one batch in flight", "default", why))
+    if deployment.devices > 1:
+        why = "bytes of ring algorithms over the link's bandwidth; the latency of messages is not in the bound"
+        notes.append(Assumption("collectives", "ring", "default", why))
+    return notes
