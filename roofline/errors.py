@@ -6,7 +6,6 @@ extra). The CLI catches `RooflineError` once; nothing else is ever printed as a 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -64,6 +63,8 @@ class MissingExtraError(RooflineError):
 
 
 def _suggest(name: str, choices: list[str]) -> str:
+    import difflib  # only an error needs it
+
     near = difflib.get_close_matches(name.lower(), choices, n=4, cutoff=0.55)
     if not near:
         near = [choice for choice in choices if name.lower() in choice.lower()][:8]

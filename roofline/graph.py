@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site
 from roofline.dtypes import Precision
 from roofline.errors import InputError
-from roofline.numeric import Expr, ceil_div, ratio
+from roofline.numeric import Expr, ceil_div, minimum, ratio
 from roofline.operators.add import Add
 from roofline.operators.all_gather import AllGather
 from roofline.operators.all_reduce import AllReduce
@@ -140,16 +140,27 @@ def replicated_kv_heads(model: Model, deployment: Deployment) -> list[str]:
     ]  # fmt: skip
 
 
-def build(model: Model, deployment: Deployment, precision: Precision, step: Step, stage: Stage | None = None) -> Graph:
+def build(
+    model: Model,
+    deployment: Deployment,
+    precision: Precision,
+    step: Step,
+    stage: Stage | None = None,
+    *,
+    per_replica: bool = False,
+) -> Graph:
     """The operators of one step on one device of a stage (default: the whole model as one stage).
 
     Paths name where an operator stands (`layers/attention/core`; `layers/<type>/...` where there are several types);
-    `repeat` is how many layers of the stage run it.
+    `repeat` is how many layers of the stage run it. The step is that of the whole deployment, of which the fullest
+    replica is shown; with `per_replica` it is what every replica has.
     """
     stage = stage or stages(model, 1)[0]
     dp, tp = deployment.data_parallel_size, deployment.tensor_parallel_size
-    shares = step if dp == 1 else tuple(replace(segment, count=ceil_div(segment.count, dp)) for segment in step)
-    builder = _Builder(model, deployment, precision, shares)
+    whole = tokens(step) * (dp if per_replica else 1)
+    if not per_replica and dp > 1:
+        step = tuple(replace(segment, count=ceil_div(segment.count, dp)) for segment in step)
+    builder = _Builder(model, deployment, precision, step, whole)
     graph: Graph = {}
     if stage.first:
         graph |= builder.inputs()
@@ -167,12 +178,15 @@ def build(model: Model, deployment: Deployment, precision: Precision, step: Step
 class _Builder:
     """The parts of a step on one device."""
 
-    def __init__(self, model: Model, deployment: Deployment, precision: Precision, step: Step) -> None:
+    def __init__(self, model: Model, deployment: Deployment, precision: Precision, step: Step, whole_tokens: Expr) -> None:
         self.model, self.deployment, self.precision, self.step = model, deployment, precision, step
         self.tokens = tokens(step)
         self.vector = precision.dtypes("norm")
         self.tp = deployment.tensor_parallel_size
         self.ep = deployment.expert_parallel_size
+        # The tokens of the replicas that share experts: this one is the fullest, so not more than there are in all.
+        sharing = max(self.ep // self.tp, 1)
+        self.expert_tokens = self.tokens if sharing == 1 else minimum(self.tokens * sharing, whole_tokens)
 
     def _all_reduce(self) -> dict[str, Operator]:
         if self.tp == 1:
@@ -265,7 +279,7 @@ class _Builder:
             conventions=self.deployment.conventions,
             norm_bias=self.model.norm.bias,
             expert_ranks=self.ep,
-            expert_tokens=self.tokens * max(self.ep // self.tp, 1),
+            expert_tokens=self.expert_tokens,
         )
         return block.operators(site)
 

@@ -15,17 +15,19 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import sympy
 from sympy.printing.jscode import JavascriptCodePrinter
 
-import roofline.formulas.symbolic as symbolic
 from roofline.cost import FIELDS
 from roofline.dtypes import Dtypes, Format
 from roofline.errors import InputError
+from roofline.formulas import symbolic
 from roofline.operators import registry
 from roofline.operators.base import Operator
 
 assert symbolic  # noqa: S101 - imported for the backend that it registers
 
 _SIZES = {"weight": "b_w", "activation": "b_a", "kv": "b_kv"}
-_RESERVED = frozenset({"new", "var", "let", "const", "function", "class", "return", "default", "in", "of", "delete", "void", "with"})
+_RESERVED = frozenset(
+    {"new", "var", "let", "const", "function", "class", "return", "default", "in", "of", "delete", "void", "with"}
+)
 
 _PRELUDE = """\
 "use strict";
@@ -151,7 +153,8 @@ def _needed(choices: list[_Choice], formulas: Formulas) -> tuple[list[_Choice], 
         last = len(choice.values) - 1
         general = {picked: found for picked, found in formulas.items() if picked[at] == last}
         same = all(
-            _at_value(general[(*picked[:at], last, *picked[at + 1 :])], choice, picked[at]) == found for picked, found in formulas.items()
+            _at_value(general[(*picked[:at], last, *picked[at + 1 :])], choice, picked[at]) == found
+            for picked, found in formulas.items()
         )
         if same:
             kept.remove(choice)

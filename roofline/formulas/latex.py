@@ -33,6 +33,7 @@ class _Style:
     """What opens a maximum, opens a minimum, closes either, and stands between arguments."""
 
 
+_GREEK = {"beta": "β"}
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -67,7 +68,12 @@ def text(expr: Expr) -> str:
     >>> text(2 * symbol("b_kv") * symbol("n_kv") * symbol("L") * symbol("d_head"))
     '2·L·n_kv·d_head·b_kv'
     """
-    return _Writer(_TEXT, lambda found: found.name).write(expr)
+    return _Writer(_TEXT, name).write(expr)
+
+
+def name(found: sympy.Symbol) -> str:
+    """A symbol in text: as the nomenclature has it, Greek letters as such."""
+    return _GREEK.get(str(found.name), str(found.name))
 
 
 def latex(expr: Expr) -> str:
@@ -93,13 +99,15 @@ def substituted(expr: Expr, values: Mapping[sympy.Symbol, Any], *, as_latex: boo
 
 
 def number(value: Any, *, as_latex: bool = False) -> str:
-    """A plain number: whole ones in full, others to six digits, powers of ten where they are large.
+    """A plain number: whole ones in full, others to six digits, or to one decimal place where those would not reach it.
 
-    >>> number(14336), number(2.039e12), number(0.53125)
-    ('14336', '2039000000000', '0.53125')
+    >>> number(14336), number(2.039e12), number(0.53125), number(123456789.125), number(2.5e-7)
+    ('14336', '2039000000000', '0.53125', '123456789.1', '2.5e-07')
     """
     if isinstance(value, int) or float(value).is_integer():
         return str(int(value))
+    if abs(value) >= 1e5:
+        return f"{float(value):.1f}"
     shown = f"{float(value):.6g}"
     if as_latex and "e" in shown:
         mantissa, _, exponent = shown.partition("e")

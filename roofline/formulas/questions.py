@@ -66,8 +66,13 @@ def limit_context(expr: Expr) -> Expr:
 def limit(expr: Expr, variable: sympy.Symbol) -> Expr:
     """The limit at infinity; which argument of a maximum or minimum wins there is settled first."""
     settled = sympy.sympify(expr)
-    for chosen in sorted(settled.atoms(sympy.Max, sympy.Min), key=lambda found: len(str(found))):
-        settled = settled.subs(chosen, _at_infinity(chosen, variable))
+    # From the inside out: what an inner one settles to decides on the outer.
+    while open_ones := [found for found in settled.atoms(sympy.Max, sympy.Min) if found.has(variable)]:
+        chosen = min(open_ones, key=sympy.count_ops)
+        settled_to = _at_infinity(chosen, variable)
+        if settled_to == chosen:
+            break
+        settled = settled.subs(chosen, settled_to)
     return sympy.limit(sympy.cancel(sympy.together(settled)), variable, sympy.oo)
 
 
@@ -116,7 +121,9 @@ def context_where_kv_overtakes_weights(
     windows = sorted({window for _, window, _ in found if window is not None})
     for position, end in enumerate([*windows, None]):
         growing = sum(size * count for size, window, count in found if window is None or window in windows[position:])
-        filled = sum(size * count * window for size, window, count in found if window is not None and window not in windows[position:])
+        filled = sum(
+            size * count * window for size, window, count in found if window is not None and window not in windows[position:]
+        )
         if growing == 0:
             return None
         cached = (weight_bytes - batch * filled) / (batch * growing) - 1
@@ -132,5 +139,6 @@ def kv_read_bytes(layers: Iterable[tuple[Expr, Expr | None, Expr]], batch: Expr,
     35
     """
     return sum(
-        batch * size * count * (1 + (cached if window is None else minimum(cached, window - 1))) for size, window, count in layers
+        batch * size * count * (1 + (cached if window is None else minimum(cached, window - 1)))
+        for size, window, count in layers
     )

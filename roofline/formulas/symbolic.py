@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, reduce
@@ -75,9 +75,11 @@ def symbol(name: str, variant: str = "") -> sympy.Symbol:
 
 
 @cache
-def quantity(name: str, latex: str, unit: str, meaning: str) -> sympy.Symbol:
-    """A symbol for one explanation's own use, beside the nomenclature (bytes of all weights, say)."""
-    return _new(name, Name(latex, meaning, unit, len(BY_NAME)), whole=False)
+def quantity(name: str, latex: str, unit: str, meaning: str, *, signed: bool = False) -> sympy.Symbol:
+    """A symbol for one explanation's own use, beside the nomenclature (bytes of all weights, say); `signed` if it can be
+    negative."""
+    made = _new(name, Name(latex, meaning, unit, len(BY_NAME)), whole=False)
+    return sympy.Symbol(name, real=True) if signed else made
 
 
 def _new(name: str, described: Name, *, whole: bool) -> sympy.Symbol:
@@ -92,7 +94,7 @@ def described(found: sympy.Symbol) -> Name:
 
 
 def label(text: str) -> str:
-    """A name out of a file, reduced to what is harmless in LaTeX, in code and on a page.
+    r"""A name out of a file, reduced to what is harmless in LaTeX, in code and on a page.
 
     >>> label("full-attention"), label(r"a_b}$\\input{x}")
     ('full-attention', 'a-b-input-x')
@@ -225,12 +227,17 @@ def _evaluate(expr: Any, values: Mapping[sympy.Symbol, Fraction]) -> Fraction | 
         return reduce(lambda a, b: a * b, args)
     if expr.is_Pow:
         return _power(*args)
-    rules = {sympy.Max: max, sympy.Min: min, CeilDiv: lambda a, b: Fraction(-(-a // b)), sympy.floor: lambda a: Fraction(a // 1)}
-    return rules[expr.func](*args)  # type: ignore[no-any-return, operator]
+    rules: dict[Any, Callable[..., Fraction | float]] = {
+        sympy.Max: max,
+        sympy.Min: min,
+        sympy.floor: lambda a: Fraction(a // 1),
+        CeilDiv: lambda a, b: Fraction(-(-a // b)),
+    }
+    return rules[expr.func](*args)
 
 
 def _power(base: Fraction | float, exponent: Fraction | float) -> Fraction | float:
     whole = isinstance(exponent, Fraction) and exponent.denominator == 1
-    if isinstance(base, Fraction) and whole and (abs(exponent) <= 64 or base in (0, 1)):
-        return base**exponent
-    return float(base) ** float(exponent)
+    if isinstance(base, Fraction) and whole and abs(float(exponent)) <= 64:
+        return Fraction(base ** int(exponent))
+    return float(float(base) ** float(exponent))

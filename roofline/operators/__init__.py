@@ -10,7 +10,6 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import entry_points
 
 from roofline.operators.base import Operator
 
@@ -20,6 +19,8 @@ def registry() -> dict[str, type[Operator]]:
     """Operator classes by kind. Two classes of one kind are an error: a missing rule must never hide another."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
+    from importlib.metadata import entry_points
+
     for point in entry_points(group="roofline.operators"):
         point.load()
     found: dict[str, type[Operator]] = {}

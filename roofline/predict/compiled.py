@@ -32,9 +32,7 @@ _KINDS = ("compute", "memory", "link")
 _WORKLOAD = ("batch", "input_len", "context", "output_len", "segments", "ignore_capacity")
 
 
-def compile(  # noqa: A001 - the name of the public function
-    model: str | Model, hardware: str | Hardware, phase: Phase = "decode", **deployment: Any
-) -> Compiled:
+def compile(model: str | Model, hardware: str | Hardware, phase: Phase = "decode", **deployment: Any) -> Compiled:
     """A function of batch and lengths for a model on hardware.
 
     `deployment` takes the options of `roofline analyze` that describe the deployment, its conventions and overrides of
@@ -96,8 +94,9 @@ class Compiled:
         through = own["bound"]
         if self.request.deployment.pipeline_parallel_size > 1:
             every = stages(self.request.model, self.request.deployment.pipeline_parallel_size)
-            through = sum(self._sums(step, stage)["bound"] for stage in every)
-        needed, beside = memory.needed_bytes(step), (memory.weights_bytes, memory.activation_bytes(step), memory.deployment.reserve)
+            through = sum((self._sums(step, stage)["bound"] for stage in every), start=np.zeros(()))
+        needed = memory.needed_bytes(step)
+        beside = (memory.weights_bytes, memory.activation_bytes(step), memory.deployment.reserve)
         shares = np.stack(np.broadcast_arrays(*(own[kind] for kind in _KINDS)))
         (segment,) = step
         produced = segment.count if self.phase == "decode" else segment.tokens

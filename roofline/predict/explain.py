@@ -18,7 +18,7 @@ from roofline.cost import FIELDS, Cost
 from roofline.dtypes import FORMATS
 from roofline.errors import InputError, UnknownNameError
 from roofline.formulas.questions import ridge_point
-from roofline.formulas.symbolic import evaluate, quantity, symbol
+from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph import CANONICAL, build
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
@@ -54,9 +54,7 @@ _TOTALS = {
 _MEMORY_TRAFFIC = tuple(name for name in FIELDS if name.endswith("_bytes") and name != "link_bytes")
 
 
-def explain(
-    model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any
-) -> Explanation:
+def explain(model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any) -> Explanation:
     """Explain a quantity (`kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
 
     Options are those of `analyze`: `batch`, `input_len`, `context`, `phase` (an operator's: decode unless given) and
@@ -91,7 +89,7 @@ def subjects(model: str | Model) -> tuple[str, ...]:
 
 def _paths(ask: InSymbols, phases: tuple[str, ...]) -> list[str]:
     request = ask.request
-    steps = {"decode": decode(request.workload.batch, request.workload.context), "prefill": prefill(1, request.workload.input_len)}
+    steps = {"decode": decode(1, request.workload.context), "prefill": prefill(1, request.workload.input_len)}
     graphs = (build(request.model, request.deployment, request.precision, steps[phase], ask.stage) for phase in phases)
     return list(dict.fromkeys(path for graph in graphs for path in graph))
 
@@ -107,11 +105,11 @@ def _any_hardware() -> Hardware:
         title="any hardware",
         vendor="",
         architecture="",
-        peak_flops=dict.fromkeys(FORMATS, rate),  # type: ignore[arg-type]
-        vector_flops=rate,  # type: ignore[arg-type]
-        memory={"type": "", "label": size, "reported": size, "bandwidth": {"value": "1 TB/s", "source": "none"}},  # type: ignore[arg-type]
-        links=({"name": "any", "per_direction": {"value": "1 TB/s", "source": "none"}},),  # type: ignore[arg-type]
-        sources={"none": {"title": "none"}},  # type: ignore[dict-item]
+        peak_flops=dict.fromkeys(FORMATS, rate),
+        vector_flops=rate,
+        memory={"type": "", "label": size, "reported": size, "bandwidth": {"value": "1 TB/s", "source": "none"}},
+        links=({"name": "any", "per_direction": {"value": "1 TB/s", "source": "none"}},),
+        sources={"none": {"title": "none"}},
     )
     return Hardware(accelerator)
 
@@ -125,16 +123,18 @@ def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation
     else:
         raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(ask, phases)))
     source = _source_of(type(operator))
-    parts = _parts(ask, operator.cost() * ask.repeat(path), source)
+    cost = ask.cost(operator) * ask.repeat(path)
+    parts = _parts(ask, cost, source)
     moved = [_total(name) for name in _MEMORY_TRAFFIC if name in parts]
     totals = {**ask.values, **{_total(name): part.value for name, part in parts.items()}}
     listed = list(parts.values())
     if len(moved) > 1:
-        listed.append(explanation("bytes", sum(moved), totals, unit="bytes", source=source))
+        listed.append(explanation("bytes", cost.bytes, ask.values, unit="bytes", source=source))
     worked = [_total(name) for name in ("matrix_flops", "vector_flops") if name in parts]
     if worked and moved:
         listed.append(explanation("arithmetic_intensity", sum(worked) / sum(moved), totals, unit="FLOP/byte", source=_ROOFLINE))
-    main = parts.get("matrix_flops") or next((part for part in listed if part.subject == "bytes"), listed[0])
+    in_bytes = [part for part in listed if part.unit == "bytes"]
+    main = parts.get("matrix_flops") or (in_bytes[-1] if in_bytes else listed[0])
     legend = {entry[0]: entry for part in listed for entry in part.legend}
     note = Assumption("step", str(phase), "default", "one device's share, all repeats of the operator together")
     return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
@@ -144,7 +144,9 @@ def _parts(ask: InSymbols, cost: Cost, source: str) -> dict[str, Explanation]:
     """Every field of a cost that is not 0."""
     expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
     return {
-        name: explanation(name, expr, ask.values, unit=_TOTALS[name][2], source=source) for name, expr in expressions.items() if expr != 0
+        name: explanation(name, expr, ask.values, unit=_TOTALS[name][2], source=source)
+        for name, expr in expressions.items()
+        if expr != 0
     }
 
 
@@ -161,22 +163,28 @@ def _source_of(operator: type[Operator]) -> str:
 def _intensity(ask: InSymbols, phase: str) -> Explanation:
     """All FLOP over all bytes of a step."""
     graph = ask.graph(ask.step(phase))
-    costs = {path: operator.cost() for path, (operator, _) in graph.items()}
-    by_operator = {id(operator): costs[path] for path, (operator, _) in graph.items()}
-    totals: dict[str, Expr] = {}
-    for name in ("matrix_flops", "vector_flops", *_MEMORY_TRAFFIC):
-        totals[name] = ask.total(graph, lambda operator, field=name: getattr(by_operator[id(operator)], field))  # type: ignore[misc]
+    totals = {name: ask.total(graph, _field(ask, name)) for name in ("matrix_flops", "vector_flops", *_MEMORY_TRAFFIC)}
     parts = _parts(ask, Cost(**totals), "derived: the sum over the operators of the step")
     values = {_total(name): part.value for name, part in parts.items()}
     flops = sum(_total(name) for name in ("matrix_flops", "vector_flops") if name in parts)
     moved = sum(_total(name) for name in _MEMORY_TRAFFIC if name in parts)
     note = Assumption("step", phase, "default", "all operators of the step on one device; link bytes are not counted")
     return explanation(
-        "arithmetic_intensity", flops / moved, values, unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,), parts=parts.values()
+        "arithmetic_intensity",
+        flops / moved,
+        values,
+        unit="FLOP/byte",
+        source=_ROOFLINE,
+        assumptions=(note,),
+        parts=parts.values(),
     )
 
 
-def _machine(ask: InSymbols) -> dict[sympy.Symbol, float]:
+def _field(ask: InSymbols, name: str) -> Callable[[Operator], Expr]:
+    return lambda operator: getattr(ask.cost(operator), name)
+
+
+def _machine(ask: InSymbols) -> Values:
     hardware = ask.request.hardware
     return {symbol("P"): hardware.peak(ask.request.precision.activation.name), symbol("beta"): hardware.bandwidth}
 
@@ -185,7 +193,7 @@ def _ridge_point(ask: InSymbols, phase: str) -> Explanation:
     """The intensity at which compute and memory take equally long."""
     del phase
     dtype = ask.request.precision.activation.name
-    note = Assumption("peak", dtype, "default", "dense matrix peak of the activations' dtype")
+    note = Assumption("peak_dtype", dtype, "default", "dense matrix peak of the activations' dtype")
     return explanation("ridge_point", ridge_point(), _machine(ask), unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,))
 
 
@@ -194,11 +202,12 @@ def _critical_batch(ask: InSymbols, phase: str) -> Explanation:
     del phase
     hardware, graph = ask.request.hardware, ask.graph(ask.step("decode"), data_parallel_size=1)
     linear = {path: entry for path, entry in graph.items() if isinstance(entry[0], (Gemm, GroupedGemm))}
-    peaks: dict[float, sympy.Symbol] = {}
+    rates: dict[float, str] = {}
     for operator, _ in linear.values():
-        rate, dtype = hardware.peak(matrix_dtype(operator, hardware)), matrix_dtype(operator, hardware)
-        peaks.setdefault(rate, symbol("P", dtype if peaks else ""))
-    values = {**ask.values, **{found: rate for rate, found in peaks.items()}, symbol("beta"): hardware.bandwidth}
+        dtype = matrix_dtype(operator, hardware)
+        rates.setdefault(hardware.peak(dtype), dtype)
+    peaks = {rate: symbol("P", dtype if len(rates) > 1 else "") for rate, dtype in rates.items()}
+    values: Values = {**ask.values, **{found: rate for rate, found in peaks.items()}, symbol("beta"): hardware.bandwidth}
     one = {symbol("B"): 1}
     read = ask.total(linear, _all_weights)
     busy: Expr = sympy.Integer(0)
@@ -219,11 +228,11 @@ def _critical_batch(ask: InSymbols, phase: str) -> Explanation:
     notes = [Assumption("traffic", "weights", "default", "weight traffic alone; attention and activations are left out")]
     if any(isinstance(operator, GroupedGemm) for operator, _ in linear.values()):
         notes.append(Assumption("experts", "all", "default", "so large a batch meets every expert, so that all are read"))
-    expr = symbol_times(ask.request.deployment.data_parallel_size, sympy.Max(1, short) if evaluate(short, values) < 1 else short)
+    expr = _times(ask.request.deployment.data_parallel_size, sympy.Max(1, short) if evaluate(short, values) < 1 else short)
     return explanation("critical_batch", expr, values, unit="sequences", source=_SCALING, assumptions=notes, parts=parts)
 
 
-def symbol_times(number: int, expr: Expr) -> Expr:
+def _times(number: int, expr: Expr) -> Expr:
     """A product whose number stays in front."""
     return expr if number == 1 else sympy.Mul(number, expr, evaluate=False)
 
@@ -240,9 +249,10 @@ def _decode_floor(ask: InSymbols, phase: str) -> Explanation:
     """The shortest time of a decode step at batch 1: every weight that it needs is read once."""
     del phase
     streamed = ask.total(ask.graph(decode(1, 0)), lambda operator: operator.cost().weight_bytes)
-    part = explanation("streamed weights", streamed, ask.values, unit="bytes", source="derived: what the operators of the step read")
+    source = "derived: what the operators of the step read"
+    part = explanation("streamed weights", streamed, ask.values, unit="bytes", source=source)
     weights = quantity("W_streamed", r"W_{\mathrm{streamed}}", "bytes", "weights that one decode step of one sequence reads")
-    values = {weights: part.value, **_machine(ask)}
+    values = {**_machine(ask), weights: part.value}
     return explanation("decode_floor", weights / symbol("beta"), values, unit="s", source=_SCALING, parts=(part,))
 
 

@@ -13,7 +13,7 @@ from roofline.predict.in_symbols import InSymbols
 from roofline.specs.assumption import Assumption
 
 _PAGED = "Kwon et al. 2023 (paged KV cache), arXiv:2309.06180"
-_LEFT = quantity("M_free", r"M_{\mathrm{free}}", "bytes", "memory left beside weights and reserve")
+_LEFT = quantity("M_free", r"M_{\mathrm{free}}", "bytes", "memory left beside weights and reserve", signed=True)
 _WORKING = quantity("A", "A", "bytes", "activations of one sequence in a decode step")
 _BLOCK = quantity("b_block", r"b_{\mathrm{block}}", "tokens", "tokens in a block of the paged cache")
 _WEIGHTS = quantity("W", "W", "bytes", "weights on the device")
@@ -26,7 +26,7 @@ def kv_bytes_per_token(ask: InSymbols, phase: str = "decode") -> Explanation:
     merged: dict[Expr, Expr] = {}
     for size, _, layers in ask.caches():  # layers that differ in their window alone add the same
         merged[size] = merged.get(size, 0) + layers
-    every = sum(ask.request.memory.stage.layers[i][1] for i in range(len(ask.stage.layers)))
+    every = sum(count for _, count in ask.stage.layers)
     for size, layers in merged.items():
         whole = layers.is_Add and evaluate(layers, ask.values) == every
         total += size * (symbol("L") if whole else layers)
@@ -81,9 +81,17 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
             return explanation("max_context", expr, values, unit="tokens", source=_PAGED, parts=parts)
     note = Assumption("max_context", None, "default", "every layer keeps at most its window, so memory sets no limit")
     return Explanation(
-        subject="max_context", formula="∞", latex=r"\infty", substituted="∞", substituted_latex=r"\infty", value=None, unit="tokens",
-        source=_PAGED, assumptions=(note,), parts=parts,
-    )  # fmt: skip
+        subject="max_context",
+        formula="∞",
+        latex=r"\infty",
+        substituted="∞",
+        substituted_latex=r"\infty",
+        value=None,
+        unit="tokens",
+        source=_PAGED,
+        assumptions=(note,),
+        parts=parts,
+    )
 
 
 def _refuse(ask: InSymbols, subject: str) -> None:
@@ -92,7 +100,7 @@ def _refuse(ask: InSymbols, subject: str) -> None:
         msg = f"{subject} has no short closed form with a shared prefix: leave out --shared-prefix, or see `roofline limits`"
         raise InputError(msg)
     if conventions.attention == "eager":
-        msg = f"{subject} has no closed form where scores are kept in memory: leave out --attention eager, or see `roofline limits`"
+        msg = f"{subject} has no closed form where scores are kept: leave out --attention eager, or see `roofline limits`"
         raise InputError(msg)
 
 
@@ -108,10 +116,8 @@ def _room(ask: InSymbols) -> tuple[Values, tuple[Explanation, ...]]:
     capacity = quantity("C", "C", "bytes", "capacity of the device's memory")
     share = quantity("u", "u", "1", "share of it that the engine uses")
     reserve = quantity("R", "R", "bytes", "reserve")
-    held = explanation(
-        "weights", ask.total(ask.graph(CANONICAL), lambda operator: operator.parameters * operator.dtypes.weight.bytes), ask.values,
-        unit="bytes", source="derived: the weights that the operators hold",
-    )  # fmt: skip
+    weights = ask.total(ask.graph(CANONICAL), lambda operator: operator.parameters * operator.dtypes.weight.bytes)
+    held = explanation("weights", weights, ask.values, unit="bytes", source="derived: the weights that the operators hold")
     known = {capacity: memory.capacity, share: memory.utilization, _WEIGHTS: held.value}
     left = share * capacity - _WEIGHTS
     if ask.request.deployment.reserve:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.formulas.latex import latex, substituted, text
+from roofline.formulas.latex import latex, name, substituted, text
 from roofline.formulas.symbolic import described, evaluate
 from roofline.numeric import Expr
 from roofline.specs.assumption import Assumption
@@ -44,17 +44,22 @@ def explanation(
 ) -> Explanation:
     """An expression and the values of its symbols, written out."""
     listed = tuple(parts)
-    own = ((found, described(found)) for found in sorted(getattr(expr, "free_symbols", ()), key=lambda s: (described(s).order, s.name)))
-    legend = {found.name: (found.name, _plain(values[found]), f"{name.meaning} [{name.unit}]") for found, name in own}
+    own = {
+        found: described(found)
+        for found in sorted(getattr(expr, "free_symbols", ()), key=lambda s: (described(s).order, s.name))
+    }
+    legend = {
+        found.name: (name(found), _plain(values[found]), f"{entry.meaning} [{entry.unit}]") for found, entry in own.items()
+    }
     for part in listed:
-        legend |= {entry[0]: entry for entry in part.legend if entry[0] not in legend}
+        legend |= {entry[0]: entry for entry in part.legend if entry not in legend.values()}
     return Explanation(
         subject=subject,
         formula=text(expr),
         latex=latex(expr),
         substituted=substituted(expr, values),
         substituted_latex=substituted(expr, values, as_latex=True),
-        value=evaluate(expr, values),
+        value=_plain(evaluate(expr, values)),
         unit=unit,
         source=source,
         assumptions=tuple(assumptions),

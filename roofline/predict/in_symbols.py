@@ -14,6 +14,7 @@ from typing import Any
 
 import sympy
 
+from roofline.cost import Cost
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.formulas.symbolic import SymbolicModel, Values, repeats, symbol, symbolic_model, symbolic_precision
@@ -79,6 +80,12 @@ class InSymbols:
         changed = self.request.deployment.model_copy(update=deployment)
         return build(self.symbolic.model, changed, self.precision, step, self.stage)
 
+    def cost(self, operator: Operator) -> Cost:
+        """What an operator costs, in a form that is short to read."""
+        cost = operator.cost()
+        matrix, vector = (_one_query(sympy.sympify(flops)) for flops in (cost.matrix_flops, cost.vector_flops))
+        return replace(cost, matrix_flops=matrix, vector_flops=vector)
+
     def repeat(self, path: str) -> Expr:
         """The symbol for how often an operator runs; 1 outside of the layers."""
         layer = self.layer_of(path)
@@ -136,3 +143,20 @@ def _shortest(expr: Expr) -> Expr:
     """The expression with what all terms have in common in front, where that makes it shorter."""
     factored = sympy.factor_terms(expr)
     return factored if sympy.count_ops(factored) < sympy.count_ops(expr) else expr
+
+
+def _one_query(expr: Any) -> Any:
+    """Pairs of a single query in a window, min(S_c + 1, w), in the place of the sum over queries inside and beyond it.
+
+    Of one query either one or none stands where the window does not bind yet. Where it binds, a cost is a function of
+    w alone; if that function at w = S_c + 1 is the cost where it does not bind, the minimum selects between both.
+    """
+    cached, new = symbol("S_c"), sympy.Integer(1)
+    for inside in expr.atoms(sympy.Min):
+        if new not in inside.args:
+            continue
+        binds, free = expr.subs(inside, 0), expr.subs(inside, 1)
+        for window in inside.free_symbols - {cached}:
+            if sympy.expand(binds.subs(window, cached + 1) - free) == 0:
+                expr = binds.subs(window, sympy.Min(cached + 1, window))
+    return expr

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from roofline.graph import build
-from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype, times
@@ -21,11 +21,12 @@ def critical_batch_linear(memory: MemoryModel, hardware: Hardware) -> float | No
     """The batch at which the linear operators of a decode step, weight traffic alone, take as long to compute as to read.
 
     With dense weights of b bytes, 2BP/peak = bP/bandwidth gives B = b/2 * ridge. A mixture of experts reads more experts
-    as the batch grows, so the batch is found by bisection on the real numbers. None: even 2^20 sequences do not reach it.
+    as the batch grows, so the batch is a root found on the real numbers. None: even 2^20 sequences do not reach it.
     """
 
-    def surplus(batch: float) -> float:
-        graph = build(memory.model, memory.deployment, memory.precision, decode(batch, 0.0), memory.stage)
+    def surplus(replica: float) -> float:
+        step = decode(replica, 0.0)  # a replica's share of the batch, which may be a fraction here
+        graph = build(memory.model, memory.deployment, memory.precision, step, memory.stage, per_replica=True)
         total = 0.0
         for operator, repeat in graph.values():
             if isinstance(operator, (Gemm, GroupedGemm)):
@@ -34,21 +35,38 @@ def critical_batch_linear(memory: MemoryModel, hardware: Hardware) -> float | No
                 total += (compute - cost.weight_bytes / hardware.bandwidth) * repeat
         return total
 
-    dp = memory.deployment.data_parallel_size
-    if surplus(float(dp)) >= 0:
-        return float(dp)
-    low, high = float(dp), 2.0 * dp
+    replicas = memory.deployment.data_parallel_size
+    low, high = 0.0, 1.0
     while surplus(high) < 0:
         low, high = high, 2 * high
-        if high > _LAST_BATCH * dp:
+        if high > _LAST_BATCH:
             return None
-    # NB: sequences are dealt to replicas whole; the real-valued batch is a replica's, times the replicas.
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
+    return replicas * _root(surplus, low, high)
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function that is negative at `low` and not at `high` crosses zero: false position, Illinois variant.
+
+    On a straight line the first step is the answer. Dowell and Jarratt 1971, BIT 11, 168-174.
+    """
+    left, right = function(low), function(high)
+    for _ in range(100):
+        if right == left or abs(high - low) <= 1e-14 * high:
             break
-        low, high = (middle, high) if surplus(middle) < 0 else (low, middle)
+        middle = high - right * (high - low) / (right - left)
+        value = function(middle)
+        if value == 0:
+            return middle
+        if (value < 0) == (right < 0):
+            left /= 2  # the same end moved twice: lean the line over to the other
+        else:
+            low, left = high, right
+        high, right = middle, value
     return high
+
+
+# Which operators are bound by compute at a batch, and by how much compute time exceeds memory time.
+_State = tuple[tuple[bool, ...], float]
 
 
 def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -> int | None:
@@ -56,43 +74,51 @@ def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -
 
     Operators turn from memory-bound to compute-bound one at a time as the batch grows, and between two such turns the
     surplus of compute over memory time is a straight line (nearly, where experts are still being added). So the turns
-    are found first, each by bisection, and then the first batch with a surplus: at the start of an interval, or inside
-    one where the line rises through zero.
+    are found first, and then the first batch with a surplus: at the start of an interval between turns, or inside one
+    where the line rises through zero.
     """
-    dp = memory.deployment.data_parallel_size
 
-    def operators(replica: int) -> Iterable[tuple[Operator, float]]:
-        return build(memory.model, memory.deployment, memory.precision, decode(replica * dp, context), memory.stage).values()
-
-    def surplus(replica: int) -> float:
-        total = 0.0
-        for operator, repeat in operators(replica):
+    @cache
+    def state(replica: int) -> _State:
+        step = decode(replica, context)
+        graph = build(memory.model, memory.deployment, memory.precision, step, memory.stage, per_replica=True)
+        total, kinds = 0.0, []
+        for operator, repeat in graph.values():
             busy = times(operator, operator.cost(), hardware)
-            total += {"compute": 1, "memory": -1, "link": 0}[busy.bound_by] * busy.bound * repeat
-        return total
+            kind = busy.bound_by
+            kinds.append(kind == "compute")
+            if kind != "link":
+                total += busy.bound * repeat * (1 if kind == "compute" else -1)
+        return tuple(kinds), total
 
-    def turned(replica: int) -> list[bool]:
-        return [times(op, op.cost(), hardware).bound_by == "compute" for op, _ in operators(replica)]
-
-    turns = {1, _LAST_BATCH}
-    first, last = turned(1), turned(_LAST_BATCH)
-    for position, (before, after) in enumerate(zip(first, last, strict=True)):
-        if before != after:
-            turns.add(_first(lambda batch, at=position, goal=after: turned(batch)[at] == goal, 1, _LAST_BATCH))  # type: ignore[misc]
-    ordered = sorted(turns)
-    for start, end in zip(ordered, [*ordered[1:], _LAST_BATCH + 1], strict=True):
-        if surplus(start) > 0:
-            return start * dp
-        if end - 1 > start and surplus(end - 1) > 0:
-            return _first(lambda batch: surplus(batch) > 0, start, end - 1) * dp
+    starts = [1, *_turns(state, 1, _LAST_BATCH)]
+    for start, following in zip(starts, [*starts[1:], _LAST_BATCH + 1], strict=True):
+        if (found := _first_surplus(state, start, following - 1)) is not None:
+            return found * memory.deployment.data_parallel_size
     return None
 
 
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first whole number after `low`, to `high`, from which on a condition holds (it does at `high`)."""
+def _turns(state: Callable[[int], _State], low: int, high: int) -> Iterator[int]:
+    """Batches above `low`, to `high`, at which some operator turns: every interval whose ends differ is halved."""
+    if state(low)[0] == state(high)[0]:
+        return
+    if high - low == 1:
+        yield high
+        return
+    middle = (low + high) // 2
+    yield from _turns(state, low, middle)
+    yield from _turns(state, middle, high)
+
+
+def _first_surplus(state: Callable[[int], _State], low: int, high: int) -> int | None:
+    """The first batch from `low` to `high` with a surplus, which grows or falls throughout; None where there is none."""
+    if state(low)[1] > 0:
+        return low
+    if state(high)[1] <= 0:
+        return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        low, high = (low, middle) if state(middle)[1] > 0 else (middle, high)
     return high
 
 

@@ -105,8 +105,7 @@ class MemoryModel:
         A step of more tokens than the engine puts into one is taken in chunks.
         """
         chunk = tuple(self._chunk(replace(segment, count=self._share(segment.count))) for segment in step)
-        single = self.deployment.model_copy(update={"data_parallel_size": 1})
-        graph = build(self.model, single, self.precision, chunk, self.stage)
+        graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
         size = self.precision.activation.bytes
         stream = tokens(chunk) * self.model.hidden_size * size
         peak: Expr = 0
@@ -137,9 +136,17 @@ class MemoryModel:
 
     def max_batch(self, context: int) -> int:
         """The largest batch of the whole deployment whose decode step after `context` cached tokens fits; 0: none."""
-        dp = self.deployment.data_parallel_size
+        replicas = self.deployment.data_parallel_size
         limit = self.deployment.max_num_seqs or _UNLIMITED
-        return dp * largest(lambda batch: self.fits((Segment(batch * dp, 1, context, decode=True),)), limit)
+
+        def holds(batch: int) -> bool:
+            return self.fits((Segment(batch * replicas, 1, context, decode=True),))
+
+        # Activations are small beside the cache: with one sequence's, the room divided by a sequence is nearly the answer.
+        one = (Segment(replicas, 1, context, decode=True),)
+        a_sequence = self._kept(context + 1, self.block_size) - self._shared(context + 1, self.block_size)
+        guess = int(max(self.usable_bytes(one), 0) // a_sequence) if a_sequence > 0 else 1
+        return replicas * largest(holds, limit, guess)
 
     def max_context(self, batch: int) -> int | None:
         """The most cached tokens with which a decode step of `batch` fits; None: memory sets no limit; 0 with nothing."""
@@ -149,7 +156,10 @@ class MemoryModel:
             widest = max((window for _, window, _ in self._layers if window is not None), default=0)
             if self.fits((Segment(batch, 1, widest, decode=True),)):
                 return None
-        return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)))
+        one = (Segment(batch, 1, 0, decode=True),)
+        growing = sum(size * count for size, window, count in self._layers if window is None) * self._share(batch)
+        guess = int(self.usable_bytes(one) // growing) if growing else 1
+        return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)
 
     def kv_capacity_tokens(self, step: Step) -> int:
         """Tokens that the caches of all replicas hold together, in whole blocks, at the step's mix of lengths."""
@@ -172,16 +182,29 @@ def weights_by_path(graph: Graph) -> dict[str, float]:
     return {path: size for path, size in found.items() if size}
 
 
-def largest(holds: Callable[[int], bool], limit: int = _UNLIMITED) -> int:
+def largest(holds: Callable[[int], bool], limit: int = _UNLIMITED, guess: int = 1) -> int:
     """The largest whole number from 1 to `limit` for which a condition holds that once failed stays failed; 0: none.
+
+    The search starts at `guess` and doubles its step, in the direction that the condition points to.
 
     >>> largest(lambda n: n * n <= 80), largest(lambda n: True, 7), largest(lambda n: False)
     (8, 7, 0)
+    >>> [largest(lambda n: n <= 80, guess=guess) for guess in (1, 79, 80, 81, 500)]
+    [80, 80, 80, 80, 80]
     """
-    low, high = 0, 1
-    while high <= limit and holds(high):
-        low, high = high, 2 * high
-    high = min(high, limit + 1)
+    start, step = min(max(guess, 1), limit), 1
+    if holds(start):
+        low, high = start, start + 1
+        while high <= limit and holds(high):
+            step *= 2
+            low, high = high, high + step
+        high = min(high, limit + 1)
+    else:
+        low, high = start - 1, start
+        while low >= 1 and not holds(low):
+            step *= 2
+            low, high = low - step, low
+        low = max(low, 0)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)

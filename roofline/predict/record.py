@@ -55,6 +55,9 @@ def gaps(hardware: Hardware) -> list[Assumption]:
     if hardware.vector_peak is None:
         why = "no source: vector FLOP are counted, and take no time in the bound"
         notes.append(Assumption("vector_flops", None, "assumed", why))
+    if accelerator.devices > 1:
+        why = "the figures are those of the whole package, of which each device that software sees has an equal part"
+        notes.append(Assumption("devices_in_package", accelerator.devices, "assumed", why))
     headline = {"bandwidth": accelerator.memory.bandwidth, "memory": accelerator.memory.label}
     if recalled := [name for name, fact in headline.items() if fact.grade == "C" and name not in hardware.overrides]:
         why = f"figures of {accelerator.name} are from memory, not checked against a source"

@@ -8,4 +8,5 @@ from pydantic import BaseModel, ConfigDict
 class Spec(BaseModel):
     """A frozen section of a file. A key that is not known is an error, never ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+    # Validators are built when first used: a command pays for the specs that it reads, not for all of them.
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True, defer_build=True)

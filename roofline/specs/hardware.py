@@ -58,6 +58,7 @@ class Accelerator(Spec):
     architecture: str
     form_factor: str = ""
     aliases: tuple[str, ...] = ()
+    devices: int = Field(default=1, ge=1, description="devices that software sees in it; the figures are those of all together")
     peak_flops: dict[str, ComputeRate] = Field(description="dense peaks of the matrix units by dtype, never with sparsity")
     vector_flops: ComputeRate | None = Field(default=None, description="fp32 peak outside the matrix units")
     memory: Memory

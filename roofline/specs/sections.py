@@ -1,8 +1,8 @@
 """Sections of a model's file that come in kinds (attention: gqa, mla; feed-forward: gated_mlp, moe, ...).
 
 A kind is one file in `roofline.blocks`: its keys and what it costs, side by side. This module knows none of them. It
-finds them by name when a model's schema is built, walking that package and the entry point group `roofline.blocks` of
-other installed packages, and puts together a union that is discriminated by `kind`.
+finds them by name when a model's schema is built, walking that package, and puts together a union that is discriminated
+by `kind`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache, reduce
-from importlib.metadata import entry_points
 from operator import or_
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -35,8 +34,6 @@ def kinds(role: Role) -> dict[str, type[Section]]:
     home = importlib.import_module(_HOME)
     for module in pkgutil.iter_modules(home.__path__):
         importlib.import_module(f"{_HOME}.{module.name}")
-    for point in entry_points(group=_HOME):
-        point.load()
     found: dict[str, type[Section]] = {}
     stack = list(Section.__subclasses__())
     while stack:

@@ -1,0 +1,107 @@
+"""Showing formulas: one explained in full, and those of every operator of an analysis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.cli.output import envelope, write_stdout
+from roofline.cli.text import clean
+from roofline.errors import UnknownNameError
+from roofline.explain import Explanation, explain, subjects
+from roofline.predict.request import Request
+from roofline.predict.result import dump_json
+from roofline.specs.library import load_hardware, load_model
+
+FORMATS = ("text", "latex", "json")
+
+
+def of_operators(request: Request) -> list[dict[str, Any]]:
+    """The formulas of every operator of a request's steps, by phase and path."""
+    from roofline.explain import explain_step
+
+    return [
+        {"phase": phase, "path": found.subject, "parts": [_entry(part) for part in found.parts]}
+        for phase, found in explain_step(request)
+    ]
+
+
+def _entry(part: Explanation) -> dict[str, Any]:
+    return {
+        "name": part.subject,
+        "formula": part.formula,
+        "latex": part.latex,
+        "substituted": part.substituted,
+        "value": part.value,
+        "unit": part.unit,
+    }
+
+
+def list_subjects(model: str, *, json: bool) -> None:
+    """What can be explained."""
+    listed = subjects(model)
+    if json:
+        write_stdout(dump_json({**envelope({}), "subjects": listed}))
+    else:
+        write_stdout("\n".join(("Quantities and operators that `roofline explain` knows:", *(f"  {name}" for name in listed))))
+
+
+def explain_one(model: str, subject: str, hardware: str | None, options: dict[str, Any], format: str) -> None:  # noqa: A002
+    """One quantity or operator."""
+    if format not in FORMATS:
+        raise UnknownNameError("format", format, FORMATS)
+    found = explain(model, subject, hardware, **options)
+    if format == "json":
+        read = [load_model(model)[1], *(load_hardware(hardware)[1] if hardware else [])]
+        inputs = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in read}
+        document = {
+            **envelope(inputs),
+            "subject": found.subject,
+            **{name: value for name, value in _entry(found).items() if name != "name"},
+            "substituted_latex": found.substituted_latex,
+            "source": found.source,
+            "legend": [{"symbol": symbol, "value": value, "meaning": meaning} for symbol, value, meaning in found.legend],
+            "parts": [_entry(part) for part in found.parts],
+            "assumptions": [
+                {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in found.assumptions
+            ],
+        }
+        write_stdout(dump_json(document))
+    elif format == "latex":
+        write_stdout("\n".join(_latex(part) for part in (found.parts or (found,))))
+    else:
+        write_stdout(clean(_text(found), keep_lines=True))
+
+
+def _latex(part: Explanation) -> str:
+    name = part.subject.replace("_", r"\_")
+    value = "" if part.value is None else f" = {_number(part.value)}"
+    unit = rf"\,\text{{{part.unit}}}" if part.unit else ""
+    return rf"\text{{{name}}} = {part.latex} = {part.substituted_latex}{value}{unit}"
+
+
+def _text(found: Explanation) -> str:
+    lines = [found.subject]
+    for part in found.parts or (found,):
+        if found.parts:
+            lines += ["", f"  {part.subject}"]
+        lines += [f"    = {part.formula}", f"    = {part.substituted}"]
+        value = "none" if part.value is None else _number(part.value)
+        lines.append(f"    = {value} {part.unit}".rstrip())
+    if found.legend:
+        widths = [max(len(str(entry[column])) for entry in found.legend) for column in (0,)]
+        numbers = [_number(entry[1]) for entry in found.legend]
+        lines += ["", "where"]
+        lines += [
+            f"  {symbol:<{widths[0]}}  {number:>{max(map(len, numbers))}}  {meaning}"
+            for (symbol, _, meaning), number in zip(found.legend, numbers, strict=True)
+        ]
+    lines += ["", f"source: {found.source}"]
+    told = [note for note in found.assumptions if note.origin != "default"]
+    lines += [f"{note.origin}: {note.name} = {note.value}{f' ({note.why})' if note.why else ''}" for note in told]
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:.6g}"
