@@ -13,16 +13,16 @@ from roofline import errors
 from roofline.version import __version__
 
 if TYPE_CHECKING:
+    from roofline.explanation import explain
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
-    from roofline.predict.explain import explain
     from roofline.specs.hardware import Hardware
     from roofline.specs.model import Model
 
 _LAZY = {
     "analyze": "roofline.predict.analyze",
     "compile": "roofline.predict.compiled",
-    "explain": "roofline.predict.explain",
+    "explain": "roofline.explanation",
     "Model": "roofline.specs.model",
     "Hardware": "roofline.specs.hardware",
 }

@@ -35,7 +35,7 @@ TABLE = (
     Symbol("w", "w", "tokens", "sliding window, the token itself included", "sliding_window"),
     Symbol("V", "V", "tokens", "size of the vocabulary", "vocab_size"),
     Symbol("E", "E", "experts", "routed experts in a layer", "num_experts"),
-    Symbol("K", "k", "experts", "routed experts that a token uses", "num_experts_per_tok"),
+    Symbol("k", "k", "experts", "routed experts that a token uses", "num_experts_per_tok"),
     Symbol("d_e", "d_e", "elements", "inner width of a routed expert", "moe_intermediate_size"),
     Symbol("d_s", "d_s", "elements", "inner width of the shared experts together", "shared_intermediate_size"),
     Symbol("r_q", "r_q", "elements", "rank of the compressed queries (MLA)", "q_lora_rank"),

@@ -7,7 +7,7 @@ from typing import Any
 from roofline.cli.output import envelope, write_stdout
 from roofline.cli.text import clean
 from roofline.errors import UnknownNameError
-from roofline.explain import Explanation, explain, subjects
+from roofline.explanation import Explanation, explain, subjects
 from roofline.predict.request import Request
 from roofline.predict.result import dump_json
 from roofline.specs.library import load_hardware, load_model
@@ -17,7 +17,7 @@ FORMATS = ("text", "latex", "json")
 
 def of_operators(request: Request) -> list[dict[str, Any]]:
     """The formulas of every operator of a request's steps, by phase and path."""
-    from roofline.explain import explain_step
+    from roofline.explanation import explain_step
 
     return [
         {"phase": phase, "path": found.subject, "parts": [_entry(part) for part in found.parts]}
@@ -45,7 +45,7 @@ def list_subjects(model: str, *, json: bool) -> None:
         write_stdout("\n".join(("Quantities and operators that `roofline explain` knows:", *(f"  {name}" for name in listed))))
 
 
-def explain_one(model: str, subject: str, hardware: str | None, options: dict[str, Any], format: str) -> None:  # noqa: A002
+def explain_one(model: str, subject: str, hardware: str | None, options: dict[str, Any], format: str) -> None:
     """One quantity or operator."""
     if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
@@ -67,9 +67,16 @@ def explain_one(model: str, subject: str, hardware: str | None, options: dict[st
         }
         write_stdout(dump_json(document))
     elif format == "latex":
-        write_stdout("\n".join(_latex(part) for part in (found.parts or (found,))))
+        write_stdout("\n".join(_latex(part) for part in _listed(found)))
     else:
         write_stdout(clean(_text(found), keep_lines=True))
+
+
+def _listed(found: Explanation) -> list[Explanation]:
+    """The main formula, then those of its parts. An operator's main formula is one of its parts already."""
+    if any(part.formula == found.formula for part in found.parts):
+        return list(found.parts)
+    return [found, *found.parts]
 
 
 def _latex(part: Explanation) -> str:
@@ -81,22 +88,22 @@ def _latex(part: Explanation) -> str:
 
 def _text(found: Explanation) -> str:
     lines = [found.subject]
-    for part in found.parts or (found,):
-        if found.parts:
+    for part in _listed(found):
+        if part is not found:
             lines += ["", f"  {part.subject}"]
         lines += [f"    = {part.formula}", f"    = {part.substituted}"]
-        value = "none" if part.value is None else _number(part.value)
+        value = "no limit" if part.value is None else _number(part.value)
         lines.append(f"    = {value} {part.unit}".rstrip())
     if found.legend:
-        widths = [max(len(str(entry[column])) for entry in found.legend) for column in (0,)]
-        numbers = [_number(entry[1]) for entry in found.legend]
+        numbers = [_number(value) for _, value, _ in found.legend]
+        wide, right = max(len(symbol) for symbol, _, _ in found.legend), max(map(len, numbers))
         lines += ["", "where"]
         lines += [
-            f"  {symbol:<{widths[0]}}  {number:>{max(map(len, numbers))}}  {meaning}"
+            f"  {symbol:<{wide}}  {number:>{right}}  {meaning}"
             for (symbol, _, meaning), number in zip(found.legend, numbers, strict=True)
         ]
     lines += ["", f"source: {found.source}"]
-    told = [note for note in found.assumptions if note.origin != "default"]
+    told = [note for note in found.assumptions if note.origin in ("assumed", "transferred")]
     lines += [f"{note.origin}: {note.name} = {note.value}{f' ({note.why})' if note.why else ''}" for note in told]
     return "\n".join(lines)
 

@@ -17,26 +17,55 @@ def register(app: typer.Typer) -> None:
     app.command(name="explain")(explain)
 
 
-def explain(  # noqa: PLR0913, PLR0917 - a flag each
+def explain(  # noqa: PLR0917 - a flag each
     model: ModelArgument,
-    subject: Annotated[Text, typer.Argument(metavar="[QUANTITY|PATH]", help="A quantity, or the path of an operator. Default: a list.")] = None,
-    hardware: Annotated[Text, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)] = None,
-    format: Annotated[str, typer.Option("--format", help="text, latex or json.")] = "text",  # noqa: A002 - the flag's name
+    subject: Annotated[
+        Text, typer.Argument(metavar="[QUANTITY|PATH]", help="A quantity, or the path of an operator. Default: a list.")
+    ] = None,
+    hardware: Annotated[
+        Text, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)
+    ] = None,
+    format: Annotated[str, typer.Option("--format", help="text, latex or json.")] = "text",
     batch: Annotated[Text, option("--batch", "-b", text="Sequences. [1]", panel=WORKLOAD, metavar="N")] = None,
-    input_len: Annotated[Text, option("--input-len", text="Prompt tokens a sequence. [1024]", panel=WORKLOAD, metavar="N")] = None,
-    context: Annotated[Text, option("--context", text="Tokens cached before the step. [input-len]", panel=WORKLOAD, metavar="N")] = None,
+    input_len: Annotated[
+        Text, option("--input-len", text="Prompt tokens a sequence. [1024]", panel=WORKLOAD, metavar="N")
+    ] = None,
+    context: Annotated[
+        Text, option("--context", text="Tokens cached before the step. [input-len]", panel=WORKLOAD, metavar="N")
+    ] = None,
     phase: Annotated[Text, option("--phase", text="prefill or decode. [decode]", panel=WORKLOAD, metavar="PHASE")] = None,
     dtype: Annotated[Text, option("--dtype", text="Of all weights.", panel=DEPLOYMENT, metavar="DTYPE")] = None,
-    activation_dtype: Annotated[Text, option("--activation-dtype", text="Of activations.", panel=DEPLOYMENT, metavar="DTYPE")] = None,
-    kv_cache_dtype: Annotated[Text, option("--kv-cache-dtype", text="Of the KV cache.", panel=DEPLOYMENT, metavar="DTYPE")] = None,
-    quantization: Annotated[Text, option("--quantization", text="Scheme of the linear layers.", panel=DEPLOYMENT, metavar="NAME")] = None,
-    tensor_parallel_size: Annotated[Text, option("--tensor-parallel-size", "--tp", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    pipeline_parallel_size: Annotated[Text, option("--pipeline-parallel-size", "--pp", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    data_parallel_size: Annotated[Text, option("--data-parallel-size", "--dp", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    expert_parallel_size: Annotated[Text, option("--expert-parallel-size", "--ep", text="[1]", panel=DEPLOYMENT, metavar="N")] = None,
-    gpu_memory_utilization: Annotated[float | None, option("--gpu-memory-utilization", text="Share of memory that the engine uses.", panel=DEPLOYMENT, metavar="SHARE")] = None,
-    reserve: Annotated[Text, option("--reserve", text='Memory kept free, such as "2 GiB".', panel=DEPLOYMENT, metavar="BYTES")] = None,
-    block_size: Annotated[Text, option("--block-size", text="Tokens in a block of the KV cache.", panel=DEPLOYMENT, metavar="N")] = None,
+    activation_dtype: Annotated[
+        Text, option("--activation-dtype", text="Of activations.", panel=DEPLOYMENT, metavar="DTYPE")
+    ] = None,
+    kv_cache_dtype: Annotated[
+        Text, option("--kv-cache-dtype", text="Of the KV cache.", panel=DEPLOYMENT, metavar="DTYPE")
+    ] = None,
+    quantization: Annotated[
+        Text, option("--quantization", text="Scheme of the linear layers.", panel=DEPLOYMENT, metavar="NAME")
+    ] = None,
+    tensor_parallel_size: Annotated[
+        Text, option("--tensor-parallel-size", "--tp", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    pipeline_parallel_size: Annotated[
+        Text, option("--pipeline-parallel-size", "--pp", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    data_parallel_size: Annotated[
+        Text, option("--data-parallel-size", "--dp", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    expert_parallel_size: Annotated[
+        Text, option("--expert-parallel-size", "--ep", text="[1]", panel=DEPLOYMENT, metavar="N")
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float | None,
+        option("--gpu-memory-utilization", text="Share of memory that the engine uses.", panel=DEPLOYMENT, metavar="SHARE"),
+    ] = None,
+    reserve: Annotated[
+        Text, option("--reserve", text='Memory kept free, such as "2 GiB".', panel=DEPLOYMENT, metavar="BYTES")
+    ] = None,
+    block_size: Annotated[
+        Text, option("--block-size", text="Tokens in a block of the KV cache.", panel=DEPLOYMENT, metavar="N")
+    ] = None,
     engine: Annotated[Text, option("--engine", text="NAME[@VERSION].", panel=DEPLOYMENT, metavar="NAME")] = None,
     peak_flops: Annotated[Text, option("--peak-flops", text='"312 TFLOP/s".', panel=HARDWARE, metavar="RATE")] = None,
     bandwidth: Annotated[Text, option("--bandwidth", text='"2039 GB/s".', panel=HARDWARE, metavar="RATE")] = None,

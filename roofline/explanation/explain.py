@@ -17,6 +17,9 @@ import sympy
 from roofline.cost import FIELDS, Cost
 from roofline.dtypes import FORMATS
 from roofline.errors import InputError, UnknownNameError
+from roofline.explanation.in_symbols import InSymbols
+from roofline.explanation.limits import kv_bytes_per_token, max_batch, max_context
+from roofline.explanation.value import Explanation, explanation
 from roofline.formulas.questions import ridge_point
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph import CANONICAL, build
@@ -25,10 +28,7 @@ from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype
-from roofline.predict.explain_memory import kv_bytes_per_token, max_batch, max_context
-from roofline.predict.explanation import Explanation, explanation
-from roofline.predict.in_symbols import InSymbols
-from roofline.predict.request import prepare
+from roofline.predict.request import Request, prepare
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Accelerator, Hardware
@@ -85,6 +85,16 @@ def subjects(model: str | Model) -> tuple[str, ...]:
     """Everything that `explain` knows about a model: quantities, then operators."""
     loaded = model if isinstance(model, Model) else load_model(model)[0]
     return (*QUANTITIES, *_paths(InSymbols(prepare(loaded, _any_hardware())), ("decode", "prefill")))
+
+
+def explain_step(request: Request) -> list[tuple[str, Explanation]]:
+    """Every operator of the steps that a request asks about, with the name of its phase."""
+    ask = InSymbols(request)
+    names = [name for name, _ in request.workload.steps]
+    if "mixed" in names or any(len(step) > 1 for _, step in request.workload.steps):
+        msg = "formulas are shown for one kind of sequence: leave out --segments"
+        raise InputError(msg)
+    return [(name, _operator(ask, path, (name,))) for name in names for path in _paths(ask, (name,))]
 
 
 def _paths(ask: InSymbols, phases: tuple[str, ...]) -> list[str]:

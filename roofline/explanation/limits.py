@@ -5,11 +5,11 @@ from __future__ import annotations
 import sympy
 
 from roofline.errors import InputError
+from roofline.explanation.in_symbols import InSymbols
+from roofline.explanation.value import Explanation, explanation
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph import CANONICAL
 from roofline.numeric import Expr, ceil_div, minimum
-from roofline.predict.explanation import Explanation, explanation
-from roofline.predict.in_symbols import InSymbols
 from roofline.specs.assumption import Assumption
 
 _PAGED = "Kwon et al. 2023 (paged KV cache), arXiv:2309.06180"
