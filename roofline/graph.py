@@ -157,10 +157,14 @@ def build(
     """
     stage = stage or stages(model, 1)[0]
     dp, tp = deployment.data_parallel_size, deployment.tensor_parallel_size
-    whole = tokens(step) * (dp if per_replica else 1)
-    if not per_replica and dp > 1:
+    # The experts on a device see the tokens of all replicas that share them.
+    sharing = max(deployment.expert_parallel_size // tp, 1)
+    if per_replica or dp == 1:
+        expert_tokens = tokens(step) * sharing
+    else:
+        expert_tokens = sum(_dealt(segment.count, dp, sharing) * segment.new for segment in step)
         step = tuple(replace(segment, count=ceil_div(segment.count, dp)) for segment in step)
-    builder = _Builder(model, deployment, precision, step, whole)
+    builder = _Builder(model, deployment, precision, step, expert_tokens)
     graph: Graph = {}
     if stage.first:
         graph |= builder.inputs()
@@ -175,18 +179,28 @@ def build(
     return graph
 
 
+def _dealt(count: Expr, replicas: int, group: int) -> Expr:
+    """Sequences that the fullest `group` of the replicas have, when `count` are dealt round.
+
+    Each replica has q = floor(count/replicas), and the first of them one more, until all are dealt.
+
+    >>> [_dealt(5, 4, group) for group in (1, 2, 4)]  # 2, 1, 1, 1
+    [2, 3, 5]
+    """
+    each = ceil_div(count - replicas + 1, replicas)
+    return minimum(group * ceil_div(count, replicas), count - each * (replicas - group))
+
+
 class _Builder:
     """The parts of a step on one device."""
 
-    def __init__(self, model: Model, deployment: Deployment, precision: Precision, step: Step, whole_tokens: Expr) -> None:
+    def __init__(self, model: Model, deployment: Deployment, precision: Precision, step: Step, expert_tokens: Expr) -> None:
         self.model, self.deployment, self.precision, self.step = model, deployment, precision, step
         self.tokens = tokens(step)
         self.vector = precision.dtypes("norm")
         self.tp = deployment.tensor_parallel_size
         self.ep = deployment.expert_parallel_size
-        # The tokens of the replicas that share experts: this one is the fullest, so not more than there are in all.
-        sharing = max(self.ep // self.tp, 1)
-        self.expert_tokens = self.tokens if sharing == 1 else minimum(self.tokens * sharing, whole_tokens)
+        self.expert_tokens = expert_tokens
 
     def _all_reduce(self) -> dict[str, Operator]:
         if self.tp == 1:
@@ -277,9 +291,10 @@ class _Builder:
             tokens=self.tokens,
             precision=self.precision,
             conventions=self.deployment.conventions,
-            norm_bias=self.model.norm.bias,
             expert_ranks=self.ep,
             expert_tokens=self.expert_tokens,
+            exchanged=self.ep > self.tp,
+            combined_tokens=ratio(self.tokens, self.tp) if self.ep > self.tp else self.tokens,
         )
         return block.operators(site)
 

@@ -31,11 +31,14 @@ class Site:
     tokens: Expr
     precision: Precision
     conventions: Conventions
-    norm_bias: bool = False
     expert_ranks: int = 1
     """Devices over which whole experts are spread."""
     expert_tokens: Expr = 0
     """Tokens whose experts may be on this device: those of all devices that share the experts."""
+    exchanged: bool = False
+    """Whether the experts' outputs come back to the device whose tokens they are, before they are summed."""
+    combined_tokens: Expr = 0
+    """Tokens whose experts' outputs are summed on this device."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
+from roofline.numeric import ratio
 from roofline.operators.activation import Activation
 from roofline.operators.combine import Combine
 from roofline.operators.gemm import Gemm
@@ -57,6 +58,8 @@ class MixtureOfExperts(FeedForwardBlock):
                 dtypes=site.precision.dtypes("experts"),
             )
 
+        # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
+        terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts)
         up = grouped(wide * self.moe_intermediate_size, d_model)
         found: Operators = {
             "router": Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router),
@@ -64,7 +67,7 @@ class MixtureOfExperts(FeedForwardBlock):
             "experts/up_proj": up,
             "experts/activation": Activation(rows=up.rows, width=self.moe_intermediate_size, gated=self.gated, dtypes=vector),
             "experts/down_proj": grouped(d_model, self.moe_intermediate_size),
-            "combine": Combine(tokens=site.tokens, width=d_model, terms=k, dtypes=vector),
+            "combine": Combine(tokens=site.combined_tokens, width=d_model, terms=terms, dtypes=vector),
         }
         if not (isinstance(self.shared_intermediate_size, int) and self.shared_intermediate_size == 0):
             width, linear = self.shared_intermediate_size, site.precision.dtypes("linear")

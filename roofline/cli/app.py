@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import pkgutil
@@ -39,11 +38,6 @@ def _root(
 ) -> None:
     """How fast, how big and how expensive is this LLM on that hardware, and why?"""
 
-
-# This process is ours alone and short: pydantic need not look through every installed package for plugins, nor the
-# collector for garbage.
-os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-gc.set_threshold(50_000)
 
 for _module in pkgutil.iter_modules(commands.__path__):
     importlib.import_module(f"{commands.__name__}.{_module.name}").register(app)

@@ -15,7 +15,6 @@ from roofline.predict.parameters import count_parameters
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
 from roofline.predict.steps import PhaseName
-from roofline.predict.suggest import what_would_fit
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
@@ -138,7 +137,11 @@ def _memory(request: Request) -> Memory:
         max_context=model.max_context(workload.batch),
         kv_capacity_tokens=model.kv_capacity_tokens(tightest),
     )
-    return result if fits else replace(result, would_fit=tuple(what_would_fit(request, result)))
+    if fits:
+        return result
+    from roofline.predict.suggest import what_would_fit
+
+    return replace(result, would_fit=tuple(what_would_fit(request, result)))
 
 
 def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Phase:
