@@ -16,8 +16,8 @@ from roofline.numeric import Expr
 class Format:
     """How elements lie in memory.
 
-    `bytes` is the mean size of an element, scales included; `multiply` names the matrix peak that takes the elements
-    as they are (None: they are converted to the dtype of the activations first).
+    `bytes` is the mean size of an element, scales included; `multiply` names the matrix peak that weights in the format
+    are multiplied at, activations being converted to it (None: the weights are converted to the activations' dtype).
     """
 
     name: str
@@ -58,9 +58,9 @@ class Precision:
 FORMATS = {
     format.name: format
     for format in (
-        Format("fp32", 4, "fp32"),
-        Format("bf16", 2, "bf16"),
-        Format("fp16", 2, "fp16"),
+        Format("fp32", 4),
+        Format("bf16", 2),
+        Format("fp16", 2),
         Format("fp8", 1, "fp8"),
         Format("int8", 1, "int8"),
         # NB: 4-bit formats without a scheme carry no scales; `--quantization` names a scheme that does.
@@ -84,7 +84,7 @@ def parse_dtype(name: str, what: str = "dtype") -> Format:
     key = name.strip().lower().removeprefix("torch.")
     key = _ALIASES.get(key, key)
     if key not in FORMATS:
-        raise UnknownNameError(what, name, [*FORMATS, *_ALIASES], f"Known: {', '.join(FORMATS)}.")
+        raise UnknownNameError(what, name, FORMATS, list_all=True)
     return FORMATS[key]
 
 

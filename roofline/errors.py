@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+# So many choices are listed when none is near.
+_FEW = 30
+
 
 class RooflineError(Exception):
     """Base of all errors raised on purpose."""
@@ -23,10 +26,16 @@ class InputError(RooflineError):
 class UnknownNameError(InputError):
     """A name that nothing answers to. The message lists the nearest names, or all of them when they are few."""
 
-    def __init__(self, what: str, name: object, choices: Iterable[str], hint: str = "") -> None:
+    def __init__(self, what: str, name: object, choices: Iterable[str], hint: str = "", *, list_all: bool = False) -> None:
         self.name = str(name)
-        self.choices = sorted(choices)
-        super().__init__(" ".join(filter(None, [f"unknown {what} {self.name!r}.", _suggest(self.name, self.choices), hint])))
+        self.choices = list(choices)
+        near = _near(self.name, self.choices)
+        parts = [f"unknown {what} {self.name!r}."]
+        if near:
+            parts.append(f"Did you mean {' or '.join(near)}?")
+        if self.choices and (list_all or (not near and len(self.choices) <= _FEW)):
+            parts.append(f"Known: {', '.join(self.choices)}.")
+        super().__init__(" ".join([*parts, *([hint] if hint else [])]))
 
 
 class AmbiguousNameError(InputError):
@@ -62,14 +71,10 @@ class MissingExtraError(RooflineError):
         super().__init__(f'{feature} needs the optional extra {extra!r}: pip install "roofline[{extra}]"')
 
 
-def _suggest(name: str, choices: list[str]) -> str:
+def _near(name: str, choices: list[str]) -> list[str]:
     import difflib  # only an error needs it
 
     near = difflib.get_close_matches(name.lower(), choices, n=4, cutoff=0.55)
-    if not near:
+    if not near and name:
         near = [choice for choice in choices if name.lower() in choice.lower()][:8]
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
-    if choices and len(choices) <= 30:
-        return f"Known: {', '.join(choices)}."
-    return ""
+    return near

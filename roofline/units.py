@@ -104,7 +104,7 @@ def parse_count(text: object, what: str = "count", minimum: int = 0) -> int:
     if value < minimum:
         raise UnitError(f"{what} must be at least {minimum}, not {value:,}")
     if value > MAX_COUNT:
-        raise UnitError(f"{what} must be at most 2^53 = {MAX_COUNT:,} (above it floats lose whole numbers), not {value:.3g}")
+        raise UnitError(f"{what} must be at most 2^53 = {MAX_COUNT:,} (above it floats lose whole numbers)")
     return value
 
 

@@ -12,6 +12,7 @@ from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
+from roofline.specs.base import Whole
 
 
 class GroupedQueryAttention(MixerBlock):
@@ -21,16 +22,16 @@ class GroupedQueryAttention(MixerBlock):
     sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact", "num_key_value_heads": "replicate"}
 
     kind: Literal["gqa"]
-    num_attention_heads: int = Field(ge=1)
-    num_key_value_heads: int = Field(ge=1)
-    head_dim: int = Field(ge=1)
-    sliding_window: int | None = Field(default=None, ge=1, description="tokens that a query sees, itself included")
+    num_attention_heads: Whole = Field(ge=1)
+    num_key_value_heads: Whole = Field(ge=1)
+    head_dim: Whole = Field(ge=1)
+    sliding_window: Whole | None = Field(default=None, ge=1, description="tokens that a query sees, itself included")
     qkv_bias: bool = False
     o_bias: bool = False
     qk_norm: Literal["none", "head", "full"] = Field(
         default="none", description="norm of queries and keys: none, one weight for all heads, or one over the whole width"
     )
-    rotary_dim: int | None = Field(default=None, ge=0, description="rotated elements of a head; 0: none; default: all")
+    rotary_dim: Whole | None = Field(default=None, ge=0, description="rotated elements of a head; 0: none; default: all")
     sinks: bool = Field(default=False, description="one learned attention sink a query head")
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
+from roofline.specs.base import Whole
 from roofline.specs.workload import Segment
 
 
@@ -26,12 +27,12 @@ class LatentAttentionBlock(MixerBlock):
     sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact"}
 
     kind: Literal["mla"]
-    num_attention_heads: int = Field(ge=1)
-    q_lora_rank: int | None = Field(default=None, ge=1, description="rank of the compressed queries; none: not compressed")
-    kv_lora_rank: int = Field(ge=1)
-    qk_nope_head_dim: int = Field(ge=1)
-    qk_rope_head_dim: int = Field(ge=1)
-    v_head_dim: int = Field(ge=1)
+    num_attention_heads: Whole = Field(ge=1)
+    q_lora_rank: Whole | None = Field(default=None, ge=1, description="rank of the compressed queries; none: not compressed")
+    kv_lora_rank: Whole = Field(ge=1)
+    qk_nope_head_dim: Whole = Field(ge=1)
+    qk_rope_head_dim: Whole = Field(ge=1)
+    v_head_dim: Whole = Field(ge=1)
 
     def operators(self, site: Site) -> Operators:
         """Projections down and up, the latent into the cache, attention in the form of each segment, output."""

@@ -9,6 +9,7 @@ from pydantic import Field
 from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
 from roofline.operators.activation import Activation
 from roofline.operators.gemm import Gemm
+from roofline.specs.base import Whole
 
 
 class Mlp(FeedForwardBlock):
@@ -17,7 +18,7 @@ class Mlp(FeedForwardBlock):
     sharding: ClassVar[dict[str, Sharding]] = {"intermediate_size": "split"}
 
     kind: Literal["mlp"]
-    intermediate_size: int = Field(ge=1)
+    intermediate_size: Whole = Field(ge=1)
     bias: bool = False
 
     def operators(self, site: Site) -> Operators:

@@ -13,6 +13,7 @@ from roofline.operators.combine import Combine
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.operators.sampling import Sampling
+from roofline.specs.base import Whole
 
 
 class MixtureOfExperts(FeedForwardBlock):
@@ -22,10 +23,10 @@ class MixtureOfExperts(FeedForwardBlock):
     path: ClassVar[str] = "moe"
 
     kind: Literal["moe"]
-    num_experts: int = Field(ge=1)
-    num_experts_per_tok: int = Field(ge=1)
-    moe_intermediate_size: int = Field(ge=1, description="inner width of one routed expert")
-    shared_intermediate_size: int = Field(default=0, ge=0, description="inner width of all shared experts together")
+    num_experts: Whole = Field(ge=1)
+    num_experts_per_tok: Whole = Field(ge=1)
+    moe_intermediate_size: Whole = Field(ge=1, description="inner width of one routed expert")
+    shared_intermediate_size: Whole = Field(default=0, ge=0, description="inner width of all shared experts together")
     gated: bool = True
     bias: bool = Field(default=False, description="biases of the routed experts")
     router_bias: bool = False

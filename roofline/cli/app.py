@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -19,7 +20,7 @@ app = typer.Typer(
     help="How fast, how big and how expensive is this LLM on that hardware, and why?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes are for terminals
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -49,6 +50,9 @@ _UsageError, _ClickException = typer.BadParameter.__mro__[1:3]
 
 def main() -> NoReturn:
     """Run a command; print an error as one message; leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows a question mark
     try:
         code = app(standalone_mode=False)
     except RooflineError as error:

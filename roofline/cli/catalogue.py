@@ -13,6 +13,7 @@ from roofline.errors import RooflineError, SpecError, UnknownNameError
 from roofline.predict.result import dump_json
 from roofline.report.summary import Table, format_count
 from roofline.specs.library import Input, Kind, find, ids, load_hardware, load_model
+from roofline.text import clean
 from roofline.units import format_bytes_binary, format_si
 
 FORMATS = ("text", "yaml", "json")
@@ -88,13 +89,13 @@ def check_files(kind: Kind, names: list[str], *, json: bool) -> int:
     else:
         write_stdout(f"{len(rows) - len(wrong)} of {len(rows)} {kind} files are right")
         for row in wrong:
-            sys.stderr.write(f"error: {row['error']}\n")
+            sys.stderr.write(f"error: {clean(row['error'], keep_lines=True)}\n")
     return 1 if wrong else 0
 
 
 def _format(name: str) -> str:
     if name not in FORMATS:
-        raise UnknownNameError("format", name, FORMATS)
+        raise UnknownNameError("format", name, FORMATS, list_all=True)
     return name
 
 
@@ -146,8 +147,6 @@ def show_model(name: str, format: str) -> None:
 
 
 def _lines(lines: list[str]) -> None:
-    from roofline.cli.text import clean
-
     for line in lines:
         write_stdout(clean(line))
 

@@ -48,7 +48,7 @@ def list_subjects(model: str, *, json: bool) -> None:
 def explain_one(model: str, subject: str, hardware: str | None, options: dict[str, Any], format: str) -> None:
     """One quantity or operator."""
     if format not in FORMATS:
-        raise UnknownNameError("format", format, FORMATS)
+        raise UnknownNameError("format", format, FORMATS, list_all=True)
     found = explain(model, subject, hardware, **options)
     if format == "json":
         read = [load_model(model)[1], *(load_hardware(hardware)[1] if hardware else [])]

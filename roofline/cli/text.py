@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import re
 
-# C0 and C1 controls, and the marks that turn the direction of text.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_CONTROL_BUT_NEWLINE = re.compile(r"(?!\n)[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+from roofline.text import clean
 
-
-def clean(text: object, *, keep_lines: bool = False) -> str:
-    r"""Text without control characters.
-
-    >>> clean("a\x1b[31mb")
-    'a[31mb'
-    """
-    return (_CONTROL_BUT_NEWLINE if keep_lines else _CONTROL).sub("", str(text))
+__all__ = ["clean", "csv_cell", "markdown_cell"]
 
 
 def csv_cell(value: object) -> object:

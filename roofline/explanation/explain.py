@@ -15,7 +15,6 @@ from typing import Any
 import sympy
 
 from roofline.cost import FIELDS, Cost
-from roofline.dtypes import FORMATS
 from roofline.errors import InputError, UnknownNameError
 from roofline.explanation.in_symbols import InSymbols
 from roofline.explanation.limits import kv_bytes_per_token, max_batch, max_context
@@ -31,7 +30,7 @@ from roofline.predict.bounds import matrix_dtype
 from roofline.predict.request import Request, prepare
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
-from roofline.specs.hardware import Accelerator, Hardware
+from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
 from roofline.specs.library import load_model
 from roofline.specs.model import Model
 from roofline.specs.workload import decode, prefill
@@ -115,7 +114,7 @@ def _any_hardware() -> Hardware:
         title="any hardware",
         vendor="",
         architecture="",
-        peak_flops=dict.fromkeys(FORMATS, rate),
+        peak_flops=dict.fromkeys(MATRIX_DTYPES, rate),
         vector_flops=rate,
         memory={"type": "", "label": size, "reported": size, "bandwidth": {"value": "1 TB/s", "source": "none"}},
         links=({"name": "any", "per_direction": {"value": "1 TB/s", "source": "none"}},),

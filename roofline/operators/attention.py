@@ -83,6 +83,7 @@ class Attention(Operator):
     """
 
     kind: ClassVar[str] = "attention"
+    multiplies_weights: ClassVar[bool] = False
     batch: Expr
     new: Expr
     cached: Expr

@@ -20,6 +20,8 @@ class Operator:
     """
 
     kind: ClassVar[str]
+    multiplies_weights: ClassVar[bool] = True
+    """Whether its products have weights in them, whose format then decides which matrix peak applies."""
     dtypes: Dtypes = BF16
 
     def cost(self) -> Cost:

@@ -36,6 +36,7 @@ class LatentAttention(Operator):
     """
 
     kind: ClassVar[str] = "latent_attention"
+    multiplies_weights: ClassVar[bool] = False
     batch: Expr
     new: Expr
     cached: Expr

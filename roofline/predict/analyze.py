@@ -113,7 +113,7 @@ def _deployment(request: Request) -> dict[str, Any]:
 
 def _memory(request: Request) -> Memory:
     model, workload = request.memory, request.workload
-    steps = [step for _, step in workload.steps]
+    steps = request.memory_steps()
     # The step that leaves least room decides.
     tightest = max(steps, key=lambda step: model.needed_bytes(step) - model.usable_bytes(step))
     length = max(segment.cached + segment.new for step in steps for segment in step)
@@ -141,7 +141,7 @@ def _memory(request: Request) -> Memory:
         return result
     from roofline.predict.suggest import what_would_fit
 
-    return replace(result, would_fit=tuple(what_would_fit(request, result)))
+    return replace(result, would_fit=tuple(what_would_fit(request)))
 
 
 def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Phase:
@@ -161,6 +161,7 @@ def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Pha
         new_tokens=tokens(step),
         cached_tokens=sum(segment.count * segment.cached for segment in step),
         cost=cost,
+        produced_tokens=produced,
         bound_by=max(share, key=lambda kind: share[kind]) if timed else None,
         time=Duration(bound, total) if timed else Duration(None, None),
         pipeline_s=through if timed else None,

@@ -55,7 +55,8 @@ def matrix_dtype(operator: Operator, hardware: Hardware) -> str:
     """The dtype whose peak an operator's products run at: its weights', if the hardware multiplies them, else that of
     its activations."""
     wanted = operator.dtypes.matrix
-    return wanted if wanted in hardware.accelerator.peak_flops else operator.dtypes.activation.name
+    native = operator.multiplies_weights and wanted in hardware.accelerator.peak_flops
+    return wanted if native else operator.dtypes.activation.name
 
 
 def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:

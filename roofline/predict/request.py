@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.dtypes import Precision
+from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
 from roofline.predict import flags, record, steps
 from roofline.predict.flags import Options
@@ -18,6 +19,7 @@ from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, load_engine, load_hardware, load_model
 from roofline.specs.model import Model
 from roofline.specs.precision import resolve_precision
+from roofline.specs.workload import Step, decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,14 @@ class Request:
     ignore_capacity: bool
     inputs: tuple[Input, ...]
     assumptions: tuple[Assumption, ...]
+
+    def memory_steps(self) -> list[Step]:
+        """The steps that have to fit: those that are asked about, and the last one of a request with an output."""
+        workload = self.workload
+        steps = [step for _, step in workload.steps]
+        if workload.output_len is not None and workload.output_len > 1:
+            steps.append(decode(workload.batch, workload.input_len + workload.output_len - 2))
+        return steps
 
 
 def prepare(model: str | Model, hardware: str | Hardware, **options: Any) -> Request:
@@ -54,6 +64,9 @@ def prepare(model: str | Model, hardware: str | Hardware, **options: Any) -> Req
     hardware = flags.override(hardware, given, notes)
     ignore_capacity = bool(given.take("ignore_capacity"))
     engine_name = given.take("engine")
+    if not isinstance(engine_name, str | None):
+        msg = f"--engine must be NAME or NAME@VERSION, not {engine_name!r}"
+        raise InputError(msg)
     engine, read = load_engine(engine_name or "vllm")
     inputs.append(read)
     deployment = flags.deployment(given, engine, engine_name is not None, notes)

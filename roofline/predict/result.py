@@ -57,6 +57,8 @@ class Phase:
     new_tokens: int
     cached_tokens: int
     cost: Cost
+    produced_tokens: int
+    """What `tokens_per_s` counts: prompt tokens at prefill, one a sequence at decode, all new ones when mixed."""
     bound_by: str | None
     time: Duration
     pipeline_s: float | None
@@ -235,11 +237,11 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "tokens_per_s": {"bound": phase.tokens_per_s, "estimate": None},
         "mfu": phase.mfu,
         "mbu": phase.mbu,
-        "operators": [_operator(op) for op in phase.operators],
+        "operators": [_operator(op, phase.produced_tokens) for op in phase.operators],
     }
 
 
-def _operator(op: OperatorResult) -> dict[str, Any]:
+def _operator(op: OperatorResult, produced: float) -> dict[str, Any]:
     return {
         "path": op.path,
         "kind": op.kind,
@@ -249,7 +251,15 @@ def _operator(op: OperatorResult) -> dict[str, Any]:
         **_cost(op.cost),
         "bound_by": op.times.bound_by,
         "time_s": _plain(op.time),
+        # the rate if the phase had no other operator; utilisation while this one runs
+        "tokens_per_s": {"bound": _per(produced, op.time.bound), "estimate": None},
+        "mfu": _per(op.times.matrix, op.time.bound),
+        "mbu": _per(op.times.memory, op.time.bound),
     }
+
+
+def _per(amount: float, seconds: float | None) -> float | None:
+    return amount / seconds if seconds else None
 
 
 def _span(value: Duration) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from roofline.predict.flags import Options
 from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.deployment import Deployment
 from roofline.specs.model import Model
-from roofline.specs.workload import Step, decode, parse_segments, prefill, sequences
+from roofline.specs.workload import Segment, Step, decode, parse_segments, prefill, sequences
 from roofline.units import parse_count
 
 PhaseName = Literal["prefill", "decode", "mixed"]
@@ -34,7 +34,7 @@ def workload(options: Options, model: Model, deployment: Deployment, notes: list
     if output_len is not None:
         output_len = parse_count(output_len, "output-len", minimum=1)
     if phase not in PHASES:
-        raise UnknownNameError("phase", phase, PHASES)
+        raise UnknownNameError("phase", phase, PHASES, list_all=True)
     named = {name: options.take(name) for name in ("batch", "input_len", "context")}
     if segments is None:
         found = _phases(named, phase, output_len, notes)
@@ -50,6 +50,8 @@ def workload(options: Options, model: Model, deployment: Deployment, notes: list
 
 def _one_step(segments: str | Step, notes: list[Assumption]) -> Workload:
     step = parse_segments(segments) if isinstance(segments, str) else segments
+    if not isinstance(step, tuple) or not step or not all(isinstance(segment, Segment) for segment in step):
+        raise InputError(f"--segments must be COUNTxNEW@CACHED,... or a tuple of Segment, not {segments!r}")
     longest = max(segment.cached + segment.new for segment in step)
     notes.append(Assumption("segments", ",".join(map(str, step)), "given", "COUNTxNEW@CACHED"))
     kinds = {segment.decode for segment in step}

@@ -6,40 +6,58 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from roofline.errors import InputError
-from roofline.graph import check_parallel
+from roofline.graph import check_parallel, communicating
+from roofline.predict.memory import largest
 from roofline.predict.request import Request
-from roofline.predict.result import Memory
 from roofline.specs.precision import resolve_precision
+from roofline.specs.workload import Segment, Step
 
 
-def what_would_fit(request: Request, result: Memory) -> Iterator[str]:
+def what_would_fit(request: Request) -> Iterator[str]:
     """Flags that would make it fit, in the order of how little they change."""
-    if 0 < result.max_batch < request.workload.batch:
-        yield f"--batch {result.max_batch} at this context"
-    if result.max_context is not None and 0 < result.max_context < request.workload.context:
-        yield f"--context {result.max_context} at this batch"
-    for kind, change in (
-        ("kv_cache_dtype", "fp8"),
-        ("quantization", "fp8"),
-        ("quantization", "awq"),
-    ):
-        if getattr(request.deployment, kind) is None and _fits(request, {kind: change}):
-            yield f"--{kind.replace('_', '-')} {change}"
+    workload, steps = request.workload, request.memory_steps()
+    if not any(name == "mixed" for name, _ in workload.steps):
+        if workload.batch > 1 and (batch := largest(lambda n: _all_fit(request, _with_batch(steps, n)), workload.batch - 1)):
+            yield f"--batch {batch}"
+        decodes = any(name == "decode" for name, _ in workload.steps) and workload.output_len is None
+        if decodes and workload.context > 1:
+            context = largest(lambda length: _all_fit(request, _with_context(steps, length)), workload.context - 1)
+            if context:
+                yield f"--context {context}"
+    for name, change in (("kv_cache_dtype", "fp8"), ("quantization", "fp8"), ("quantization", "awq")):
+        if getattr(request.deployment, name) is None and _changed_fits(request, {name: change}):
+            yield f"--{name.replace('_', '-')} {change}"
     size = request.deployment.tensor_parallel_size
     for bigger in (2 * size, 4 * size, 8 * size, 16 * size):
-        if _fits(request, {"tensor_parallel_size": bigger}):
+        if _changed_fits(request, {"tensor_parallel_size": bigger}):
             yield f"--tensor-parallel-size {bigger}"
             break
 
 
-def _fits(request: Request, change: dict[str, object]) -> bool:
+def _with_batch(steps: list[Step], count: int) -> list[Step]:
+    return [tuple(replace(segment, count=count) for segment in step) for step in steps]
+
+
+def _with_context(steps: list[Step], length: int) -> list[Step]:
+    return [tuple(_shortened(segment, length) for segment in step) for step in steps]
+
+
+def _shortened(segment: Segment, length: int) -> Segment:
+    return replace(segment, cached=length) if segment.decode else segment
+
+
+def _all_fit(request: Request, steps: list[Step]) -> bool:
+    return all(request.memory.fits(step) for step in steps)
+
+
+def _changed_fits(request: Request, change: dict[str, object]) -> bool:
     deployment = request.deployment.model_copy(update=change)
     try:
         check_parallel(request.model, deployment)
+        for group in communicating(deployment):
+            request.hardware.link(group)
         precision, _ = resolve_precision(request.model, deployment, request.hardware.accelerator.peak_flops)
-        if deployment.tensor_parallel_size > 1:
-            request.hardware.link(deployment.tensor_parallel_size)
     except InputError:
         return False
     memory = replace(request.memory, deployment=deployment, precision=precision)
-    return all(memory.fits(step) for _, step in request.workload.steps)
+    return all(memory.fits(step) for step in request.memory_steps())

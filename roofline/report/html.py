@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
+from html import escape as escape_html
 
 from roofline.predict.result import Analysis
 from roofline.report import summary
 from roofline.report.summary import GIB, Table
+from roofline.text import clean
 
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
@@ -18,6 +19,11 @@ th, td { padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #8884;
 td:last-child { white-space: normal; min-width: 6rem; }
 .right { text-align: right; }
 """
+
+
+def escape(text: str) -> str:
+    """Text from a file, without control characters or markup."""
+    return escape_html(clean(text))
 
 
 def page(result: Analysis) -> str:

@@ -128,10 +128,14 @@ def _why(phase: Phase, result: Analysis) -> str:
         return f"{work}, {intensity:,.4g} FLOP/byte against a ridge of {ridge:,.4g}"
     if phase.bound_by == "link":
         return f"{format_si(cost.link_bytes, 'B')} cross the link of each device"
-    parts = [f"{format_si(cost.weight_bytes, 'B')} of weights"]
-    if cost.kv_read_bytes:
-        parts.append(f"{format_si(cost.kv_read_bytes, 'B')} of KV cache")
-    return f"{' and '.join(parts)} are read, {intensity:,.3g} FLOP/byte against a ridge of {ridge:,.4g}"
+    moved = {
+        "weights": cost.weight_bytes,
+        "KV cache": cost.kv_read_bytes + cost.kv_write_bytes,
+        "activations": cost.activation_bytes,
+    }
+    largest = sorted((name for name in moved if moved[name] > 0.05 * cost.bytes), key=lambda name: -moved[name])
+    parts = " and ".join(f"{format_si(moved[name], 'B')} of {name}" for name in largest)
+    return f"{parts} cross the memory bus, {intensity:,.3g} FLOP/byte against a ridge of {ridge:,.4g}"
 
 
 def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Strict
+
+# A whole number as a file writes it: not true, not "768", not 768.0.
+Whole = Annotated[int, Strict()]
 
 
 class Spec(BaseModel):

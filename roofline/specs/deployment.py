@@ -40,7 +40,7 @@ class Deployment(Spec):
     max_num_seqs: int | None = Field(default=None, ge=1)
     max_num_batched_tokens: int | None = Field(default=None, ge=1)
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
-    reserve: float = Field(default=0, ge=0, description="bytes kept free beside what is counted")
+    reserve: float = Field(default=0, ge=0, allow_inf_nan=False, description="bytes kept free beside what is counted")
     block_size: int | None = Field(default=None, ge=1, description="tokens in a block of the paged KV cache")
     engine: str | None = Field(default=None, description="NAME or NAME@VERSION")
     backend: str | None = Field(default=None, description="whose kernels the estimate is for")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from roofline.errors import InputError, UnknownNameError
-from roofline.specs.base import Spec
+from roofline.specs.base import Spec, Whole
 from roofline.specs.source import Bandwidth, Capacity, Clock, ComputeRate, Count, Power, Source
+
+# What matrix units multiply. tf32 is how some treat fp32, with fewer bits.
+MATRIX_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
 
 
 class Memory(Spec):
@@ -30,7 +33,7 @@ class Link(Spec):
         default=None,
         description="bandwidth in one direction to one peer, where devices are wired to each other without a switch",
     )
-    max_devices: int | None = Field(default=None, ge=2, description="the most devices that it joins; none: as many as asked")
+    max_devices: Whole | None = Field(default=None, ge=2, description="the most devices that it joins; none: as many as asked")
 
     def bandwidth(self, devices: int) -> float:
         """Bytes/s that one device can send to the others of a group: without a switch, over the lanes to those alone."""
@@ -43,7 +46,7 @@ class SelfCheck(Spec):
     """Compute units x clock x FMA x 2 has to give the dense peak: catches peaks that count sparsity."""
 
     dtype: str = Field(description="a key of `peak_flops`")
-    fma_per_unit_clock: int = Field(description="dense FMA of one compute unit in one clock")
+    fma_per_unit_clock: Whole = Field(description="dense FMA of one compute unit in one clock")
     tolerance: float = Field(default=0.012, description="relative difference that is accepted")
 
 
@@ -58,7 +61,9 @@ class Accelerator(Spec):
     architecture: str
     form_factor: str = ""
     aliases: tuple[str, ...] = ()
-    devices: int = Field(default=1, ge=1, description="devices that software sees in it; the figures are those of all together")
+    devices: Whole = Field(
+        default=1, ge=1, description="devices that software sees in it; the figures are those of all together"
+    )
     peak_flops: dict[str, ComputeRate] = Field(description="dense peaks of the matrix units by dtype, never with sparsity")
     vector_flops: ComputeRate | None = Field(default=None, description="fp32 peak outside the matrix units")
     memory: Memory
@@ -85,6 +90,16 @@ class Accelerator(Spec):
             return None
         computed = self.compute_units.value * clock.value * self.check.fma_per_unit_clock * 2
         return computed, self.peak_flops[self.check.dtype].value
+
+    @field_validator("peak_flops")
+    @classmethod
+    def _dtypes_known(cls, peaks: dict[str, ComputeRate]) -> dict[str, ComputeRate]:
+        for dtype in peaks:
+            if dtype not in MATRIX_DTYPES:
+                raise ValueError(f"{dtype}: {UnknownNameError('dtype', dtype, MATRIX_DTYPES, list_all=True)}")
+        if not peaks:
+            raise ValueError(f"at least one dense peak is needed, of {', '.join(MATRIX_DTYPES)}")
+        return peaks
 
     @model_validator(mode="after")
     def _check_holds(self) -> Accelerator:
@@ -118,7 +133,7 @@ class Node(Spec):
     title: str
     aliases: tuple[str, ...] = ()
     accelerator: str = Field(description="id of the accelerator")
-    count: int = Field(ge=1, description="accelerators in the node")
+    count: Whole = Field(ge=1, description="accelerators in the node")
     links: tuple[Link, ...] = Field(description="between the accelerators of the node, the preferred one first")
     host_link: Link | None = Field(default=None, description="from one accelerator to the host")
     network: Link | None = Field(default=None, description="to other nodes, the share of one accelerator")

@@ -81,9 +81,13 @@ def _is_path(name: str) -> bool:
 
 
 def _aliases(path: Path) -> list[str]:
-    """Aliases of a file, without parsing all of it."""
-    match = re.search(r"^aliases:\s*\[(.*?)\]", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [alias.strip(" \n\"'") for alias in match[1].split(",")] if match else []
+    """Aliases of a file, without parsing all of it; none where it cannot be read, which is an error when it is asked for."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return []
+    match = re.search(r"^aliases:\s*(\[.*?\]|(?:\n\s*- .*)+)", text, re.MULTILINE | re.DOTALL)
+    return [alias.lower() for alias in re.findall(r"[\w.-]*\w", match[1])] if match else []
 
 
 def load_model(name: str) -> tuple[Model, Input]:
@@ -95,19 +99,26 @@ def load_model(name: str) -> tuple[Model, Input]:
 
 def load_hardware(name: str) -> tuple[Hardware, list[Input]]:
     """Hardware by id, alias or path; a node brings its accelerator."""
+    file = _hardware_file(name)
+    if file.data["kind"] == "accelerator":
+        accelerator = file.validate(Accelerator)
+        return Hardware(accelerator), [_input("hardware", accelerator.name, file)]
+    node = file.validate(Node)
+    inside = _hardware_file(node.accelerator)
+    if inside.data["kind"] != "accelerator":
+        line, column = file.marks.get(("accelerator",), (1, 1))
+        raise SpecError("the accelerator of a node is a node", path=file.path, line=line, column=column)
+    accelerator = inside.validate(Accelerator)
+    return Hardware(accelerator, node), [_input("node", node.name, file), _input("hardware", accelerator.name, inside)]
+
+
+def _hardware_file(name: str) -> YamlFile:
     file = read_yaml(find("hardware", name))
     kind = file.data.get("kind")
-    if kind == "node":
-        node = file.validate(Node)
-        hardware, inputs = load_hardware(node.accelerator)
-        if hardware.node is not None:
-            raise SpecError("the accelerator of a node is a node", path=file.path)
-        return Hardware(hardware.accelerator, node), [_input("node", node.name, file), *inputs]
-    if kind != "accelerator":
+    if kind not in ("accelerator", "node"):
         line, column = file.marks.get(("kind",), (1, 1))
         raise SpecError(f"kind must be accelerator or node, not {kind!r}", path=file.path, line=line, column=column)
-    accelerator = file.validate(Accelerator)
-    return Hardware(accelerator), [_input("hardware", accelerator.name, file)]
+    return file
 
 
 def load_engine(name: str) -> tuple[Engine, Input]:

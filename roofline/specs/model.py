@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from roofline.dtypes import parse_dtype
 from roofline.errors import RooflineError, UnknownNameError
-from roofline.specs.base import Spec
+from roofline.specs.base import Spec, Whole
 from roofline.specs.quantization import ModelQuantization
 from roofline.specs.sections import Section, union
 from roofline.specs.source import Source
@@ -51,7 +51,7 @@ class LayerGroup(Spec):
     """A pattern of layer types, repeated."""
 
     pattern: tuple[str, ...] = Field(min_length=1, description="keys of layer_types, in order")
-    repeat: int = Field(default=1, ge=1, description="how often the pattern is repeated")
+    repeat: Whole = Field(default=1, ge=1, le=10_000, description="how often the pattern is repeated")
 
 
 class Model(Spec):
@@ -61,10 +61,10 @@ class Model(Spec):
     name: str
     title: str
     hf_id: str = Field(default="", description="org/name on Hugging Face")
-    hidden_size: int = Field(ge=1)
-    vocab_size: int = Field(ge=1)
-    max_position_embeddings: int = Field(ge=1, description="the longest context that the model was made for")
-    learned_positions: int = Field(default=0, ge=0, description="rows of a learned position table; 0: none")
+    hidden_size: Whole = Field(ge=1)
+    vocab_size: Whole = Field(ge=1)
+    max_position_embeddings: Whole = Field(ge=1, description="the longest context that the model was made for")
+    learned_positions: Whole = Field(default=0, ge=0, description="rows of a learned position table; 0: none")
     tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
     lm_head_bias: bool = False
     norm: NormSpec = NormSpec()
@@ -73,7 +73,7 @@ class Model(Spec):
     quantization: ModelQuantization | None = Field(default=None, description="of the published weights")
     layer_types: dict[str, LayerType] = Field(min_length=1)
     layers: tuple[LayerGroup, ...] = Field(min_length=1)
-    apart: dict[str, Annotated[int, Field(ge=0)]] = Field(
+    apart: dict[str, Annotated[Whole, Field(ge=0)]] = Field(
         default_factory=dict, description="parameters that `total` does not count, by name: vision tower, MTP layers, buffers"
     )
     notes: tuple[str, ...] = ()

@@ -18,25 +18,32 @@ def resolve_precision(model: Model, deployment: Deployment, multiplies: Containe
     """Formats of weights by role, of activations and of the KV cache. `multiplies` holds the dtypes of the hardware's
     matrix peaks."""
     notes: list[Assumption] = []
-    weight, from_flag = _weights(model, deployment, notes)
+    weight, from_flag = _weights(model, deployment, multiplies, notes)
     activation = _activations(model, deployment, multiplies, weight, notes)
     kv = _kv(deployment, activation, notes)
     roles = _quantized(model, deployment, from_flag=from_flag, notes=notes)
-    formats = dict.fromkeys([weight.name, *(format.name for _, format in roles)])
-    for name in formats:
-        format = next(f for f in (weight, *(f for _, f in roles)) if f.name == name)
-        if format.name != activation.name and (format.multiply is None or format.multiply not in multiplies):
-            why = f"the hardware cannot multiply {name}: weights are read at their own size, multiplied as {activation.name}"
+    for format in dict.fromkeys((weight, *(format for _, format in roles))):
+        if format.name != activation.name and format.multiply not in multiplies:
+            cannot = "" if format.name in multiplies else f"the hardware cannot multiply {format.name}: "
+            why = f"{cannot}{format.name} weights are read at their own size and multiplied as {activation.name}"
             notes.append(Assumption("matrix_dtype", activation.name, "default", why))
     return Precision(weight=weight, activation=activation, kv=kv, roles=roles), notes
 
 
-def _weights(model: Model, deployment: Deployment, notes: list[Assumption]) -> tuple[Format, bool]:
+def _weights(model: Model, deployment: Deployment, multiplies: Container[str], notes: list[Assumption]) -> tuple[Format, bool]:
     if deployment.dtype is not None:
         notes.append(Assumption("dtype", deployment.dtype, "given", "all weights"))
         return FORMATS[deployment.dtype], True
-    notes.append(Assumption("dtype", model.dtype, "default", "the model's file"))
-    return parse_dtype(model.dtype), False
+    name = model.dtype
+    if name in _FLOATS and name not in multiplies:
+        # Engines convert such weights when they load them.
+        same_size = [other for other in _FLOATS if other in multiplies and FORMATS[other].bytes == FORMATS[name].bytes]
+        if same_size:
+            why = f"the hardware has no matrix units for the {name} of the model's file"
+            notes.append(Assumption("dtype", same_size[0], "default", why))
+            return FORMATS[same_size[0]], False
+    notes.append(Assumption("dtype", name, "default", "the model's file"))
+    return parse_dtype(name), False
 
 
 def _activations(

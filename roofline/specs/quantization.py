@@ -52,7 +52,7 @@ def scheme(name: str) -> Scheme:
     """
     key = name.strip().lower()
     if key not in SCHEMES:
-        raise UnknownNameError("quantization", name, SCHEMES, f"Known: {', '.join(SCHEMES)}.")
+        raise UnknownNameError("quantization", name, SCHEMES, list_all=True)
     return SCHEMES[key]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, WithJsonSchema, field_validator
 
 from roofline.errors import UnitError
 from roofline.specs.base import Spec
@@ -27,7 +27,7 @@ class Fact(Spec):
 
     unit: ClassVar[str]
 
-    value: float = Field(description="the number, with its unit")
+    value: Annotated[float, WithJsonSchema({"type": "string", "description": "the number, with its unit"})]
     source: str = Field(description="a key of `sources`")
     grade: Grade = Field(
         default="B", description="A: two independent sources agree; B: one source; C: recalled, check before use"
@@ -38,9 +38,13 @@ class Fact(Spec):
     @classmethod
     def _parse(cls, value: object) -> object:
         try:
-            return parse_quantity(value, cls.unit)
+            number = parse_quantity(value, cls.unit)
         except UnitError as error:  # pydantic turns a ValueError into a message with its place in the file
             raise ValueError(str(error)) from None
+        if number == 0:
+            msg = f"{value!r} is no figure: leave the key out where nothing is known"
+            raise ValueError(msg)
+        return number
 
 
 class ComputeRate(Fact):
@@ -78,6 +82,7 @@ class Count(Fact):
     """A whole number of things; has no unit."""
 
     unit = ""
+    value: Annotated[float, WithJsonSchema({"type": "integer", "minimum": 1, "description": "a whole number"})]
 
     @field_validator("value", mode="before")
     @classmethod

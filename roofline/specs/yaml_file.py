@@ -7,6 +7,8 @@ capped, so that no file can exhaust memory by aliases that multiply.
 from __future__ import annotations
 
 import hashlib
+import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,10 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from roofline.errors import SpecError, UnknownNameError
 from roofline.specs.base import Spec
 
-MAX_BYTES, MAX_DEPTH, MAX_NODES = 2**20, 30, 50_000
+MAX_BYTES, MAX_DEPTH, MAX_NODES, MAX_DIGITS = 2**17, 30, 50_000, 300
+
+_TEXT, _TIMESTAMP, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "merge"))
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 S = TypeVar("S", bound=Spec)
 Mark = tuple[int, int]
@@ -61,12 +66,23 @@ class YamlFile:
         if detail["type"] == "missing":
             return f"key {where!r} is missing", mark
         text = str(detail["msg"]).removeprefix("Value error, ")
+        if named := self._named_place(keys, text):
+            mark = named
         given = (
             ""
             if isinstance(detail.get("input"), (dict, list)) or "Value error" in detail["msg"]
             else f", not {detail.get('input')!r}"
         )
         return f"{where}: {text}{given}" if where else text, mark
+
+    def _named_place(self, keys: tuple[str | int, ...], text: str) -> Mark | None:
+        """The place of a key that a check across several keys names at the start of its message: `a.b[0]: ...`."""
+        match = re.match(r"([\w.\[\]-]+): ", text)
+        if not match:
+            return None
+        parts = [part for part in re.split(r"[.\[\]]", match[1]) if part]
+        found = (*keys, *(int(part) if part.isdigit() else part for part in parts))
+        return next((self.marks[found[:n]] for n in range(len(found), len(keys), -1) if found[:n] in self.marks), None)
 
     def _locate(self, loc: tuple[str | int, ...], spec: type[Spec]) -> tuple[tuple[str | int, ...], list[str]]:
         """Keys of the file for a pydantic location (which also names the chosen member of a union), and the keys that
@@ -126,7 +142,9 @@ def read_yaml(path: Path) -> YamlFile:
     text = _read_text(path)
     yaml = YAML(typ="safe", pure=True)
     try:
-        node = yaml.compose(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an anchor may be named twice
+            node = yaml.compose(text)
         marks: dict[tuple[str | int, ...], Mark] = {(): (1, 1)}
         if node is not None:
             _collect(node, (), marks, path, [0])
@@ -143,9 +161,9 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def _read_text(path: Path) -> str:
-    if path.is_dir():
-        raise SpecError("is a folder; a YAML file is needed", path=path)
     try:
+        if path.is_dir():
+            raise SpecError("is a folder; a YAML file is needed", path=path)
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise SpecError(f"has {size:,} bytes; a spec has at most {MAX_BYTES:,}", path=path)
@@ -168,13 +186,21 @@ def _collect(
     seen[0] += 1
     if seen[0] > MAX_NODES or len(path) > MAX_DEPTH:
         raise SpecError(f"is nested or repeated too far (over {MAX_DEPTH} levels or {MAX_NODES:,} values)", path=file)
-    marks.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
-    if isinstance(node, MappingNode):
+    line, column = node.start_mark.line + 1, node.start_mark.column + 1
+    marks.setdefault(path, (line, column))
+    if isinstance(node, ScalarNode):
+        if node.tag == _TIMESTAMP:
+            node.tag = _TEXT  # read as text, and as a date where one is expected
+        elif len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
+            raise SpecError(f"a number of {len(node.value):,} digits", path=file, line=line, column=column)
+    elif isinstance(node, MappingNode):
         for key, value in node.value:
-            if isinstance(key, ScalarNode):
-                name = (*path, key.value)
-                marks[name] = (key.start_mark.line + 1, key.start_mark.column + 1)
-                _collect(value, name, marks, file, seen)
+            line, column = key.start_mark.line + 1, key.start_mark.column + 1
+            if not isinstance(key, ScalarNode) or key.tag not in (_TEXT, _MERGE):
+                raise SpecError("a key must be text: put it in quotes", path=file, line=line, column=column)
+            name = (*path, key.value)
+            marks[name] = (line, column)
+            _collect(value, name, marks, file, seen)
     elif isinstance(node, SequenceNode):
         for index, value in enumerate(node.value):
             _collect(value, (*path, index), marks, file, seen)

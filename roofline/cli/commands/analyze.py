@@ -32,27 +32,31 @@ def analyze(  # noqa: PLR0917 - a flag each
     model: ModelArgument,
     hardware: HardwareOption,
     batch: Annotated[
-        Text, option("--batch", "-b", text="Sequences in the whole deployment. [1]", panel=WORKLOAD, metavar="N")
+        Text, option("--batch", "-b", text="Sequences in the whole deployment. Default: 1.", panel=WORKLOAD, metavar="N")
     ] = None,
     input_len: Annotated[
-        Text, option("--input-len", text="Prompt tokens a sequence; 8k = 8192. [1024]", panel=WORKLOAD, metavar="N")
+        Text, option("--input-len", text="Prompt tokens a sequence; 8k = 8192. Default: 1024.", panel=WORKLOAD, metavar="N")
     ] = None,
     output_len: Annotated[
         Text, option("--output-len", text="Generated tokens a sequence; adds TTFT, TPOT and E2E.", panel=WORKLOAD, metavar="N")
     ] = None,
     context: Annotated[
-        Text, option("--context", text="Tokens cached before the decode step. [input-len]", panel=WORKLOAD, metavar="N")
+        Text, option("--context", text="Tokens cached before the decode step. Default: input-len.", panel=WORKLOAD, metavar="N")
     ] = None,
-    phase: Annotated[Text, option("--phase", text="prefill, decode or both. [both]", panel=WORKLOAD, metavar="PHASE")] = None,
+    phase: Annotated[
+        Text, option("--phase", text="prefill, decode or both. Default: both.", panel=WORKLOAD, metavar="PHASE")
+    ] = None,
     segments: Annotated[
         Text, option("--segments", text="One mixed step: COUNTxNEW@CACHED,...", panel=WORKLOAD, metavar="LIST")
     ] = None,
-    dtype: Annotated[Text, option("--dtype", text="Of all weights. [the model's]", panel=DEPLOYMENT, metavar="DTYPE")] = None,
+    dtype: Annotated[
+        Text, option("--dtype", text="Of all weights. Default: the model's.", panel=DEPLOYMENT, metavar="DTYPE")
+    ] = None,
     activation_dtype: Annotated[
-        Text, option("--activation-dtype", text="Of activations. [the model's]", panel=DEPLOYMENT, metavar="DTYPE")
+        Text, option("--activation-dtype", text="Of activations. Default: the model's.", panel=DEPLOYMENT, metavar="DTYPE")
     ] = None,
     kv_cache_dtype: Annotated[
-        Text, option("--kv-cache-dtype", text="Of the KV cache. [as activations]", panel=DEPLOYMENT, metavar="DTYPE")
+        Text, option("--kv-cache-dtype", text="Of the KV cache. Default: as activations.", panel=DEPLOYMENT, metavar="DTYPE")
     ] = None,
     quantization: Annotated[
         Text,
@@ -64,16 +68,16 @@ def analyze(  # noqa: PLR0917 - a flag each
         ),
     ] = None,
     tensor_parallel_size: Annotated[
-        Text, option("--tensor-parallel-size", "--tp", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--tensor-parallel-size", "--tp", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     pipeline_parallel_size: Annotated[
-        Text, option("--pipeline-parallel-size", "--pp", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--pipeline-parallel-size", "--pp", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     data_parallel_size: Annotated[
-        Text, option("--data-parallel-size", "--dp", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--data-parallel-size", "--dp", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     expert_parallel_size: Annotated[
-        Text, option("--expert-parallel-size", "--ep", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--expert-parallel-size", "--ep", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     max_model_len: Annotated[
         Text, option("--max-model-len", text="Longest sequence that the engine accepts.", panel=DEPLOYMENT, metavar="N")
@@ -82,22 +86,26 @@ def analyze(  # noqa: PLR0917 - a flag each
         Text, option("--max-num-seqs", text="Most sequences in one step of a replica.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     max_num_batched_tokens: Annotated[
-        Text, option("--max-num-batched-tokens", text="Most tokens in one step. [the engine's]", panel=DEPLOYMENT, metavar="N")
+        Text,
+        option(
+            "--max-num-batched-tokens", text="Most tokens in one step. Default: the engine's.", panel=DEPLOYMENT, metavar="N"
+        ),
     ] = None,
     gpu_memory_utilization: Annotated[
-        float | None,
+        Text,
         option(
             "--gpu-memory-utilization",
-            text="Share of memory that the engine uses. [the engine's]",
+            text="Share of memory that the engine uses. Default: the engine's.",
             panel=DEPLOYMENT,
             metavar="SHARE",
         ),
     ] = None,
     reserve: Annotated[
-        Text, option("--reserve", text='Memory kept free, such as "2 GiB". [0]', panel=DEPLOYMENT, metavar="BYTES")
+        Text, option("--reserve", text='Memory kept free, such as "2 GiB". Default: 0.', panel=DEPLOYMENT, metavar="BYTES")
     ] = None,
     block_size: Annotated[
-        Text, option("--block-size", text="Tokens in a block of the KV cache. [the engine's]", panel=DEPLOYMENT, metavar="N")
+        Text,
+        option("--block-size", text="Tokens in a block of the KV cache. Default: the engine's.", panel=DEPLOYMENT, metavar="N"),
     ] = None,
     enable_prefix_caching: Annotated[
         bool,
@@ -107,7 +115,9 @@ def analyze(  # noqa: PLR0917 - a flag each
             rich_help_panel=DEPLOYMENT,
         ),
     ] = False,
-    engine: Annotated[Text, option("--engine", text="NAME[@VERSION]. [vllm]", panel=DEPLOYMENT, metavar="NAME")] = None,
+    engine: Annotated[
+        Text, option("--engine", text="NAME or NAME@VERSION. Default: vllm.", panel=DEPLOYMENT, metavar="NAME")
+    ] = None,
     backend: Annotated[
         Text, option("--backend", text="Whose kernels the estimate is for.", panel=DEPLOYMENT, metavar="NAME")
     ] = None,
@@ -116,16 +126,18 @@ def analyze(  # noqa: PLR0917 - a flag each
     ] = None,
     bandwidth: Annotated[Text, option("--bandwidth", text='"2039 GB/s".', panel=HARDWARE, metavar="RATE")] = None,
     memory: Annotated[Text, option("--memory", text='"80 GiB".', panel=HARDWARE, metavar="BYTES")] = None,
-    mask: Annotated[Text, option("--mask", text="causal or full. [causal]", panel=COUNTING, metavar="MASK")] = None,
-    attention: Annotated[Text, option("--attention", text="fused or eager. [fused]", panel=COUNTING, metavar="KIND")] = None,
-    logits: Annotated[Text, option("--logits", text="last or all. [last]", panel=COUNTING, metavar="WHICH")] = None,
-    mla: Annotated[Text, option("--mla", text="auto, expand or absorb. [auto]", panel=COUNTING, metavar="FORM")] = None,
+    mask: Annotated[Text, option("--mask", text="causal or full. Default: causal.", panel=COUNTING, metavar="MASK")] = None,
+    attention: Annotated[
+        Text, option("--attention", text="fused or eager. Default: fused.", panel=COUNTING, metavar="KIND")
+    ] = None,
+    logits: Annotated[Text, option("--logits", text="last or all. Default: last.", panel=COUNTING, metavar="WHICH")] = None,
+    mla: Annotated[Text, option("--mla", text="auto, expand or absorb. Default: auto.", panel=COUNTING, metavar="FORM")] = None,
     routing_skew: Annotated[
-        float | None,
-        option("--routing-skew", text="Zipf exponent of expert popularity. [0: uniform]", panel=COUNTING, metavar="A"),
+        Text,
+        option("--routing-skew", text="Zipf exponent of expert popularity. Default: 0 (uniform).", panel=COUNTING, metavar="A"),
     ] = None,
     shared_prefix: Annotated[
-        Text, option("--shared-prefix", text="Cached tokens common to the batch. [0]", panel=COUNTING, metavar="N")
+        Text, option("--shared-prefix", text="Cached tokens common to the batch. Default: 0.", panel=COUNTING, metavar="N")
     ] = None,
     ignore_capacity: Annotated[
         bool, typer.Option("--ignore-capacity", help="Give times even if it does not fit.", rich_help_panel=COUNTING)
@@ -151,6 +163,7 @@ def _answer(model: str, hardware: str, options: dict[str, Any], *, json: bool, o
     from roofline.predict.analyze import run
     from roofline.predict.request import prepare
     from roofline.predict.result import dump_json, operator_rows
+    from roofline.text import clean
 
     request = prepare(model, hardware, **options)
     result = run(request)
@@ -166,7 +179,7 @@ def _answer(model: str, hardware: str, options: dict[str, Any], *, json: bool, o
         formats = {".json": lambda: dump_json(whole) + "\n", ".html": result.to_html, ".md": lambda: markdown(result)}
         write_file(output, formats, lambda: operator_rows(result))
         if not quiet:
-            sys.stderr.write(f"wrote {output}\n")
+            sys.stderr.write(f"wrote {clean(output)}\n")
     if json:
         write_stdout(dump_json(whole))
     elif output is None:

@@ -26,14 +26,16 @@ def explain(  # noqa: PLR0917 - a flag each
         Text, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)
     ] = None,
     format: Annotated[str, typer.Option("--format", help="text, latex or json.")] = "text",
-    batch: Annotated[Text, option("--batch", "-b", text="Sequences. [1]", panel=WORKLOAD, metavar="N")] = None,
+    batch: Annotated[Text, option("--batch", "-b", text="Sequences. Default: 1.", panel=WORKLOAD, metavar="N")] = None,
     input_len: Annotated[
-        Text, option("--input-len", text="Prompt tokens a sequence. [1024]", panel=WORKLOAD, metavar="N")
+        Text, option("--input-len", text="Prompt tokens a sequence. Default: 1024.", panel=WORKLOAD, metavar="N")
     ] = None,
     context: Annotated[
-        Text, option("--context", text="Tokens cached before the step. [input-len]", panel=WORKLOAD, metavar="N")
+        Text, option("--context", text="Tokens cached before the step. Default: input-len.", panel=WORKLOAD, metavar="N")
     ] = None,
-    phase: Annotated[Text, option("--phase", text="prefill or decode. [decode]", panel=WORKLOAD, metavar="PHASE")] = None,
+    phase: Annotated[
+        Text, option("--phase", text="prefill or decode. Default: decode.", panel=WORKLOAD, metavar="PHASE")
+    ] = None,
     dtype: Annotated[Text, option("--dtype", text="Of all weights.", panel=DEPLOYMENT, metavar="DTYPE")] = None,
     activation_dtype: Annotated[
         Text, option("--activation-dtype", text="Of activations.", panel=DEPLOYMENT, metavar="DTYPE")
@@ -45,19 +47,19 @@ def explain(  # noqa: PLR0917 - a flag each
         Text, option("--quantization", text="Scheme of the linear layers.", panel=DEPLOYMENT, metavar="NAME")
     ] = None,
     tensor_parallel_size: Annotated[
-        Text, option("--tensor-parallel-size", "--tp", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--tensor-parallel-size", "--tp", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     pipeline_parallel_size: Annotated[
-        Text, option("--pipeline-parallel-size", "--pp", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--pipeline-parallel-size", "--pp", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     data_parallel_size: Annotated[
-        Text, option("--data-parallel-size", "--dp", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--data-parallel-size", "--dp", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     expert_parallel_size: Annotated[
-        Text, option("--expert-parallel-size", "--ep", text="[1]", panel=DEPLOYMENT, metavar="N")
+        Text, option("--expert-parallel-size", "--ep", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
     ] = None,
     gpu_memory_utilization: Annotated[
-        float | None,
+        Text,
         option("--gpu-memory-utilization", text="Share of memory that the engine uses.", panel=DEPLOYMENT, metavar="SHARE"),
     ] = None,
     reserve: Annotated[
@@ -66,7 +68,7 @@ def explain(  # noqa: PLR0917 - a flag each
     block_size: Annotated[
         Text, option("--block-size", text="Tokens in a block of the KV cache.", panel=DEPLOYMENT, metavar="N")
     ] = None,
-    engine: Annotated[Text, option("--engine", text="NAME[@VERSION].", panel=DEPLOYMENT, metavar="NAME")] = None,
+    engine: Annotated[Text, option("--engine", text="NAME or NAME@VERSION.", panel=DEPLOYMENT, metavar="NAME")] = None,
     peak_flops: Annotated[Text, option("--peak-flops", text='"312 TFLOP/s".', panel=HARDWARE, metavar="RATE")] = None,
     bandwidth: Annotated[Text, option("--bandwidth", text='"2039 GB/s".', panel=HARDWARE, metavar="RATE")] = None,
     memory: Annotated[Text, option("--memory", text='"80 GiB".', panel=HARDWARE, metavar="BYTES")] = None,

@@ -31,11 +31,12 @@ def list_hardware(json: JsonOption = False, output: OutputOption = None) -> None
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Id or YAML file.", autocompletion=complete.hardware)],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
+    json: JsonOption = False,
 ) -> None:
     """One accelerator or node: every number with its source."""
     from roofline.cli.catalogue import show_hardware
 
-    show_hardware(name, format)
+    show_hardware(name, "json" if json else format)
 
 
 def check(

@@ -31,11 +31,12 @@ def list_models(json: JsonOption = False, output: OutputOption = None) -> None:
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Id or YAML file.", autocompletion=complete.models)],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
+    json: JsonOption = False,
 ) -> None:
     """One model: its parameters by part, its cache, its file."""
     from roofline.cli.catalogue import show_model
 
-    show_model(name, format)
+    show_model(name, "json" if json else format)
 
 
 def check(

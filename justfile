@@ -1,0 +1,46 @@
+# The commands of the project: `just` lists them. Each is plain enough to be typed by hand where there is no just.
+
+bin := ".venv/bin"
+
+# list the commands
+default:
+    @just --list
+
+# make the environment
+setup:
+    python3 -m venv .venv
+    {{bin}}/pip install -e ".[dev]"
+
+# style, types, import floors
+lint:
+    {{bin}}/ruff check
+    {{bin}}/ruff format --check
+    {{bin}}/mypy
+    {{bin}}/lint-imports
+
+# rewrite what the formatter and the linter can
+format:
+    {{bin}}/ruff check --fix
+    {{bin}}/ruff format
+
+# the tests; `just test -k attention` for some of them
+test *arguments:
+    {{bin}}/pytest -n 2 {{arguments}}
+
+# everything that has to pass, in an environment of its own
+ci:
+    .ci/run
+
+# measure the speed of the program itself
+bench:
+    {{bin}}/python benchmarks/cli_start.py
+    {{bin}}/python benchmarks/sweep.py
+
+# write the generated pages
+docs:
+    {{bin}}/python docs/build_nomenclature.py
+
+# wheel and source distribution, and a look into the wheel
+build:
+    {{bin}}/python -m build
+    {{bin}}/check-wheel-contents dist/*.whl --toplevel roofline

@@ -1,0 +1,177 @@
+"""What the pages say is so: commands run, outputs are shown as they are, links lead somewhere, versions agree."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import roofline
+from roofline.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "reports/*.md") for path in ROOT.glob(pattern))
+
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(roofline .*?)(?:\s+# exit (\d))?$")
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command in a page, the exit code beside it, and the lines of output beneath it."""
+
+    page: str
+    line: int
+    command: str
+    code: int
+    output: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands() -> list[Shown]:
+    """Every line of a fenced block that calls the program; what follows it in a `console` block is its output."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for block in _BLOCK.finditer(text):
+            first = text.count("\n", 0, block.start(2)) + 1
+            lines = block[2].splitlines()
+            for index, line in enumerate(lines):
+                if (match := _COMMAND.match(line)) is None:
+                    continue
+                following = []
+                if block[1] == "console":
+                    for after in lines[index + 1 :]:
+                        if after.startswith("$ "):
+                            break
+                        following.append(after)
+                found.append(Shown(_name(page), first + index, match[1], int(match[2] or 0), tuple(following)))
+    return found
+
+
+@cache
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A documented command in a folder of its own."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    arguments = [sys.executable, "-m", "roofline", *shlex.split(command)[1:]]
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", "COLUMNS": "80"}
+    options = {"cwd": folder, "env": environment, "capture_output": True, "encoding": "utf-8", "timeout": 120}
+    return subprocess.run(arguments, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("documented")
+
+
+def test_there_are_commands_to_run() -> None:
+    """The pattern that finds them finds what the README shows first."""
+    found = commands()
+    assert "roofline analyze llama-3.1-8b --hardware a100-sxm-80gb" in {shown.command for shown in found}
+    assert {shown.code for shown in found} == {0, 1, 2}
+    assert any(shown.output for shown in found)
+
+
+@pytest.mark.parametrize("shown", commands(), ids=str)
+def test_command_runs_and_shows_its_output(shown: Shown, folder: Path) -> None:
+    """The exit code is 0, or the one that stands beside the command; lines shown are its lines, in order (`...` leaves out)."""
+    done = run(shown.command, folder)
+    assert done.returncode == shown.code, done.stderr[-500:]
+    assert "Traceback" not in done.stderr
+    lines = iter(line.rstrip() for line in done.stdout.splitlines())
+    for wanted in shown.output:
+        if wanted not in ("...", ""):
+            assert wanted in lines, f"not in the output, or not in this order: {wanted!r}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_in_running_text_exist(page: Path) -> None:
+    """`roofline xyz` in a sentence or a table names a command that there is."""
+    known = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    named = set(re.findall(r"`roofline ([a-z]+)\b", page.read_text(encoding="utf-8")))
+    assert named <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_python_in_pages_runs(page: Path) -> None:
+    """Examples in `python` blocks give what they show."""
+    source = "\n".join(block[2] for block in _BLOCK.finditer(page.read_text(encoding="utf-8")) if block[1] == "python")
+    if not source:
+        pytest.skip("no Python in it")
+    test = doctest.DocTestParser().get_doctest(source, {}, _name(page), str(page), 0)
+    report: list[str] = []
+    outcome = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=report.append)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0, "".join(report)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Links between files name files that are there, and headings that are in them."""
+    for target in _LINK.findall(_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"\w+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), f"{target} is not there"
+        assert file.is_relative_to(ROOT)
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {_anchor(heading) for heading in headings}, f"no heading for {target}"
+
+
+def test_every_page_is_linked_from_the_index() -> None:
+    """A page that nothing points to is not read."""
+    index = ROOT / "docs" / "index.md"
+    targets = _LINK.findall(index.read_text(encoding="utf-8"))
+    linked = {(index.parent / target.partition("#")[0]).resolve() for target in targets}
+    assert {page for page in PAGES if page.is_relative_to(index.parent)} - {index} <= linked
+
+
+def test_nomenclature_is_up_to_date() -> None:
+    """Writing it again changes nothing."""
+    script = ROOT / "docs" / "build_nomenclature.py"
+    spec = importlib.util.spec_from_file_location("build_nomenclature", script)
+    assert spec is not None
+    assert spec.loader is not None
+    builder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(builder)
+    assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), f"run {script.relative_to(ROOT)}"
+
+
+def test_changelog_has_this_version() -> None:
+    """Each version has its section, the current one included, below what is not yet released."""
+    sections = re.findall(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sections[0] == "Unreleased"
+    assert roofline.__version__ in sections
+
+
+def test_citation_has_this_version() -> None:
+    """The file that says how to cite it, and the package, are of one version and licence."""
+    from ruamel.yaml import YAML
+
+    citation = YAML(typ="safe").load(ROOT / "CITATION.cff")
+    assert citation["version"] == roofline.__version__
+    assert citation["license"] == "Apache-2.0"
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").split()[:2] == ["Apache", "License"]

@@ -1,0 +1,155 @@
+"""What is shipped: one package with its library of specs, the same from wheel, sdist and checkout."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("build") is None, reason="the package `build` is not installed"),
+]
+
+
+def _build(what: str, source: Path, into: Path) -> Path:
+    command = [sys.executable, "-m", "build", f"--{what}", "--outdir", str(into), str(source)]
+    if importlib.util.find_spec("hatchling"):
+        command.append("--no-isolation")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = into.glob("*.whl" if what == "wheel" else "*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the checkout."""
+    return _build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of the checkout."""
+    return _build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel installed, without its dependencies."""
+    folder = tmp_path_factory.mktemp("installed")
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--disable-pip-version-check",
+        "--target",
+        str(folder),
+        str(wheel),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def _contents(path: Path) -> dict[str, str]:
+    with zipfile.ZipFile(path) as archive:
+        return {
+            name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist() if not name.endswith("RECORD")
+        }
+
+
+def _analyze(code_at: Path, cwd: Path) -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-m", "roofline", "analyze", "llama-3.1-8b", "--hardware", "a100-sxm-80gb", "--json"],
+        capture_output=True, text=True, check=False, cwd=cwd, env={**os.environ, "PYTHONPATH": str(code_at), "PYTHONSAFEPATH": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def test_one_top_level_package(wheel: Path) -> None:
+    """The wheel puts `roofline` beside its metadata into site-packages, and nothing else: no `models`, no `tests`."""
+    tops = {name.partition("/")[0] for name in _contents(wheel)}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"roofline"}
+
+
+@pytest.mark.parametrize("kind", ["models", "hardware", "engines"])
+def test_library_is_inside(wheel: Path, kind: str) -> None:
+    """Every YAML file of the checkout is in the wheel, under `roofline/_library`, byte for byte."""
+    contents, prefix = _contents(wheel), f"roofline/_library/{kind}/"
+    expected = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (ROOT / kind).glob("*.yaml")}
+    assert expected
+    assert {
+        name.removeprefix(prefix): digest
+        for name, digest in contents.items()
+        if name.startswith(prefix) and name.endswith(".yaml")
+    } == expected
+
+
+def test_code_is_inside(wheel: Path) -> None:
+    """Every module of the checkout, and the marker of a typed package; nothing that was compiled or cached."""
+    contents = set(_contents(wheel))
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "roofline").rglob("*.py")} <= contents
+    assert "roofline/py.typed" in contents
+    assert not [name for name in contents if name.endswith((".pyc", ".orig")) or "__pycache__" in name]
+
+
+def test_metadata(wheel: Path) -> None:
+    """Name, licence, command, and the extras that errors name."""
+    with zipfile.ZipFile(wheel) as archive:
+        (info,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(info).decode()
+        points = archive.read(info.replace("METADATA", "entry_points.txt")).decode()
+    assert "\nName: roofline\n" in metadata
+    assert "License-Expression: Apache-2.0" in metadata
+    assert "License-File: LICENSE" in metadata
+    assert "Provides-Extra: parquet" in metadata
+    assert "roofline = roofline.cli.app:main" in points
+
+
+def test_wheel_of_the_sdist_is_the_same(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    """What packagers build from the sdist is what we build from the checkout."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    assert _contents(_build("wheel", source, tmp_path / "wheel")) == _contents(wheel)
+
+
+def test_sdist_holds_the_tests(sdist: Path) -> None:
+    """Whoever packages it can run the tests; raw measurements and CI stay at home."""
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert "pyproject.toml" in names
+    assert "models/_template.yaml" in names
+    assert any(name.startswith("tests/") for name in names)
+    assert not [name for name in names if name.startswith(("measurements/", ".git/", ".github/"))]
+
+
+def test_installed_wheel_answers(installed: Path, tmp_path: Path) -> None:
+    """From any folder, with the library in the package, the wheel says what the checkout says."""
+    from_wheel, from_checkout = _analyze(installed, tmp_path), _analyze(ROOT, tmp_path)
+    assert from_wheel == from_checkout
+
+
+def test_checkout_answers_from_another_folder(tmp_path: Path) -> None:
+    """As an editable install runs it: the checkout on the path, another folder around, with names that could mislead."""
+    for name in ("models", "hardware", "llama-3.1-8b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "models" / "llama-3.1-8b.yaml").write_text("not: this\n")
+    answer = _analyze(ROOT, tmp_path)
+    assert answer["model"]["parameters"]["total"] == 8_030_261_248  # type: ignore[index]
+    assert {entry["path"] for entry in answer["inputs"].values()} == {"shipped"}  # type: ignore[attr-defined]

@@ -1,0 +1,151 @@
+"""Operators at random: for each kind the ranges of its dimensions, and every structure that it can have.
+
+Ranges are small enough that no cost passes 2^53, so that floats hold it exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+
+from roofline.dtypes import FORMATS, Dtypes
+from roofline.operators.activation import Activation
+from roofline.operators.add import Add
+from roofline.operators.all_gather import AllGather
+from roofline.operators.all_reduce import AllReduce
+from roofline.operators.all_to_all import AllToAll
+from roofline.operators.attention import Attention
+from roofline.operators.base import Operator
+from roofline.operators.combine import Combine
+from roofline.operators.copy import Copy
+from roofline.operators.embedding import Embedding
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.operators.latent_attention import LatentAttention
+from roofline.operators.norm import Norm
+from roofline.operators.reduce_scatter import ReduceScatter
+from roofline.operators.rope import Rope
+from roofline.operators.sampling import Sampling
+from roofline.operators.send_recv import SendRecv
+from roofline.specs.quantization import SCHEMES
+
+Range = tuple[int, int]
+_WIDE: Range = (1, 512)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How to draw an operator of a class.
+
+    Ranges that are not the usual one, values of fields that are numbers but no dimensions, and dimensions that may not
+    exceed another.
+    """
+
+    cls: type[Operator]
+    ranges: dict[str, Range] = field(default_factory=dict)
+    numbers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    at_most: dict[str, str] = field(default_factory=dict)
+
+    def range(self, name: str) -> Range:
+        """The least and the largest value of a dimension."""
+        return self.ranges.get(name, _WIDE)
+
+    def structures(self) -> list[dict[str, Any]]:
+        """Every combination of what is no dimension; an optional dimension is there (True) or not (None)."""
+        hints = get_type_hints(self.cls)
+        choices: dict[str, tuple[Any, ...]] = {}
+        for name, hint in hints.items():
+            if name == "dtypes" or get_origin(hint) is ClassVar or name in self._needed():
+                continue
+            if name in self.cls.dimensions():
+                choices[name] = (None, True)
+            elif get_origin(hint) is Literal:
+                choices[name] = get_args(hint)
+            else:
+                choices[name] = (False, True) if hint is bool else self.numbers[name]
+        return [dict(zip(choices, picked, strict=True)) for picked in itertools.product(*choices.values())]
+
+    def _needed(self) -> list[str]:
+        from dataclasses import fields
+
+        return [f.name for f in fields(self.cls) if f.type == "Expr"]
+
+    def make(self, structure: dict[str, Any], numbers: dict[str, int], dtypes: Dtypes) -> Operator:
+        """The operator of a structure with the numbers drawn."""
+        values = {**structure, "dtypes": dtypes}
+        for name in self.cls.dimensions():
+            if name in self._needed() or structure[name]:
+                bound = self.at_most.get(name)
+                values[name] = min(numbers[name], numbers[bound]) if bound else numbers[name]
+        return self.cls(**values)
+
+    def strategy(self) -> st.SearchStrategy[Operator]:
+        """Operators of every structure."""
+        numbers = st.fixed_dictionaries({name: st.integers(*self.range(name)) for name in self.cls.dimensions()})
+        return st.builds(self.make, st.sampled_from(self.structures()), numbers, dtypes())
+
+    def draw(self, structure: dict[str, Any], chance: random.Random) -> Operator:
+        """One operator of a structure, for tests that run many at once."""
+        numbers = {name: chance.randint(*self.range(name)) for name in self.cls.dimensions()}
+        return self.make(structure, numbers, chance.choice(_DTYPES))
+
+
+# Sizes that floats hold exactly: scales included, all are multiples of 2^-8.
+_FORMATS = [
+    *FORMATS.values(),
+    *(scheme.format for scheme in SCHEMES.values() if float(scheme.format.bytes * 2**8).is_integer()),
+]
+_DTYPES = [
+    Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv])
+    for weight in _FORMATS
+    for activation in ("bf16", "fp32")
+    for kv in ("bf16", "fp8")
+]
+
+
+def dtypes() -> st.SearchStrategy[Dtypes]:
+    """Formats that an operator may meet."""
+    return st.sampled_from(_DTYPES)
+
+
+_ATTENTION = {"batch": (1, 64), "cached": (0, 2000), "shared_prefix": (0, 2000), "prefix_reads": (0, 1), "new": (1, 300)}
+_WORLD: dict[str, Range] = {"world": (1, 16), "elements": (1, 10**6)}
+
+KINDS = {
+    kind.cls: kind
+    for kind in (
+        Kind(Activation),
+        Kind(Add, {"elements": (1, 10**6)}, {"terms": (1, 2, 3)}),
+        Kind(AllGather, _WORLD),
+        Kind(AllReduce, _WORLD),
+        Kind(AllToAll, _WORLD),
+        Kind(
+            Attention,
+            _ATTENTION | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
+            at_most={"shared_prefix": "cached"},
+        ),
+        Kind(Combine),
+        Kind(Copy, {"elements": (1, 10**6)}),
+        Kind(Embedding),
+        Kind(Gemm, {"batch": (1, 8)}),
+        Kind(
+            GroupedGemm,
+            {"experts": (2, 64), "top_k": (1, 8), "local_experts": (1, 64)},
+            {"skew": (0.0, 0.7)},
+            at_most={"top_k": "experts", "local_experts": "experts"},
+        ),
+        Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64)}, at_most={"shared_prefix": "cached"}),
+        Kind(Norm, numbers={"adds": (0, 1, 2)}),
+        Kind(ReduceScatter, _WORLD),
+        Kind(Rope),
+        Kind(Sampling),
+        Kind(SendRecv, {"elements": (1, 10**6)}, {"span": (2, 8)}),
+    )
+}
+"""How each kind of operator is drawn, by class."""
+
+STRATEGIES = {cls: kind.strategy() for cls, kind in KINDS.items()}

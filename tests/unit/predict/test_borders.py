@@ -1,0 +1,100 @@
+"""`max_batch` and `max_context` are exact: so many fit, and one more does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline
+
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("llama-3.1-8b", "a100-sxm-80gb", {}),
+    ("llama-3.1-8b", "l4", {"kv_cache_dtype": "fp8"}),
+    ("llama-3.1-70b", "dgx-h100", {"tp": 4}),
+    ("llama-3.1-8b", "dgx-h100", {"dp": 3}),
+    ("llama-3.1-8b", "dgx-h100", {"pp": 3}),
+    ("mistral-7b-v0.1", "a100-sxm-40gb", {}),
+    ("gemma-3-12b", "h100-sxm", {}),
+    ("gpt-oss-20b", "l40s", {}),
+    ("deepseek-v2-lite", "a100-sxm-40gb", {}),
+    ("mixtral-8x7b", "dgx-h100", {"tp": 2}),
+    ("gpt2", "t4", {"reserve": "1 GiB"}),
+    ("llama-3.1-8b", "a100-sxm-80gb", {"block_size": 128}),
+]
+IDS = [f"{model} on {hardware} {options or ''}" for model, hardware, options in CASES]
+
+
+def _fits(model: str, hardware: str, options: dict[str, Any], batch: int, context: int) -> bool:
+    return roofline.analyze(model, hardware, batch=batch, context=context, phase="decode", **options).memory.fits
+
+
+@pytest.mark.parametrize("context", [0, 1000, 8000])
+@pytest.mark.parametrize(("model", "hardware", "options"), CASES, ids=IDS)
+def test_max_batch_is_the_border(model: str, hardware: str, options: dict[str, Any], context: int) -> None:
+    """So many sequences fit, one more does not, also with several replicas."""
+    most = roofline.analyze(model, hardware, context=context, phase="decode", **options).memory.max_batch
+    assert most > 0
+    assert _fits(model, hardware, options, most, context)
+    assert not _fits(model, hardware, options, most + 1, context)
+
+
+@pytest.mark.parametrize("batch", [1, 37])
+@pytest.mark.parametrize(("model", "hardware", "options"), CASES, ids=IDS)
+def test_max_context_is_the_border(model: str, hardware: str, options: dict[str, Any], batch: int) -> None:
+    """So many cached tokens fit, one more does not; None means that the windows set no limit: 2^40 tokens fit."""
+    longest = roofline.analyze(model, hardware, batch=batch, context=0, phase="decode", **options).memory.max_context
+    if longest is None:
+        assert model == "mistral-7b-v0.1"
+        assert _fits(model, hardware, options, batch, 2**40)
+        return
+    assert longest > 0
+    assert _fits(model, hardware, options, batch, longest)
+    assert not _fits(model, hardware, options, batch, longest + 1)
+
+
+def test_windows_everywhere_set_no_limit() -> None:
+    """Every layer of Mistral 7B keeps at most 4096 tokens: one sequence of any length fits."""
+    assert roofline.analyze("mistral-7b-v0.1", "h100-sxm", batch=1).memory.max_context is None
+
+
+def test_windows_that_do_not_fit_set_one() -> None:
+    """A batch whose windows do not all fit has a longest context, which is shorter than the window."""
+    memory = roofline.analyze("mistral-7b-v0.1", "h100-sxm", batch=300, context=0, phase="decode").memory
+    assert memory.max_context is not None
+    assert 0 < memory.max_context < 4096
+    assert _fits("mistral-7b-v0.1", "h100-sxm", {}, 300, memory.max_context)
+    assert not _fits("mistral-7b-v0.1", "h100-sxm", {}, 300, memory.max_context + 1)
+
+
+def test_weights_that_do_not_fit_leave_nothing() -> None:
+    """70 billion parameters of two bytes are more than one H100: no batch and no context fit."""
+    memory = roofline.analyze("llama-3.1-70b", "h100-sxm").memory
+    assert (memory.fits, memory.max_batch, memory.max_context, memory.kv_capacity_tokens) == (False, 0, 0, 0)
+
+
+def test_max_num_seqs_caps_the_batch() -> None:
+    """The engine's limit of sequences holds for each replica, however much memory there is."""
+    assert roofline.analyze("llama-3.1-8b", "dgx-h100", max_num_seqs=20, dp=2).memory.max_batch == 40
+
+
+def test_table_is_the_border_at_every_context() -> None:
+    """The rows of `max_batch_by_context` are what `max_batch` says at that context, and never grow with it."""
+    rows = roofline.analyze("gemma-3-12b", "h100-sxm", context=3000).limits.max_batch_by_context
+    assert {1024, 2048, 3000, 131072} <= {context for context, _ in rows}
+    batches = [batch for _, batch in rows]
+    assert batches == sorted(batches, reverse=True)
+    for context, batch in rows[:4]:
+        assert _fits("gemma-3-12b", "h100-sxm", {}, batch, context)
+        assert not _fits("gemma-3-12b", "h100-sxm", {}, batch + 1, context)
+
+
+def test_what_would_fit_does_fit() -> None:
+    """Each suggestion of a deployment that does not fit is one that does."""
+    memory = roofline.analyze("llama-3.1-8b", "l4", batch=64, context=8192).memory
+    assert not memory.fits
+    assert memory.would_fit
+    for text in memory.would_fit:
+        flag, value = text.split()[:2]
+        changed = {"batch": 64, "context": 8192, flag.removeprefix("--").replace("-", "_"): value}
+        assert roofline.analyze("llama-3.1-8b", "l4", **changed).memory.fits, text  # type: ignore[arg-type]

@@ -1,0 +1,153 @@
+"""The compiled function against `analyze`, point by point, and against arithmetic."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofline.errors import InputError, UnknownNameError
+from roofline.predict.analyze import analyze
+from roofline.predict.compiled import compile
+
+POINTS = [(1, 16, 0), (7, 300, 128), (64, 1024, 4095), (500, 17, 20_000)]
+DEPLOYMENTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("llama-3.1-8b", "a100-sxm-80gb", {}),
+    ("llama-3.1-8b", "h100-sxm", {"quantization": "fp8", "kv_cache_dtype": "fp8", "attention": "eager"}),
+    ("llama-3.1-70b", "dgx-a100", {"tp": 4, "pp": 2, "block_size": 32}),
+    ("gpt-oss-20b", "h100-sxm", {"mask": "full", "reserve": "2 GiB"}),
+    ("deepseek-v2-lite", "dgx-h100", {"tp": 2, "dp": 2, "ep": 4, "bandwidth": "3 TB/s"}),
+    ("mixtral-8x7b", "dgx-a100", {"tp": 2, "routing_skew": 0.5, "logits": "all"}),
+]
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("model", "hardware", "deployment"), DEPLOYMENTS, ids=[f"{d[0]}-{i}" for i, d in enumerate(DEPLOYMENTS)]
+)
+def test_points_are_those_of_analyze(model: str, hardware: str, deployment: dict[str, Any], phase: str) -> None:
+    """Arrays and plain numbers take the same path through the same formulas."""
+    batch, length, context = (np.array(axis) for axis in zip(*POINTS, strict=True))
+    asked = {"batch": batch, "context": context} if phase == "decode" else {"batch": batch, "input_len": length}
+    found = compile(model, hardware, phase, **deployment)(**asked)
+    for index in range(len(POINTS)):
+        point = {name: int(axis[index]) for name, axis in asked.items()}
+        result = analyze(model, hardware, phase=phase, ignore_capacity=True, **point, **deployment)
+        (step,) = result.phases
+        got = {name: values[index] for name, values in found.items()}
+        close = {
+            "time_bound_s": step.time.bound,
+            "time_sum_s": step.time.sum,
+            "flops": step.cost.flops,
+            "bytes": step.cost.bytes,
+            "arithmetic_intensity": step.cost.flops / step.cost.bytes,
+            "tokens_per_s": step.tokens_per_s,
+            "memory_bytes": result.memory.weights_bytes
+            + result.memory.needed_bytes
+            + result.memory.activation_bytes
+            + result.memory.reserved_bytes,
+        }
+        for name, wanted in close.items():
+            assert got[name] == pytest.approx(wanted, rel=1e-12), (point, name)
+        assert got["bound_by"] == step.bound_by
+        assert bool(got["fits"]) is result.memory.fits
+
+
+def test_one_more_token_is_read_once_a_sequence() -> None:
+    """Llama 3.1 8B keeps 131072 bytes a token; nothing else of a decode step depends on the context."""
+    step = compile("llama-3.1-8b", "a100-sxm-80gb")
+    read = step(batch=[3, 5], context=[[100], [101]])["bytes"]
+    np.testing.assert_array_equal(read[1] - read[0], [3 * 131_072, 5 * 131_072])
+
+
+def test_shapes_broadcast() -> None:
+    """A column of batches and a row of contexts make a table; a scalar makes a scalar."""
+    step = compile("llama-3.2-1b", "l4")
+    table = step(batch=np.arange(1, 6)[:, None], context=np.arange(7)[None, :], estimate=True)
+    assert {values.shape for values in table.values()} == {(5, 7)}
+    assert step()["flops"].shape == ()
+    assert all(values.dtype == np.float64 for name, values in table.items() if name not in ("bound_by", "fits"))
+    assert np.isnan(table["time_estimate_s"]).all()
+
+
+def test_results_can_be_written_to() -> None:
+    """They are arrays of their own, no views of something broadcast."""
+    found = compile("llama-3.2-1b", "l4")(batch=[1, 2], context=5)
+    found["bytes"][0] = 0
+    assert found["bytes"][1] > 0
+
+
+def test_context_defaults_to_the_prompt_at_decode_and_to_nothing_at_prefill() -> None:
+    """As in `analyze`; a prefill with a context is the next chunk of a longer prompt and attends to more."""
+    decode, prefill = compile("llama-3.2-1b", "l4"), compile("llama-3.2-1b", "l4", "prefill")
+    assert decode(input_len=77)["flops"] == decode(context=77)["flops"]
+    assert prefill(input_len=77)["flops"] == prefill(input_len=77, context=0)["flops"]
+    assert prefill(input_len=77, context=100)["flops"] > prefill(input_len=77)["flops"]
+
+
+def test_no_silent_overflow() -> None:
+    """10^6 prompts of 10^6 tokens: about 2*7.5e9*10^12 FLOP in the layers alone, far beyond 2^63."""
+    flops = compile("llama-3.1-8b", "h100-sxm", "prefill")(batch=np.int64(10**6), input_len=np.int64(10**6))["flops"]
+    assert flops > 1.4e22
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"batch": 0},
+        {"batch": 1.5},
+        {"batch": -1},
+        {"context": -1},
+        {"input_len": 0},
+        {"batch": np.nan},
+        {"batch": "many"},
+        {"batch": 2.0**60},
+    ],
+)
+def test_what_is_no_count_is_refused(arguments: dict[str, Any]) -> None:
+    """Zero sequences, half a token, NaN."""
+    with pytest.raises(InputError):
+        compile("llama-3.2-1b", "l4")(**arguments)
+
+
+def test_shapes_that_do_not_broadcast_are_named() -> None:
+    """The message says which argument has which shape."""
+    with pytest.raises(InputError, match=r"batch \(2,\), .*context \(3,\)"):
+        compile("llama-3.2-1b", "l4")(batch=[1, 2], context=[1, 2, 3])
+
+
+def test_limits_of_the_engine_hold() -> None:
+    """`analyze` refuses what the engine would; so does this, for whole arrays."""
+    step = compile("llama-3.2-1b", "l4", max_num_seqs=8, max_model_len=100)
+    with pytest.raises(InputError, match="max_num_seqs"):
+        step(batch=9, context=1)
+    with pytest.raises(InputError, match="max_model_len"):
+        step(batch=1, context=100)
+    with pytest.raises(InputError, match="shared_prefix"):
+        compile("llama-3.2-1b", "l4", shared_prefix=2000)(context=1999)
+
+
+def test_bad_deployments_are_refused_before_any_point() -> None:
+    """An unknown phase, an option of the workload, an option that nobody knows, a tensor-parallel size that cannot be."""
+    with pytest.raises(UnknownNameError):
+        compile("llama-3.2-1b", "l4", "decoding")
+    with pytest.raises(InputError, match="batch is not part of a deployment"):
+        compile("llama-3.2-1b", "l4", batch=3)
+    with pytest.raises(UnknownNameError):
+        compile("llama-3.2-1b", "l4", tensor_paralel_size=2)
+    with pytest.raises(InputError):
+        compile("llama-3.2-1b", "l4", tp=3)
+
+
+def test_empty_arrays() -> None:
+    """No points, no answers, no error."""
+    assert compile("llama-3.2-1b", "l4")(batch=[], context=[])["flops"].shape == (0,)
+
+
+def test_sympy_is_not_loaded() -> None:
+    """Arrays need no symbols."""
+    script = "import sys, roofline; roofline.compile('gpt2', 'l4')(batch=[1, 2]); sys.exit('sympy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

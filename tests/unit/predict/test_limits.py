@@ -1,0 +1,97 @@
+"""Critical batches: where the linear operators, and where the whole decode step, turn from memory to compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofline
+from roofline.predict.limits import standard_contexts
+
+LAST = 3000
+
+
+@pytest.mark.parametrize(
+    ("hardware", "options", "peak", "bandwidth", "bytes_a_weight"),
+    [
+        ("h100-sxm", {}, 989.4e12, 3350e9, 2),
+        ("a100-sxm-80gb", {}, 312e12, 2039e9, 2),
+        ("h100-sxm", {"dtype": "fp8"}, 1978.9e12, 3350e9, 1),
+        ("a100-sxm-80gb", {"dtype": "fp8"}, 312e12, 2039e9, 1),  # multiplied as bf16
+        ("a100-sxm-80gb", {"dtype": "int4"}, 312e12, 2039e9, 0.5),
+        ("a100-sxm-80gb", {"peak_flops": "100 TFLOP/s", "bandwidth": "1 TB/s"}, 100e12, 1e12, 2),
+    ],
+)
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mistral-7b-v0.1", "llama-3.2-1b"])
+def test_linear_is_half_the_bytes_times_the_ridge(
+    model: str, hardware: str, options: dict[str, Any], peak: float, bandwidth: float, bytes_a_weight: float
+) -> None:
+    """2BP/peak = bP/bandwidth gives B = b/2 * peak/bandwidth for dense weights without biases."""
+    found = roofline.analyze(model, hardware, **options).limits.critical_batch_linear
+    assert found == pytest.approx(bytes_a_weight / 2 * peak / bandwidth, rel=1e-9)
+
+
+def test_linear_of_replicas_is_of_the_whole_deployment() -> None:
+    """Each of three replicas needs its own critical batch."""
+    one, three = (roofline.analyze("llama-3.1-8b", "dgx-h100", dp=dp).limits.critical_batch_linear for dp in (1, 3))
+    assert three == pytest.approx(3 * one, rel=1e-9)  # type: ignore[operator]
+
+
+def test_linear_of_experts_is_larger() -> None:
+    """A mixture of experts reads more weights than a token uses: 128 experts of which 8 need far more tokens than a dense model."""
+    dense = roofline.analyze("llama-3.1-8b", "h100-sxm").limits.critical_batch_linear
+    sparse = roofline.analyze("qwen3-30b-a3b", "h100-sxm").limits.critical_batch_linear
+    assert sparse is not None
+    assert dense is not None
+    assert sparse > 5 * dense
+
+
+@pytest.mark.parametrize("context", [0, 16, 128, 1024, 8192])
+@pytest.mark.parametrize(
+    ("model", "hardware", "options"),
+    [
+        ("llama-3.1-8b", "h100-sxm", {}),
+        ("llama-3.1-8b", "a100-sxm-80gb", {"dtype": "fp8"}),
+        ("llama-2-7b", "a100-sxm-80gb", {}),
+        ("falcon-7b", "a100-sxm-80gb", {}),
+        ("mistral-7b-v0.1", "a100-sxm-80gb", {"kv_cache_dtype": "fp8"}),
+        ("gemma-3-12b", "h100-sxm", {}),
+        ("gpt2", "l4", {}),
+        ("mixtral-8x7b", "h100-sxm", {}),
+        ("qwen3-30b-a3b", "a100-sxm-80gb", {}),
+        ("gpt-oss-20b", "h100-sxm", {}),
+        ("deepseek-v2-lite", "h100-sxm", {}),
+        ("deepseek-v2-lite", "a100-sxm-80gb", {"mla": "expand"}),
+        ("llama-3.1-8b", "h100-sxm", {"attention": "eager"}),
+    ],
+)
+def test_step_equals_a_search_of_every_batch(model: str, hardware: str, options: dict[str, Any], context: int) -> None:
+    """The first batch from 1 to 3000 at which more of the bound is compute than memory, if there is one so small."""
+    found = roofline.analyze(model, hardware, context=context, phase="decode", **options).limits.critical_batch_step
+    step = roofline.compile(model, hardware, **options)
+    binds = step(batch=np.arange(1, LAST + 1), context=context)["bound_by"]
+    first = int(np.argmax(binds == "compute")) + 1 if (binds == "compute").any() else None
+    if first is None:
+        assert found is None or found > LAST
+    else:
+        assert found == first
+
+
+def test_step_exists_for_short_contexts_only() -> None:
+    """With nothing cached a Llama step turns compute-bound near the ridge; with 32k cached tokens attention binds it forever."""
+    short, long = (roofline.analyze("llama-3.1-8b", "h100-sxm", context=context, phase="decode") for context in (0, 32768))
+    assert short.limits.critical_batch_step is not None
+    assert 295 < short.limits.critical_batch_step < 1000
+    assert long.limits.critical_batch_step is None
+    assert "no batch" in long.limits.critical_batch_why
+    assert "critical_batch.step" in {note.name for note in long.assumptions}
+
+
+def test_standard_contexts() -> None:
+    """Powers of two from 1k, and the model's own maximum."""
+    assert standard_contexts(131072) == [2**n for n in range(10, 18)]
+    assert standard_contexts(40960) == [1024, 2048, 4096, 8192, 16384, 32768, 40960]
+    assert standard_contexts(1024) == [1024]
+    assert standard_contexts(512) == [512]

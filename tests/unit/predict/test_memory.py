@@ -1,0 +1,156 @@
+"""Memory of a device: weights, cache in blocks and windows, shared prefixes, and what is left."""
+
+from __future__ import annotations
+
+import pytest
+
+import roofline
+from roofline.predict.request import prepare
+from roofline.specs.workload import Segment, decode, prefill
+
+LLAMA = 32 * 2 * 8 * 128 * 2  # layers x (K, V) x KV heads x head_dim x bytes: 131,072 bytes a token
+MISTRAL = LLAMA  # the same shape, with a window of 4096
+GEMMA = 2 * 8 * 256 * 2  # gemma-3-12b, one layer; 40 layers have a window of 1024, 8 have none
+GPT_OSS = 2 * 8 * 64 * 2  # one layer; 12 have a window of 128, 12 have none
+LITE = 27 * (512 + 64) * 2  # deepseek-v2-lite: latent and rotated key, no heads
+
+
+def _blocks(tokens: int, block: int = 16) -> int:
+    return -(-tokens // block) * block
+
+
+@pytest.mark.parametrize(
+    ("model", "a_token"),
+    [
+        ("llama-3.1-8b", LLAMA),
+        ("mistral-7b-v0.1", MISTRAL),
+        ("gemma-3-12b", 48 * GEMMA),
+        ("gpt-oss-20b", 24 * GPT_OSS),
+        ("deepseek-v2-lite", LITE),
+    ],
+)
+def test_kv_bytes_per_token_is_below_every_window(model: str, a_token: int) -> None:
+    """One more token adds a key and a value to every layer while no window binds; MLA adds latent and rotated key."""
+    assert roofline.analyze(model, "h100-sxm").memory.kv_bytes_per_token == a_token
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "mathematical", "allocated"),
+    [
+        ("llama-3.1-8b", 1024, 1025 * LLAMA, 1040 * LLAMA),
+        ("llama-3.1-8b", 1023, 1024 * LLAMA, 1024 * LLAMA),
+        ("mistral-7b-v0.1", 1000, 1001 * MISTRAL, 1008 * MISTRAL),
+        ("mistral-7b-v0.1", 10_000, 4096 * MISTRAL, 4096 * MISTRAL),
+        ("gemma-3-12b", 5000, (40 * 1024 + 8 * 5001) * GEMMA, (40 * 1024 + 8 * 5008) * GEMMA),
+        ("gpt-oss-20b", 999, (12 * 128 + 12 * 1000) * GPT_OSS, (12 * 128 + 12 * 1008) * GPT_OSS),
+        ("deepseek-v2-lite", 4096, 4097 * LITE, 4112 * LITE),
+    ],
+)
+def test_a_sequence(model: str, context: int, mathematical: int, allocated: int) -> None:
+    """A sequence holds context + 1 tokens after a decode step: exactly, and in whole blocks of 16; a window keeps its width."""
+    found = roofline.analyze(model, "h100-sxm", context=context, phase="decode").memory.kv_bytes_per_sequence
+    assert found == {"mathematical": mathematical, "allocated": allocated}
+
+
+@pytest.mark.parametrize("block", [1, 16, 32, 100, 128])
+def test_blocks_round_up(block: int) -> None:
+    """The last block of a sequence is held whole, whatever the size of a block."""
+    memory = roofline.analyze("llama-3.1-8b", "h100-sxm", context=1000, block_size=block, batch=7, phase="decode").memory
+    assert memory.kv_bytes_per_sequence["allocated"] == _blocks(1001, block) * LLAMA
+    assert memory.needed_bytes == 7 * _blocks(1001, block) * LLAMA
+
+
+def test_prefill_holds_its_prompt() -> None:
+    """After a prefill of 1000 tokens a sequence holds 1000, not 1001."""
+    assert roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=1000, phase="prefill").memory.needed_bytes == 1008 * LLAMA
+
+
+def test_usable_is_what_is_left() -> None:
+    """Capacity x utilisation - weights - activations - reserve."""
+    memory = roofline.analyze("llama-3.1-8b", "h100-sxm", reserve="2 GiB", gpu_memory_utilization=0.8).memory
+    assert memory.reserved_bytes == 2 * 2**30
+    left = 81559 * 2**20 * 0.8 - 2 * 8_030_261_248 - memory.activation_bytes - 2 * 2**30
+    assert memory.usable_bytes == pytest.approx(left, rel=1e-12)
+
+
+def test_engine_defaults() -> None:
+    """VLLM uses 0.90 of the memory, in blocks of 16."""
+    memory = prepare("llama-3.1-8b", "h100-sxm").memory
+    assert (memory.utilization, memory.block_size) == (0.90, 16)
+
+
+def test_activations_hold_the_stream() -> None:
+    """At least the residual stream and what the largest operator reads and writes: an MLP of 8192 tokens and width 14336."""
+    needed = roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=8192, phase="prefill").memory.activation_bytes
+    stream, widest = 8192 * 4096 * 2, 8192 * (4096 + 2 * 14336) * 2  # gate and up in one product
+    assert needed >= stream + widest
+
+
+def test_activations_are_of_one_engine_step() -> None:
+    """A prompt longer than --max-num-batched-tokens goes through in parts: the working set is that of a part, linear operators aside."""
+    whole, part = (
+        roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=32768, phase="prefill", max_num_batched_tokens=size).memory
+        for size in (32768, 2048)
+    )
+    assert part.activation_bytes < whole.activation_bytes / 8
+    assert part.needed_bytes == whole.needed_bytes
+
+
+def test_shared_prefix_is_held_once() -> None:
+    """Ten sequences of 256 blocks share floor(1000/16) = 62 blocks: 10 x 256 - 9 x 62 are held."""
+    memory = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=10, context=4095, shared_prefix=1000, phase="decode").memory
+    assert memory.needed_bytes == (10 * 256 - 9 * 62) * 16 * LLAMA
+
+
+def test_shared_prefix_of_a_lone_sequence_saves_nothing() -> None:
+    """One sequence shares with nobody."""
+    alone = roofline.analyze("llama-3.1-8b", "h100-sxm", context=4095, shared_prefix=4000, phase="decode").memory
+    assert alone.needed_bytes == 4096 * LLAMA
+
+
+def test_shared_prefix_behind_the_window_is_not_held() -> None:
+    """With 10,001 tokens and a window of 4096, a prefix of 1000 tokens is forgotten: nothing is shared."""
+    memory = roofline.analyze("mistral-7b-v0.1", "h100-sxm", batch=4, context=10_000, shared_prefix=1000, phase="decode").memory
+    assert memory.needed_bytes == 4 * 4096 * MISTRAL
+
+
+def test_shared_prefix_over_segments() -> None:
+    """Segments of one step share the same prefix: it is held once, not once a segment."""
+    memory = prepare("llama-3.1-8b", "h100-sxm", segments="3x1@4095,2x1@4095", shared_prefix=1600).memory
+    step = (Segment(3, 1, 4095, decode=True), Segment(2, 1, 4095, decode=True))
+    assert memory.needed_bytes(step) == (5 * 256 - 4 * 100) * 16 * LLAMA
+    assert memory.needed_bytes(step) == memory.needed_bytes(decode(5, 4095))
+
+
+@pytest.mark.parametrize(("tp", "share"), [(1, 1), (2, 1 / 2), (8, 1 / 8), (16, 1 / 8)])
+def test_tensor_parallel_divides_kv_heads(tp: int, share: float) -> None:
+    """8 KV heads are divided by up to 8 devices; 16 devices hold each head twice."""
+    memory = prepare("llama-3.1-8b", "dgx-h100", tp=tp).memory
+    assert memory.kv_bytes_per_token == LLAMA * share
+
+
+def test_latent_cache_is_replicated() -> None:
+    """MLA's latent has no heads: every tensor-parallel device holds all of it."""
+    assert prepare("deepseek-v2-lite", "dgx-h100", tp=8).memory.kv_bytes_per_token == LITE
+
+
+def test_pipeline_divides_layers() -> None:
+    """Four stages of eight layers hold a quarter of the cache each."""
+    assert prepare("llama-3.1-8b", "dgx-h100", pp=4).memory.kv_bytes_per_token == LLAMA / 4
+
+
+def test_data_parallel_deals_sequences() -> None:
+    """Seven sequences on two replicas: the fuller one holds four."""
+    memory = prepare("llama-3.1-8b", "dgx-h100", dp=2).memory
+    assert memory.needed_bytes(prefill(7, 1024)) == 4 * 1024 * LLAMA
+
+
+def test_kv_capacity_is_whole_blocks() -> None:
+    """As many blocks of 16 tokens as usable memory holds."""
+    memory = roofline.analyze("llama-3.1-8b", "h100-sxm", phase="decode").memory
+    assert memory.kv_capacity_tokens == memory.usable_bytes // (16 * LLAMA) * 16
+
+
+def test_tied_weights_are_held_once() -> None:
+    """GPT-2's LM head is its embedding: 124,439,808 parameters of two bytes."""
+    assert roofline.analyze("gpt2", "h100-sxm").memory.weights_bytes == 2 * 124_439_808

@@ -1,0 +1,191 @@
+"""From options to a resolved request: defaults on record, conflicts refused, limits kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.errors import InputError, RooflineError, UnknownNameError
+from roofline.predict.request import prepare
+from roofline.specs.assumption import Assumption
+
+MODEL, HARDWARE = "llama-3.1-8b", "h100-sxm"
+
+
+def _notes(**options: Any) -> dict[str, Assumption]:
+    return {
+        note.name: note
+        for note in prepare(options.pop("model", MODEL), options.pop("hardware", HARDWARE), **options).assumptions
+    }
+
+
+def test_defaults_are_on_record() -> None:
+    """Every documented default that shapes the answer is listed as one."""
+    notes = _notes()
+    expected = {
+        "batch": 1, "input_len": 1024, "context": 1024, "dtype": "bf16", "activation_dtype": "bf16", "kv_cache_dtype": "bf16",
+        "block_size": 16, "gpu_memory_utilization": 0.9, "reserve": 0, "mask": "causal", "attention": "fused", "logits": "last",
+        "shared_prefix": 0,
+    }  # fmt: skip
+    assert {name: notes[name].value for name in expected} == expected
+    assert {notes[name].origin for name in expected} == {"default"}
+    assert str(notes["engine"].value).startswith("vllm@")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("batch", 8, 8), ("batch", "8", 8), ("input_len", "2k", 2048), ("context", "8k", 8192), ("dtype", "fp8", "fp8"),
+        ("kv_cache_dtype", "fp8_e4m3", "fp8"), ("block_size", 32, 32), ("gpu_memory_utilization", 0.5, 0.5),
+        ("reserve", "1 GiB", 2**30), ("mask", "full", "full"), ("attention", "eager", "eager"), ("logits", "all", "all"),
+        ("routing_skew", 0.5, 0.5), ("shared_prefix", "512", 512), ("quantization", "awq", "awq"), ("mla", "absorb", "absorb"),
+        ("max_num_batched_tokens", "4k", 4096), ("engine", "vllm", "vllm@0.19"),
+        ("bandwidth", "2 TB/s", "2 TB/s"), ("peak_flops", "300 TFLOP/s", "300 TFLOP/s"), ("memory", "40 GiB", "40 GiB"),
+    ],
+)  # fmt: skip
+def test_what_is_given_is_on_record_as_given(name: str, value: object, shown: object) -> None:
+    """What the user says is listed with the number that it meant, as given."""
+    note = _notes(**{name: value})[name]
+    assert (note.value, note.origin) == (shown, "given")
+
+
+def test_context_follows_input_len() -> None:
+    """The decode step stands after the prompt, unless its context is given."""
+    assert prepare(MODEL, HARDWARE, input_len=300).workload.context == 300
+    assert prepare(MODEL, HARDWARE, input_len=300, context=0).workload.context == 0
+
+
+@pytest.mark.parametrize(
+    ("short", "long"), [("tp", "tensor_parallel_size"), ("pp", "pipeline_parallel_size"), ("dp", "data_parallel_size")]
+)
+def test_short_names(short: str, long: str) -> None:
+    """Short and long names are one option."""
+    by_short, by_long = (prepare(MODEL, "dgx-h100", **{name: 2}).deployment for name in (short, long))
+    assert by_short == by_long
+    assert getattr(by_short, long) == 2
+
+
+def test_short_and_long_together_are_refused() -> None:
+    """Two spellings of one option are a conflict, in either order; None is not given."""
+    with pytest.raises(InputError, match="same option"):
+        prepare(MODEL, "dgx-h100", tp=2, tensor_parallel_size=4)
+    with pytest.raises(InputError, match="same option"):
+        prepare(MODEL, "dgx-h100", tensor_parallel_size=4, tp=2)
+    assert prepare(MODEL, "dgx-h100", tp=None, tensor_parallel_size=4).deployment.tensor_parallel_size == 4
+    assert prepare(MODEL, "dgx-h100", tensor_parallel_size=4, tp=None).deployment.tensor_parallel_size == 4
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [("batchsize", "batch"), ("kv_cache_type", "kv_cache_dtype"), ("tensor_paralel_size", "tensor_parallel_size")],
+)
+def test_unknown_option_suggests(slip: str, meant: str) -> None:
+    """An option that does not exist is not ignored."""
+    with pytest.raises(UnknownNameError, match=f"unknown option '{slip}'. Did you mean .*{meant}"):
+        prepare(MODEL, HARDWARE, **{slip: 1})
+
+
+@pytest.mark.parametrize("other", [{"batch": 2}, {"input_len": 5}, {"context": 5}, {"output_len": 5}])
+def test_segments_exclude_what_they_describe(other: dict[str, int]) -> None:
+    """Segments are the whole step: batch and lengths beside them are a conflict, and the message names the flag."""
+    flag = next(iter(other)).replace("_", "-")
+    with pytest.raises(InputError, match=f"--segments .*--{flag}"):
+        prepare(MODEL, HARDWARE, segments="1x1@5", **other)
+
+
+@pytest.mark.parametrize(
+    ("segments", "name"), [("4x1@100", "decode"), ("4x100@0", "prefill"), ("4x1@100,1x10@0", "mixed"), ("1x10@50", "prefill")]
+)
+def test_segments_name_their_phase(segments: str, name: str) -> None:
+    """New tokens one a sequence are decode, several prefill, both together mixed."""
+    assert [phase.name for phase in roofline.analyze(MODEL, HARDWARE, segments=segments).phases] == [name]
+
+
+def test_max_num_seqs_refuses_a_larger_batch() -> None:
+    """The limit is of a replica; the message says what the deployment takes."""
+    with pytest.raises(InputError, match=r"--batch 21 .*--max-num-seqs.*20"):
+        prepare(MODEL, "dgx-h100", batch=21, max_num_seqs=10, dp=2)
+    assert prepare(MODEL, "dgx-h100", batch=20, max_num_seqs=10, dp=2).workload.batch == 20
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [{"context": 4096}, {"input_len": 4097, "context": 0}, {"input_len": 4000, "output_len": 98}, {"segments": "1x97@4000"}],
+)
+def test_max_model_len_refuses_longer_sequences(workload: dict[str, Any]) -> None:
+    """4097 tokens are one too many: context and new token, prompt, prompt and answer, or a segment."""
+    with pytest.raises(InputError, match=r"4,097 tokens is longer than --max-model-len 4,096"):
+        prepare(MODEL, HARDWARE, max_model_len=4096, **workload)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [{"context": 4095}, {"input_len": 4096, "context": 0}, {"input_len": 4000, "output_len": 97}, {"segments": "1x96@4000"}],
+)
+def test_max_model_len_takes_the_last_token(workload: dict[str, Any]) -> None:
+    """4096 tokens are not."""
+    assert prepare(MODEL, HARDWARE, max_model_len=4096, **workload).deployment.max_model_len == 4096
+
+
+def test_beyond_the_models_maximum_is_answered_with_a_warning() -> None:
+    """GPT-2 was made for 1024 tokens: 5001 are answered, and `assumptions` say what that is worth."""
+    note = _notes(model="gpt2", context=5000)["context_length"]
+    assert (note.value, note.origin) == (5001, "assumed")
+    assert "1,024 tokens that gpt2 was made for" in note.why
+    assert "context_length" not in _notes(model="gpt2", context=1023, input_len=1024)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch": 0}, {"batch": -1}, {"batch": 1.5}, {"batch": True}, {"batch": "many"}, {"input_len": 0}, {"context": -1},
+        {"output_len": 0}, {"phase": "train"}, {"mask": "diagonal"}, {"routing_skew": -1}, {"routing_skew": float("nan")},
+        {"gpu_memory_utilization": 1.5}, {"gpu_memory_utilization": float("nan")}, {"reserve": -1}, {"reserve": float("nan")},
+        {"reserve": float("inf")}, {"bandwidth": 0}, {"bandwidth": float("nan")}, {"bandwidth": "2039"}, {"memory": "0 GiB"},
+        {"peak_flops": float("inf")}, {"tp": 0}, {"tp": 3}, {"tp": 2.5}, {"pp": 33}, {"ep": 2}, {"shared_prefix": 1025},
+        {"segments": "nonsense"}, {"segments": 5}, {"segments": ()}, {"context": 2**53 + 1}, {"batch": 10**400},
+        {"dtype": 8}, {"engine": "vlm"}, {"phase": ["both"]}, {"quantization": 4}, {"engine": 3},
+    ],
+    ids=lambda wrong: str(wrong)[:40],
+)  # fmt: skip
+def test_wrong_values_are_one_error(wrong: dict[str, Any]) -> None:
+    """Whatever is wrong with an option, it is a RooflineError, never another exception."""
+    with pytest.raises(RooflineError):
+        roofline.analyze(MODEL, HARDWARE, **wrong)
+
+
+@pytest.mark.parametrize(("name", "works"), [("tp", "1, 2, 4, 8, 16, 32"), ("ep", "1, 2, 4, 8")])
+def test_parallel_sizes_that_work_are_listed(name: str, works: str) -> None:
+    """A size that no engine could run is answered with those that would."""
+    options = {"tp": 3} if name == "tp" else {"tp": 8, "ep": 3}
+    with pytest.raises(InputError, match=works):
+        prepare(MODEL if name == "tp" else "mixtral-8x7b", "dgx-h100", **options)
+
+
+def test_replicated_kv_heads_are_said() -> None:
+    """Sixteen devices and eight KV heads: each head is on two devices, and the result says so."""
+    assert _notes(hardware="dgx-h100", tp=16)["kv_heads"].value == "replicated"
+    assert "kv_heads" not in _notes(hardware="dgx-h100", tp=8)
+
+
+def test_loaded_specs_are_taken() -> None:
+    """Models and hardware may be objects; results are the same."""
+    by_name = roofline.analyze(MODEL, HARDWARE)
+    by_object = roofline.analyze(roofline.load_model(MODEL), roofline.load_hardware(HARDWARE))
+    assert by_object.phases == by_name.phases
+    assert by_object.memory == by_name.memory
+
+
+def test_overrides_reach_the_times() -> None:
+    """Twice the bandwidth halves a decode step that is bound by memory."""
+    slow, fast = (roofline.analyze(MODEL, HARDWARE, bandwidth=f"{rate} GB/s", phase="decode").decode for rate in (1000, 2000))
+    assert slow.time.bound == pytest.approx(2 * fast.time.bound, rel=1e-9)  # type: ignore[union-attr]
+    assert roofline.analyze(MODEL, HARDWARE, memory="40 GiB").memory.capacity_bytes == 40 * 2**30
+
+
+def test_inputs_are_hashed() -> None:
+    """Model, hardware and engine are on record with a hash of their text; a node brings two files."""
+    assert {entry.role for entry in prepare(MODEL, "dgx-h100").inputs} == {"model", "node", "hardware", "engine"}
+    assert all(len(entry.sha256) == 64 for entry in prepare(MODEL, HARDWARE).inputs)

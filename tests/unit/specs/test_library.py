@@ -1,0 +1,178 @@
+"""Names to files: ids, aliases, families, paths, and folders of one's own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
+from roofline.specs.library import find, ids, load_engine, load_hardware, load_model, shipped
+
+
+@pytest.fixture(autouse=True)
+def _no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROOFLINE_PATH", raising=False)
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "h100_sxm", "H100-SXM", "H100 SXM", " h100-sxm ", "h100-sxm5", "H100_SXM_80GB"])
+def test_spellings_of_one_card(name: str) -> None:
+    """Case, underscores, spaces and aliases lead to the same card."""
+    assert load_hardware(name)[0].name == "h100-sxm"
+
+
+@pytest.mark.parametrize(
+    ("family", "members"),
+    [
+        ("a100", ["a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb"]),
+        ("A100", ["a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb"]),
+        ("a100_sxm", ["a100-sxm-40gb", "a100-sxm-80gb"]),
+        ("h100", ["h100-nvl", "h100-pcie", "h100-sxm"]),
+        ("v100", ["v100-pcie-16gb", "v100-sxm2-16gb", "v100-sxm2-32gb"]),
+        ("h200", ["h200-nvl", "h200-sxm"]),
+    ],
+)
+def test_family_names_are_ambiguous(family: str, members: list[str]) -> None:
+    """A name that could be several cards is refused, and lists them; nothing is guessed."""
+    with pytest.raises(AmbiguousNameError) as caught:
+        load_hardware(family)
+    assert caught.value.choices == members
+
+
+def test_a_part_of_another_name_is_no_family() -> None:
+    """`h10` is not a name for every card that starts so, but those are suggested."""
+    with pytest.raises(UnknownNameError, match="Did you mean"):
+        load_hardware("h10")
+
+
+def test_exact_names_are_not_ambiguous() -> None:
+    """`l40` is a card although `l40s` starts so, and `gpt2` a model."""
+    assert load_hardware("l40")[0].name == "l40"
+    assert load_hardware("a10")[0].name == "a10"
+    assert load_model("gpt2")[0].name == "gpt2"
+
+
+@pytest.mark.parametrize(("slip", "meant"), [("lama-3.1-8b", "llama-3.1-8b"), ("deepseek-v4", "deepseek-v3"), ("gtp2", "gpt2")])
+def test_unknown_model_suggests(slip: str, meant: str) -> None:
+    """A slip is answered with what was meant, and with how to see all."""
+    with pytest.raises(UnknownNameError, match="Did you mean") as caught:
+        load_model(slip)
+    assert meant in str(caught.value)
+    assert "roofline models list" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["", " ", "-", "."])
+def test_names_of_nothing(name: str) -> None:
+    """An empty name is unknown, never a folder and never the first file."""
+    with pytest.raises(InputError):
+        load_model(name)
+
+
+def test_a_path_is_a_file(tmp_path: Path) -> None:
+    """What has a separator or ends in .yaml is a path."""
+    copy = tmp_path / "mine.yaml"
+    copy.write_text((shipped("models") / "gpt2.yaml").read_text(encoding="utf-8"))
+    model, read = load_model(str(copy))
+    assert model.name == "gpt2"
+    assert read.path == str(copy)
+    assert find("models", "mine.yaml") == Path("mine.yaml")
+
+
+def test_shipped_files_are_called_so() -> None:
+    """The path of a shipped file says nothing about where it is installed."""
+    assert load_model("gpt2")[1].path == "shipped"
+    assert [read.path for read in load_hardware("dgx-h100")[1]] == ["shipped", "shipped"]
+
+
+def test_a_folder_of_that_name_does_not_hide_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder or file called `gpt2` in the working directory is not what `gpt2` means."""
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "h100-sxm").write_text("not yaml: [")
+    monkeypatch.chdir(tmp_path)
+    assert load_model("gpt2")[0].name == "gpt2"
+    assert load_hardware("h100-sxm")[0].name == "h100-sxm"
+
+
+def test_folder_as_a_path_is_refused(tmp_path: Path) -> None:
+    """A path to a folder says that it is one."""
+    with pytest.raises(SpecError, match="is a folder"):
+        load_model(f"{tmp_path}{os.sep}")
+
+
+def test_path_variable_adds_and_shadows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of ROOFLINE_PATH hold files of one's own; they come before what is shipped, the first folder first."""
+    for folder, title in (("one", "First"), ("two", "Second")):
+        (tmp_path / folder / "models").mkdir(parents=True)
+        text = (shipped("models") / "gpt2.yaml").read_text(encoding="utf-8")
+        (tmp_path / folder / "models" / "gpt2.yaml").write_text(text.replace("title: GPT-2 small", f"title: {title}"))
+    new = text.replace("name: gpt2", "name: gpt2-mine")
+    (tmp_path / "two" / "models" / "gpt2-mine.yaml").write_text(new)
+    monkeypatch.setenv(
+        "ROOFLINE_PATH", os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "none"), "", str(tmp_path / "two")])
+    )
+    assert load_model("gpt2")[0].title == "First"
+    assert load_model("gpt2-mine")[0].name == "gpt2-mine"
+    assert load_model("gpt2-mine")[1].path == str(tmp_path / "two" / "models" / "gpt2-mine.yaml")
+    assert "llama-3.1-8b" in ids("models")
+    assert load_hardware("h100-sxm")[1][0].path == "shipped"
+
+
+def test_aliases_of_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aliases are found in one's own files, also where they are a list in lines."""
+    (tmp_path / "hardware").mkdir()
+    text = (shipped("hardware") / "t4.yaml").read_text(encoding="utf-8").replace("name: t4", "name: my-card")
+    (tmp_path / "hardware" / "my-card.yaml").write_text(
+        text.replace("aliases: [tesla-t4, t4-16gb]", "aliases:\n  - the-slow-one")
+    )
+    monkeypatch.setenv("ROOFLINE_PATH", str(tmp_path))
+    assert load_hardware("the-slow-one")[0].name == "my-card"
+
+
+def test_an_unreadable_neighbour_does_not_stop_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken file in a folder of one's own is an error when it is asked for, and a RooflineError when names are looked up."""
+    (tmp_path / "hardware").mkdir()
+    (tmp_path / "hardware" / "junk.yaml").write_bytes(b"\xff\xfe\x00")
+    monkeypatch.setenv("ROOFLINE_PATH", str(tmp_path))
+    assert load_hardware("h100_sxm5")[0].name == "h100-sxm"
+    with pytest.raises(SpecError, match="not a text file"):
+        load_hardware("junk")
+
+
+def test_templates_are_no_ids() -> None:
+    """Files that start with an underscore are not offered."""
+    assert not [name for kind in ("models", "hardware") for name in ids(kind) if name.startswith("_")]  # type: ignore[arg-type]
+
+
+def test_a_node_brings_its_accelerator() -> None:
+    """A node is eight accelerators; its figures are those of one of them, and both files are on record."""
+    node, read = load_hardware("dgx-h100")
+    card, _ = load_hardware("h100-sxm")
+    assert node.node is not None
+    assert node.node.count == 8
+    assert node.accelerator == card.accelerator
+    assert (node.name, node.bandwidth, node.memory_bytes) == ("dgx-h100", card.bandwidth, card.memory_bytes)
+    assert [entry.role for entry in read] == ["node", "hardware"]
+
+
+def test_memory_is_as_reported_where_that_is_known() -> None:
+    """The driver's 81559 MiB of an H100 SXM are used, not the 80 GB of the label."""
+    assert load_hardware("h100-sxm")[0].memory_bytes == 81559 * 2**20
+
+
+def test_links_join_as_many_as_they_say() -> None:
+    """A node's links join its eight accelerators; sixteen need its network."""
+    node = load_hardware("dgx-h100")[0]
+    assert node.link(1) is None
+    assert node.link(8).name == "NVLink 4 + NVSwitch"  # type: ignore[union-attr]
+    assert node.link(16).name == "InfiniBand NDR"  # type: ignore[union-attr]
+
+
+def test_engines() -> None:
+    """An engine by name, or by name and version; an unknown version lists the known."""
+    newest = load_engine("vllm")[0]
+    assert load_engine(f"vllm@{newest.version}")[0] == newest
+    with pytest.raises(InputError, match=f"Known versions: .*{newest.version}"):
+        load_engine("vllm@0.0")
+    with pytest.raises(UnknownNameError, match="unknown engine 'vlm'. Did you mean vllm"):
+        load_engine("vlm")

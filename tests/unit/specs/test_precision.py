@@ -1,0 +1,144 @@
+"""Which formats a deployment has, once the model's file, the flags and the hardware have spoken."""
+
+from __future__ import annotations
+
+import pytest
+
+import roofline
+from roofline.dtypes import Precision
+from roofline.errors import InputError
+from roofline.specs.assumption import Assumption
+from roofline.specs.deployment import Deployment
+from roofline.specs.precision import resolve_precision
+
+
+def _resolve(model: str, hardware: str, **flags: str) -> tuple[Precision, dict[str, Assumption]]:
+    peaks = roofline.load_hardware(hardware).accelerator.peak_flops
+    precision, notes = resolve_precision(roofline.load_model(model), Deployment(**flags), peaks)  # type: ignore[arg-type]
+    return precision, {note.name: note for note in notes}
+
+
+def test_default_is_what_the_model_says() -> None:
+    """bf16 weights, activations as the weights, KV as the activations; all on record as defaults."""
+    precision, notes = _resolve("llama-3.1-8b", "a100-sxm-80gb")
+    assert (precision.weight.name, precision.activation.name, precision.kv.name) == ("bf16", "bf16", "bf16")
+    assert {notes[name].origin for name in ("dtype", "activation_dtype", "kv_cache_dtype")} == {"default"}
+
+
+def test_v100_computes_in_fp16() -> None:
+    """A V100 has no bf16: weights and activations are fp16, of two bytes as well, and the result says why."""
+    precision, notes = _resolve("llama-3.1-8b", "v100-sxm2-32gb")
+    assert precision.activation.name == "fp16"
+    assert precision.kv.name == "fp16"
+    assert precision.weight.name == "fp16"
+    assert notes["dtype"].origin == "default"
+    assert "no matrix units for the bf16" in notes["dtype"].why
+
+
+def test_fp8_weights_on_a100_are_multiplied_as_bf16() -> None:
+    """An A100 cannot multiply fp8: one byte is read a weight, bf16 is multiplied, and the result says so."""
+    precision, notes = _resolve("llama-3.1-8b", "a100-sxm-80gb", dtype="fp8")
+    assert precision.dtypes("linear").weight.bytes == 1
+    assert precision.activation.name == "bf16"
+    assert notes["matrix_dtype"].value == "bf16"
+    assert "cannot multiply fp8" in notes["matrix_dtype"].why
+    a100 = roofline.analyze("llama-3.1-8b", "a100-sxm-80gb", dtype="fp8")
+    assert {op.dtype for op in a100.decode.operators if op.cost.matrix_flops} == {"bf16"}  # type: ignore[union-attr]
+
+
+def test_fp8_weights_on_h100_are_multiplied_as_fp8() -> None:
+    """An H100 can: no note, and linear operators run at the fp8 peak while attention stays in bf16."""
+    _, notes = _resolve("llama-3.1-8b", "h100-sxm", dtype="fp8")
+    assert "matrix_dtype" not in notes
+    step = roofline.analyze("llama-3.1-8b", "h100-sxm", dtype="fp8").decode
+    assert step is not None
+    assert {op.kind: op.dtype for op in step.operators if op.cost.matrix_flops} == {"gemm": "fp8", "attention": "bf16"}
+
+
+@pytest.mark.parametrize("hardware", ["a100-sxm-80gb", "h100-sxm", "b200-sxm"])
+def test_int4_is_multiplied_nowhere(hardware: str) -> None:
+    """int4 weights are half a byte and are multiplied in the activations' dtype."""
+    precision, notes = _resolve("llama-3.1-8b", hardware, dtype="int4")
+    assert precision.weight.bytes == 0.5
+    assert notes["matrix_dtype"].value == "bf16"
+
+
+def test_dtype_is_of_all_weights() -> None:
+    """--dtype covers embedding, norms and LM head: fp8 halves the weights of bf16 exactly."""
+    whole = roofline.analyze("llama-3.1-8b", "h100-sxm").memory.weights_bytes
+    assert whole == 2 * 8_030_261_248  # the model card's parameters
+    assert roofline.analyze("llama-3.1-8b", "h100-sxm", dtype="fp8").memory.weights_bytes == whole / 2
+
+
+def test_quantization_is_of_the_linear_layers() -> None:
+    """--quantization leaves embedding and LM head (525,336,576 each) and norms (65 x 4096) at two bytes."""
+    linear = 8_030_261_248 - 2 * 525_336_576 - 65 * 4096
+    expected = linear * 1 + (2 * 525_336_576 + 65 * 4096) * 2
+    assert roofline.analyze("llama-3.1-8b", "h100-sxm", quantization="fp8").memory.weights_bytes == expected
+
+
+@pytest.mark.parametrize(
+    ("scheme", "bits"),
+    [
+        ("int8", 8),
+        ("awq", 4 + 20 / 128),
+        ("gptq", 4 + 20 / 128),
+        ("mxfp4", 4 + 8 / 32),
+        ("nvfp4", 4 + 8 / 16),
+        ("fp8_block", 8 + 32 / 128**2),
+    ],
+)
+def test_scales_are_counted(scheme: str, bits: float) -> None:
+    """A group of weights has a scale (and a zero point): their bits are spread over the group."""
+    precision, notes = _resolve("llama-3.1-8b", "h100-sxm", quantization=scheme)
+    assert precision.dtypes("linear").weight.bytes == bits / 8
+    assert precision.dtypes("embedding").weight.name == "bf16"
+    assert notes["quantization"].origin == "given"
+
+
+def test_gpt_oss_has_mxfp4_experts_alone() -> None:
+    """The file says which weights are quantised: the experts; attention, router and embedding are bf16."""
+    precision, notes = _resolve("gpt-oss-20b", "h100-sxm")
+    assert precision.dtypes("experts").weight.name == "mxfp4"
+    assert {precision.dtypes(role).weight.name for role in ("linear", "router", "embedding", "lm_head", "norm")} == {"bf16"}
+    assert notes["quantization"].origin == "default"
+    assert "the model's file" in notes["quantization"].why
+
+
+def test_flags_override_the_published_quantization() -> None:
+    """--dtype means all weights, and --quantization none means none."""
+    for flags in ({"dtype": "bf16"}, {"quantization": "none"}):
+        precision, _ = _resolve("gpt-oss-20b", "h100-sxm", **flags)
+        assert precision.dtypes("experts").weight.name == "bf16"
+
+
+def test_dtype_and_quantization_together() -> None:
+    """--quantization covers the linear layers, --dtype the rest."""
+    precision, _ = _resolve("llama-3.1-8b", "h100-sxm", dtype="fp16", quantization="awq")
+    assert precision.dtypes("linear").weight.name == "awq"
+    assert precision.dtypes("embedding").weight.name == "fp16"
+    assert precision.activation.name == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("hardware", "dtype"), [("v100-sxm2-16gb", "bf16"), ("h100-sxm", "int8"), ("a100-sxm-80gb", "fp8"), ("h100-sxm", "int4")]
+)
+def test_activations_that_cannot_be_multiplied_are_refused(hardware: str, dtype: str) -> None:
+    """What the user asks for by name is not replaced: an activation dtype without matrix units is an error that lists what works."""
+    with pytest.raises(InputError, match=f"activation dtype.*{dtype}.*fp16"):
+        roofline.analyze("llama-3.2-1b", hardware, activation_dtype=dtype)
+
+
+def test_auto_is_not_given() -> None:
+    """The engines' `auto` means the default."""
+    precision, notes = _resolve("llama-3.1-8b", "h100-sxm", dtype="auto", kv_cache_dtype="auto")
+    assert (precision.weight.name, precision.kv.name) == ("bf16", "bf16")
+    assert notes["dtype"].origin == "default"
+
+
+def test_kv_cache_dtype_halves_the_cache() -> None:
+    """fp8 keys and values are half of bf16's; attention still computes in bf16."""
+    wide, narrow = (roofline.analyze("llama-3.1-8b", "h100-sxm", kv_cache_dtype=dtype) for dtype in ("bf16", "fp8_e4m3"))
+    assert narrow.memory.kv_bytes_per_token == wide.memory.kv_bytes_per_token / 2
+    assert narrow.decode.cost.kv_read_bytes == wide.decode.cost.kv_read_bytes / 2  # type: ignore[union-attr]
+    assert narrow.decode.cost.matrix_flops == wide.decode.cost.matrix_flops  # type: ignore[union-attr]

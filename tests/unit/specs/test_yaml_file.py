@@ -1,0 +1,201 @@
+"""Files that are not what they should be: each is one error, soon, and never a traceback of another kind."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roofline.errors import SpecError
+from roofline.specs.library import load_model, shipped
+from roofline.specs.source import Source
+from roofline.specs.yaml_file import MAX_BYTES, read_yaml
+
+
+@pytest.fixture
+def refuse(tmp_path: Path) -> Callable[[str | bytes], str]:
+    """The message with which a file of that content is refused, without the path in front; it has to come soon."""
+
+    def message(content: str | bytes) -> str:
+        path = tmp_path / "spec.yaml"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        started = time.perf_counter()
+        with pytest.raises(SpecError) as caught:
+            read_yaml(path)
+        assert time.perf_counter() - started < 5
+        text = str(caught.value)
+        assert text.startswith(f"{path}:")
+        assert len(text) < 1000
+        return text.removeprefix(f"{path}:")
+
+    return message
+
+
+@pytest.mark.parametrize("content", ["", "\n", "# a comment\n", "---\n", "- a\n- b\n", "just words\n", "42\n", "~\n"])
+def test_no_mapping_at_the_top(refuse: Callable[[str], str], content: str) -> None:
+    """An empty file, a list or a single value is no spec."""
+    assert "must hold keys and values" in refuse(content)
+
+
+def test_duplicate_key(refuse: Callable[[str], str]) -> None:
+    """The second of two equal keys does not win silently; its line is told."""
+    message = refuse("a: 1\nb: 2\na: 3\n")
+    assert message.startswith("3:1:")
+    assert 'duplicate key "a"' in message
+
+
+def test_tab_as_indent(refuse: Callable[[str], str]) -> None:
+    """A tab as indent is told with its line and column."""
+    message = refuse("a:\n\tb: 1\n")
+    assert message.startswith("2:1:")
+    assert "'\\t'" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("a: b: c\n", "1:5:"),
+        ("a: [1, 2\nb: 3\n", "2:"),
+        ("a: *nowhere\n", "1:4:"),
+        ("a: 1\n---\nb: 2\n", "2:1:"),
+        ('a: "open\n', "2:"),
+    ],
+)
+def test_syntax_errors_have_a_place(refuse: Callable[[str], str], content: str, place: str) -> None:
+    """What YAML itself refuses is told with line and column."""
+    message = refuse(content)
+    assert message.startswith(place)
+    assert "not valid YAML" in message
+
+
+def test_impossible_date_has_a_place(tmp_path: Path) -> None:
+    """30 February is text to YAML and no date to the spec that wants one: refused where it stands."""
+    path = tmp_path / "source.yaml"
+    path.write_text("title: a page\nread: 2026-02-30\n")
+    with pytest.raises(SpecError) as caught:
+        read_yaml(path).validate(Source)
+    assert caught.value.line == 2
+
+
+@pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!local", "!!python/name:os.system"])
+def test_tags_build_nothing(refuse: Callable[[str], str], tag: str) -> None:
+    """A tag is an error, never a call."""
+    assert "could not determine a constructor" in refuse(f'a: {tag} ["true"]\n')
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("a0: &a0 [x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)), id="aliases"),
+        pytest.param("a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 12)), id="merges"),
+        pytest.param("a: &a [*a]\n", id="list in itself"),
+        pytest.param("a: &a {b: *a}\n", id="mapping in itself"),
+    ],
+)  # fmt: skip
+def test_alias_bombs(refuse: Callable[[str], str], content: str) -> None:
+    """Nine aliases of nine aliases, twelve deep, would be 10^11 values; a value in itself has no end."""
+    assert "repeated too far" in refuse(content)
+
+
+@pytest.mark.parametrize("depth", [40, 3000])
+@pytest.mark.parametrize("pair", ["[]", "{a: }"])
+def test_deep_nesting(refuse: Callable[[str], str], depth: int, pair: str) -> None:
+    """Brackets in brackets end in an error of ours, not in a stack overflow."""
+    refuse("a: " + pair[:-1] * depth + "1" + pair[-1] * depth + "\n")
+
+
+def test_unclosed_nesting(refuse: Callable[[str], str]) -> None:
+    """A hundred thousand open brackets end soon."""
+    refuse("[" * 100_000)
+
+
+def test_very_many_values(refuse: Callable[[str], str]) -> None:
+    """A list of 300,000 values is under the size of a file and over the number of values: refused soon."""
+    refuse("a: [" + "a," * 300_000 + "]\n")
+
+
+@pytest.mark.parametrize(("code", "name"), [(0x1B, "001B"), (0x00, "0000"), (0x07, "0007")])
+def test_control_characters(refuse: Callable[[str], str], code: int, name: str) -> None:
+    """Escapes for terminals have no place in a spec."""
+    assert f"U+{name}" in refuse(f"title: a{chr(code)}[31mb\n")
+
+
+def test_c1_control_characters(refuse: Callable[[str], str]) -> None:
+    """U+009B starts an escape sequence as well."""
+    refuse("title: a\u009b31mb\n")
+
+
+def test_binary_file(refuse: Callable[[bytes], str]) -> None:
+    """Bytes that are no UTF-8 are no text."""
+    assert "not a text file" in refuse(b"\x7fELF\x02\x01\xff\xfe\x00")
+
+
+def test_too_large(refuse: Callable[[str], str]) -> None:
+    """A file beyond the limit is not read at all."""
+    message = refuse("a: 1\n" + "#" * MAX_BYTES)
+    assert f"has {MAX_BYTES + 5:,} bytes" in message
+    assert "at most 131,072" in message  # 2^17
+
+
+def test_folder(tmp_path: Path) -> None:
+    """A folder is said to be one."""
+    with pytest.raises(SpecError, match="is a folder; a YAML file is needed"):
+        read_yaml(tmp_path)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    """A file that is not there is said to be missing, by its path."""
+    path = tmp_path / "nowhere.yaml"
+    with pytest.raises(SpecError) as caught:
+        read_yaml(path)
+    assert str(caught.value) == f"{path}: no such file"
+
+
+def test_name_too_long(tmp_path: Path) -> None:
+    """What the system refuses to open is one error as well."""
+    with pytest.raises(SpecError):
+        read_yaml(tmp_path / ("x" * 5000 + ".yaml"))
+
+
+def test_yaml_1_2_words(tmp_path: Path) -> None:
+    """`no` and `on` are words, 1e12 is a number, 0o17 is octal: YAML 1.2, not 1.1."""
+    path = tmp_path / "words.yaml"
+    path.write_text("a: no\nb: on\nc: 1e12\nd: 0o17\ne: 010\n")
+    assert read_yaml(path).data == {"a": "no", "b": "on", "c": 10**12, "d": 15, "e": 10}
+
+
+def test_marks_and_hash(tmp_path: Path) -> None:
+    """Every key's place is kept, and the hash is that of the bytes."""
+    path = tmp_path / "marks.yaml"
+    path.write_text("a: 1\nb:\n  - c: 2\n    d: {e: 3}\n")
+    file = read_yaml(path)
+    assert file.marks["a",] == (1, 1)
+    assert file.marks["b", 0, "d"] == (4, 5)
+    assert file.marks["b", 0, "d", "e"] == (4, 9)
+    assert file.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(("old", "new"), [("\n", "\r\n"), ("# Llama", "\ufeff# Llama")])
+def test_windows_files(tmp_path: Path, old: str, new: str) -> None:
+    """Line ends of Windows and a byte order mark do not matter."""
+    text = (shipped("models") / "llama-3.1-8b.yaml").read_text(encoding="utf-8")
+    path = tmp_path / "windows.yaml"
+    path.write_bytes(text.replace(old, new).encode())
+    assert load_model(str(path))[0] == load_model("llama-3.1-8b")[0]
+
+
+def test_an_anchor_used_twice_is_no_python_warning(tmp_path: Path) -> None:
+    """YAML allows an anchor to be named again; the library's warning must not reach a user."""
+    path = tmp_path / "anchors.yaml"
+    path.write_text("a: &x 1\nb: &x 2\nc: *x\n")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            assert read_yaml(path).data["c"] == 2
+        except SpecError as error:
+            assert error.line == 2
+    assert [str(warning.message) for warning in caught] == []
