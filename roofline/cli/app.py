@@ -40,9 +40,15 @@ def _root(
     """How fast, how big and how expensive is this LLM on that hardware, and why?"""
 
 
-for _module in pkgutil.iter_modules(commands.__path__):
-    importlib.import_module(f"{commands.__name__}.{_module.name}").register(app)
+def _register(arguments: list[str]) -> None:
+    """Add the command that is called; all of them where that is not known yet (help, completion, a slip)."""
+    names = [module.name for module in pkgutil.iter_modules(commands.__path__)]
+    called = arguments[0] if arguments and "_ROOFLINE_COMPLETE" not in os.environ else None
+    for name in [called] if called in names else names:
+        importlib.import_module(f"{commands.__name__}.{name}").register(app)
 
+
+_register(sys.argv[1:])
 
 # Typer may bring its own copy of click: its exceptions are reached through one that Typer exports.
 _UsageError, _ClickException = typer.BadParameter.__mro__[1:3]
@@ -70,6 +76,10 @@ def main() -> NoReturn:
         # The reader of the pipe has seen enough. Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception as error:  # the last net: whatever it is, a user is not shown a traceback
+        if os.environ.get("ROOFLINE_DEBUG"):
+            raise
+        _fail(f"internal error, please report it: {type(error).__name__}: {error} (ROOFLINE_DEBUG=1 shows where)", 70)
     sys.exit(code if isinstance(code, int) else 0)
 
 

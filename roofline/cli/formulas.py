@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.cli.output import envelope, write_stdout
-from roofline.cli.text import clean
+from roofline.cli.output import Answer, envelope, write_stdout
 from roofline.errors import UnknownNameError
 from roofline.explanation import Explanation, explain, subjects
 from roofline.predict.request import Request
 from roofline.predict.result import dump_json
 from roofline.specs.library import load_hardware, load_model
+from roofline.text import clean
 
 FORMATS = ("text", "latex", "json")
 
@@ -36,40 +36,47 @@ def _entry(part: Explanation) -> dict[str, Any]:
     }
 
 
-def list_subjects(model: str, *, json: bool) -> None:
+def list_subjects(model: str) -> Answer:
     """What can be explained."""
     listed = subjects(model)
-    if json:
-        write_stdout(dump_json({**envelope({}), "subjects": listed}))
-    else:
-        write_stdout("\n".join(("Quantities and operators that `roofline explain` knows:", *(f"  {name}" for name in listed))))
+    text = "\n".join(("Quantities and operators that `roofline explain` knows:", *(f"  {name}" for name in listed)))
+    return Answer(
+        {**envelope({}), "subjects": listed},
+        lambda: [{"subject": name} for name in listed],
+        lambda: write_stdout(text),
+    )
 
 
-def explain_one(model: str, subject: str, hardware: str | None, options: dict[str, Any], format: str) -> None:
+def explain_one(model: str, subject: str, hardware: str | None, options: dict[str, Any], format: str) -> Answer:
     """One quantity or operator."""
     if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS, list_all=True)
     found = explain(model, subject, hardware, **options)
-    if format == "json":
-        read = [load_model(model)[1], *(load_hardware(hardware)[1] if hardware else [])]
-        inputs = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in read}
-        document = {
-            **envelope(inputs),
-            "subject": found.subject,
-            **{name: value for name, value in _entry(found).items() if name != "name"},
-            "substituted_latex": found.substituted_latex,
-            "source": found.source,
-            "legend": [{"symbol": symbol, "value": value, "meaning": meaning} for symbol, value, meaning in found.legend],
-            "parts": [_entry(part) for part in found.parts],
-            "assumptions": [
-                {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in found.assumptions
-            ],
-        }
-        write_stdout(dump_json(document))
-    elif format == "latex":
-        write_stdout("\n".join(_latex(part) for part in _listed(found)))
-    else:
-        write_stdout(clean(_text(found), keep_lines=True))
+    read = [load_model(model)[1], *(load_hardware(hardware)[1] if hardware else [])]
+    inputs = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in read}
+    document = {
+        **envelope(inputs),
+        "subject": found.subject,
+        **{name: value for name, value in _entry(found).items() if name != "name"},
+        "substituted_latex": found.substituted_latex,
+        "source": found.source,
+        "legend": [{"symbol": symbol, "value": value, "meaning": meaning} for symbol, value, meaning in found.legend],
+        "parts": [_entry(part) for part in found.parts],
+        "assumptions": [
+            {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in found.assumptions
+        ],
+    }
+    shows = {
+        "text": lambda: clean(_text(found), keep_lines=True),
+        "latex": lambda: "\n".join(_latex(part) for part in _listed(found)),
+        "json": lambda: dump_json(document),
+    }
+    return Answer(
+        document,
+        lambda: [_entry(part) for part in _listed(found)],
+        lambda: write_stdout(shows[format]()),
+        {".tex": lambda: shows["latex"]() + "\n", ".txt": lambda: shows["text"]() + "\n"},
+    )
 
 
 def _listed(found: Explanation) -> list[Explanation]:
@@ -81,7 +88,7 @@ def _listed(found: Explanation) -> list[Explanation]:
 
 def _latex(part: Explanation) -> str:
     name = part.subject.replace("_", r"\_")
-    value = "" if part.value is None else f" = {_number(part.value)}"
+    value = "" if part.value is None else f" = {_number(part.value).replace(',', '{,}')}"
     unit = rf"\,\text{{{part.unit}}}" if part.unit else ""
     return rf"\text{{{name}}} = {part.latex} = {part.substituted_latex}{value}{unit}"
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import sys
-import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from roofline.cli.text import csv_cell, markdown_cell
 from roofline.errors import InputError, MissingExtraError
+from roofline.text import clean
 from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 
 Rows = list[dict[str, Any]]
@@ -23,6 +23,31 @@ def envelope(inputs: dict[str, Any]) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "tool_version": __version__, "data_version": DATA_VERSION, "inputs": inputs}
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result in every form that it has: one JSON object, rows, what a person reads, and further file formats."""
+
+    whole: dict[str, Any]
+    rows: Callable[[], Rows]
+    show: Callable[[], None]
+    formats: dict[str, Callable[[], str]] = field(default_factory=dict)
+
+
+def emit(answer: Answer, *, json: bool, output: Path | None, quiet: bool) -> None:
+    """Give an answer in the form that was asked for: a file, JSON, or a page to read."""
+    from roofline.predict.result import dump_json
+
+    if output is not None:
+        formats = {".json": lambda: dump_json(answer.whole) + "\n"} | answer.formats
+        write_file(output, formats, answer.rows)
+        if not quiet:
+            sys.stderr.write(f"wrote {clean(output)}\n")
+    if json:
+        write_stdout(dump_json(answer.whole))
+    elif output is None:
+        answer.show()
+
+
 def write_stdout(text: str) -> None:
     """A result, with its final newline."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
@@ -30,6 +55,8 @@ def write_stdout(text: str) -> None:
 
 def as_csv(rows: Rows) -> str:
     """Rows as CSV; the keys of the first are the columns."""
+    import csv
+
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -51,6 +78,8 @@ def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable
 
     The file is written beside its place and then renamed, so that there is never half a file.
     """
+    import tempfile
+
     suffix = path.suffix.lower()
     tables: dict[str, Callable[[], str]] = {".csv": lambda: as_csv(rows()), ".md": lambda: as_markdown(rows())}
     text = tables | formats

@@ -11,7 +11,7 @@ from roofline.cli.plot import roofline_plot
 from roofline.cli.text import clean
 from roofline.predict.result import Analysis
 from roofline.report import summary
-from roofline.report.summary import GIB, Table, verdict
+from roofline.report.summary import Table, verdict
 
 __all__ = ["markdown", "plain", "print_table", "show", "verdict"]
 
@@ -33,7 +33,9 @@ def _tables(result: Analysis) -> list[Table]:
 def _plain(result: Analysis, formulas: list[dict[str, Any]]) -> str:
     parts = [summary.headline(result), summary.subtitle(result), "", *summary.sentences(result), ""]
     parts += [f"Memory: {summary.memory_note(result)}"]
-    parts += [f"  {name:<12}{size / GIB:>10.2f} GiB  {remark}".rstrip() for name, size, remark in summary.memory_rows(result)]
+    parts += [
+        f"  {name:<12}{summary.gib(size):>10} GiB  {remark}".rstrip() for name, size, remark in summary.memory_rows(result)
+    ]
     for table in [*_tables(result), summary.assumptions_table(result)]:
         parts += ["", plain(table)]
     parts += _formula_lines(formulas)
@@ -75,7 +77,7 @@ def markdown(result: Analysis) -> str:
         markdown_cell(summary.subtitle(result)),
         *map(markdown_cell, summary.sentences(result)),
     ]
-    memory = [{"part": n, "GiB": f"{size / GIB:.2f}", "": remark} for n, size, remark in summary.memory_rows(result)]
+    memory = [{"part": n, "GiB": f"{summary.gib(size)}", "": remark} for n, size, remark in summary.memory_rows(result)]
     parts += ["## Memory", summary.memory_note(result), as_markdown(memory)]
     for table in [*_tables(result), summary.assumptions_table(result)]:
         parts += [f"## {table.title}", *([table.note] if table.note else [])]
@@ -139,7 +141,7 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
         style = {"weights": "blue", "KV cache": "cyan", "free": "dim", "missing": "red"}.get(name, "magenta")
         bar = ("░" if name == "free" else "█") * min(width, 60) + ("…" if width > 60 else "")
         console.print(
-            Text.assemble(f"  {name:<12}{size / GIB:>9.2f} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True
+            Text.assemble(f"  {name:<12}{summary.gib(size):>9} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True
         )
     plot, marks = roofline_plot(result, min(console.width, 100))
     if plot:

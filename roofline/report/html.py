@@ -6,7 +6,7 @@ from html import escape as escape_html
 
 from roofline.predict.result import Analysis
 from roofline.report import summary
-from roofline.report.summary import GIB, Table
+from roofline.report.summary import Table, gib
 from roofline.text import clean
 
 _STYLE = """
@@ -44,7 +44,7 @@ def body(result: Analysis) -> str:
         summary.memory_note(result),
         ("part", "GiB", ""),
         (False, True, False),
-        tuple((name, f"{size / GIB:,.2f}", remark) for name, size, remark in summary.memory_rows(result)),
+        tuple((name, f"{gib(size)}", remark) for name, size, remark in summary.memory_rows(result)),
     )
     tables = [
         memory,

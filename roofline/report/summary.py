@@ -86,7 +86,8 @@ def verdict(result: Analysis) -> str:
         text = f"Does not fit: the KV cache of {plural(batch, 'sequence')} needs {needed} a device, {left} are left for it."
     if memory.would_fit:
         return f"{text} What would fit: {'; '.join(memory.would_fit)}."
-    return f"{text} No smaller batch, shorter context, 8 or 4-bit weights or more of these devices (to 16 times as many) would."
+    tried = "a smaller batch, a shorter context, an fp8 cache, fp8 and 4-bit weights, and up to 16 times the tensor parallelism"
+    return f"{text} Of what was tried nothing fits: {tried}."
 
 
 def plural(count: int, noun: str) -> str:
@@ -150,8 +151,18 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     ]  # fmt: skip
     if memory.reserved_bytes:
         rows.append(("reserve", memory.reserved_bytes, ""))
-    rows.append(("free", free, "") if free >= 0 else ("missing", free, ""))
+    rows.append(("free", free, "") if free >= 0 else ("missing", -free, ""))
     return rows
+
+
+def gib(size: float) -> str:
+    """Bytes in GiB, small amounts with the digits that tell them from nothing.
+
+    >>> gib(2.0**30), gib(3e6), gib(0)
+    ('1.00', '0.0028', '0.00')
+    """
+    value = size / GIB
+    return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:,.2f}"
 
 
 def memory_note(result: Analysis) -> str:

@@ -39,7 +39,7 @@ def shipped(kind: Kind) -> Path:
 
 def folders(kind: Kind) -> list[Path]:
     """Where files of a kind are looked for, first match wins: `ROOFLINE_PATH`, then what is shipped."""
-    listed = [Path(entry).expanduser() / kind for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
+    listed = [_path(entry) / kind for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
     return [*(folder for folder in listed if folder.is_dir()), shipped(kind)]
 
 
@@ -56,7 +56,10 @@ def ids(kind: Kind) -> dict[str, Path]:
 def find(kind: Kind, name: str) -> Path:
     """The file for an id, an alias, or a path."""
     if _is_path(name):
-        path = Path(name).expanduser()
+        path = _path(name)
+        if "\0" in name:
+            msg = f"{name!r} is no path"
+            raise SpecError(msg)
         if path.suffix == ".json" or (path.is_dir() and (path / "config.json").is_file()):
             raise SpecError("is a Hugging Face config, which this version cannot read; write a YAML file", path=path)
         return path
@@ -73,6 +76,13 @@ def find(kind: Kind, name: str) -> Path:
     raise UnknownNameError(
         what, name, [*known, *aliases], f"`roofline {kind} list` shows all; a path to a YAML file works too."
     )
+
+
+def _path(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # ~somebody who is not known
+        return Path(text)
 
 
 def _is_path(name: str) -> bool:
@@ -104,9 +114,12 @@ def load_hardware(name: str) -> tuple[Hardware, list[Input]]:
         accelerator = file.validate(Accelerator)
         return Hardware(accelerator), [_input("hardware", accelerator.name, file)]
     node = file.validate(Node)
-    inside = _hardware_file(node.accelerator)
+    line, column = file.marks.get(("accelerator",), (1, 1))
+    try:
+        inside = _hardware_file(node.accelerator)
+    except (UnknownNameError, AmbiguousNameError) as error:
+        raise SpecError(f"accelerator: {error}", path=file.path, line=line, column=column) from None
     if inside.data["kind"] != "accelerator":
-        line, column = file.marks.get(("accelerator",), (1, 1))
         raise SpecError("the accelerator of a node is a node", path=file.path, line=line, column=column)
     accelerator = inside.validate(Accelerator)
     return Hardware(accelerator, node), [_input("node", node.name, file), _input("hardware", accelerator.name, inside)]

@@ -74,8 +74,12 @@ def _contents(path: Path) -> dict[str, str]:
 def _analyze(code_at: Path, cwd: Path) -> dict[str, object]:
     done = subprocess.run(
         [sys.executable, "-m", "roofline", "analyze", "llama-3.1-8b", "--hardware", "a100-sxm-80gb", "--json"],
-        capture_output=True, text=True, check=False, cwd=cwd, env={**os.environ, "PYTHONPATH": str(code_at), "PYTHONSAFEPATH": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(code_at), "PYTHONSAFEPATH": "1"},
+    )
     assert done.returncode == 0, done.stderr
     answer: dict[str, object] = json.loads(done.stdout)
     return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -59,7 +59,7 @@ def test_inclusion_probabilities(routing: tuple[int, int], skew: float) -> None:
     chances = inclusion_probabilities(experts, top_k, skew)
     assert len(chances) == experts
     assert all(0 <= chance <= 1 + 1e-12 for chance in chances)
-    assert all(later <= earlier + 1e-12 for earlier, later in zip(chances, chances[1:], strict=False))
+    assert all(later <= earlier + 1e-12 for earlier, later in pairwise(chances))
     assert sum(chances) == pytest.approx(top_k, rel=1e-9)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -131,7 +132,7 @@ def test_linear_layers_are_linear_in_tokens(name: str, count: int, new: int, tim
 def test_a_prompt_in_chunks(name: str, count: int, prompt: int, cuts: set[int]) -> None:
     """Cut into chunks, a prompt takes the same matrix FLOP, the LM head aside, and writes the same cache; it reads more."""
     edges = [0, *sorted(cut for cut in cuts if cut < prompt), prompt]
-    chunks = [Segment(count, end - start, start) for start, end in zip(edges, edges[1:], strict=False)]
+    chunks = [Segment(count, end - start, start) for start, end in pairwise(edges)]
     # NB: expanded MLA computes the keys and values of earlier chunks again, so its absorbed form is compared.
     whole = _graph(name, (Segment(count, prompt, 0),), mla="absorb")
     parts = [_graph(name, (chunk,), mla="absorb") for chunk in chunks]
@@ -147,7 +148,7 @@ def test_a_prompt_in_chunks(name: str, count: int, prompt: int, cuts: set[int]) 
 @LIGHT
 @given(count=st.integers(1, 5), new=prompts, cached=contexts)
 def test_forms_of_latent_attention_agree(name: str, count: int, new: int, cached: int) -> None:
-    """Expanded or absorbed, MLA writes the same cache and holds the same weights; the absorbed form does more FLOP a pair."""
+    """Expanded or absorbed, MLA writes the same cache and holds the same weights; the absorbed form does more FLOP."""
     forms = {form: _graph(name, (Segment(count, new, cached),), mla=form) for form in ("expand", "absorb")}
     assert len({_cost(graph).kv_write_bytes for graph in forms.values()}) == 1
     assert len({sum(op.parameters * repeat for op, repeat in graph.values()) for graph in forms.values()}) == 1
@@ -162,7 +163,7 @@ def test_forms_of_latent_attention_agree(name: str, count: int, new: int, cached
 @LIGHT
 @given(segment=segments(), prefix=st.integers(0, 20_000))
 def test_a_shared_prefix_only_saves_reads(name: str, segment: Segment, prefix: int) -> None:
-    """Tokens in common are read once: fewer bytes of cache, the same FLOP, the same writes; nothing saved by a lone sequence."""
+    """Tokens in common are read once: fewer bytes of cache, the same FLOP and writes; nothing saved by one alone."""
     shared = Deployment(conventions=Conventions(shared_prefix=min(prefix, segment.cached)))
     step = (Segment(segment.count, 1, segment.cached, decode=True),)
     with_it, without = _cost(build(_model(name), shared, PRECISION, step)), _cost(_graph(name, step))

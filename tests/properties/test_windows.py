@@ -13,7 +13,7 @@ windows = st.none() | st.integers(1, 50)
 
 
 def _seen(query: int, key: int, window: int | None) -> bool:
-    """Whether the query at a position (from 0, cached tokens first) sees the key at another: itself and window - 1 before it."""
+    """Whether a query sees a key (positions from 0, cached tokens first): itself and window - 1 before it."""
     return key <= query and (window is None or key > query - window)
 
 

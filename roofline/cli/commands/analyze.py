@@ -159,11 +159,11 @@ def analyze(  # noqa: PLR0917 - a flag each
 
 
 def _answer(model: str, hardware: str, options: dict[str, Any], *, json: bool, output: Any, quiet: bool, explain: bool) -> int:
-    from roofline.cli.output import write_file, write_stdout
+    from roofline.cli import page
+    from roofline.cli.output import Answer, emit
     from roofline.predict.analyze import run
     from roofline.predict.request import prepare
-    from roofline.predict.result import dump_json, operator_rows
-    from roofline.text import clean
+    from roofline.predict.result import operator_rows
 
     request = prepare(model, hardware, **options)
     result = run(request)
@@ -172,23 +172,14 @@ def _answer(model: str, hardware: str, options: dict[str, Any], *, json: bool, o
         from roofline.cli.formulas import of_operators
 
         formulas = of_operators(request)
-    whole = {**result.to_dict(), **({"formulas": formulas} if explain else {})}
-    if output is not None:
-        from roofline.cli.page import markdown
-
-        formats = {".json": lambda: dump_json(whole) + "\n", ".html": result.to_html, ".md": lambda: markdown(result)}
-        write_file(output, formats, lambda: operator_rows(result))
-        if not quiet:
-            sys.stderr.write(f"wrote {clean(output)}\n")
-    if json:
-        write_stdout(dump_json(whole))
-    elif output is None:
-        from roofline.cli.page import show
-
-        show(result, formulas)
+    answer = Answer(
+        {**result.to_dict(), **({"formulas": formulas} if explain else {})},
+        lambda: operator_rows(result),
+        lambda: page.show(result, formulas),
+        {".html": result.to_html, ".md": lambda: page.markdown(result)},
+    )
+    emit(answer, json=json, output=output, quiet=quiet)
     fits = result.memory.fits or request.ignore_capacity
     if not fits and not quiet and (json or output is not None):
-        from roofline.cli.page import verdict
-
-        sys.stderr.write(f"{verdict(result)}\n")
+        sys.stderr.write(f"{page.verdict(result)}\n")
     return 0 if fits else 1

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import complete
-from roofline.cli.options import DEPLOYMENT, HARDWARE, WORKLOAD, JsonOption, ModelArgument, option
+from roofline.cli.options import DEPLOYMENT, HARDWARE, WORKLOAD, JsonOption, ModelArgument, OutputOption, QuietOption, option
 
 Text = str | None
 
@@ -75,6 +75,8 @@ def explain(  # noqa: PLR0917 - a flag each
     mla: Annotated[Text, option("--mla", text="auto, expand or absorb.", panel=WORKLOAD, metavar="FORM")] = None,
     mask: Annotated[Text, option("--mask", text="causal or full.", panel=WORKLOAD, metavar="MASK")] = None,
     json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Where a number comes from: formula, numbers put in, value, source.
 
@@ -82,11 +84,10 @@ def explain(  # noqa: PLR0917 - a flag each
     parameters. Example: roofline explain llama-3.1-8b critical_batch --hardware a100-sxm-80gb
     """  # fmt: skip
     options = {name: value for name, value in locals().items() if value is not None}
-    for name in ("model", "subject", "hardware", "format", "json"):
+    for name in ("model", "subject", "hardware", "format", "json", "output", "quiet"):
         options.pop(name, None)
     from roofline.cli.formulas import explain_one, list_subjects
+    from roofline.cli.output import emit
 
-    if subject is None:
-        list_subjects(model, json=json)
-    else:
-        explain_one(model, subject, hardware, options, "json" if json else format)
+    answer = list_subjects(model) if subject is None else explain_one(model, subject, hardware, options, format)
+    emit(answer, json=json, output=output, quiet=quiet)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import complete
-from roofline.cli.options import JsonOption, OutputOption
+from roofline.cli.options import JsonOption, OutputOption, QuietOption
 
 
 def register(app: typer.Typer) -> None:
@@ -19,31 +19,38 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="hardware")
 
 
-def list_hardware(json: JsonOption = False, output: OutputOption = None) -> None:
+def list_hardware(json: JsonOption = False, output: OutputOption = None, quiet: QuietOption = False) -> None:
     """Every accelerator and node with its headline figures."""
-    from roofline.cli.catalogue import emit_rows
-    from roofline.predict.catalogue import hardware_rows
+    from roofline.cli import lists
+    from roofline.cli.output import emit
 
-    rows, inputs = hardware_rows()
-    emit_rows("hardware", rows, inputs, json=json, output=output)
+    emit(lists.hardware(), json=json, output=output, quiet=quiet)
 
 
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Id or YAML file.", autocompletion=complete.hardware)],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
     json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """One accelerator or node: every number with its source."""
-    from roofline.cli.catalogue import show_hardware
+    from roofline.cli import shows
+    from roofline.cli.output import emit
 
-    show_hardware(name, "json" if json else format)
+    emit(shows.formatted(shows.hardware(name), format), json=json, output=output, quiet=quiet)
 
 
 def check(
-    files: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Default: all that are shipped.")] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Default: all that are known.")] = None,
     json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Check hardware files: keys, units, sources, and the peak against units x clock. Exit code 1 when one is wrong."""
-    from roofline.cli.catalogue import check_files
+    from roofline.cli.checks import check_files
+    from roofline.cli.output import emit
 
-    return check_files("hardware", files or [], json=json)
+    answer, code = check_files("hardware", files or [])
+    emit(answer, json=json, output=output, quiet=quiet)
+    return code

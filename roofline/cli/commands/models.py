@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import complete
-from roofline.cli.options import JsonOption, OutputOption
+from roofline.cli.options import JsonOption, OutputOption, QuietOption
 
 
 def register(app: typer.Typer) -> None:
@@ -19,31 +19,38 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="models")
 
 
-def list_models(json: JsonOption = False, output: OutputOption = None) -> None:
+def list_models(json: JsonOption = False, output: OutputOption = None, quiet: QuietOption = False) -> None:
     """Every model with its size."""
-    from roofline.cli.catalogue import emit_rows
-    from roofline.predict.catalogue import model_rows
+    from roofline.cli import lists
+    from roofline.cli.output import emit
 
-    rows, inputs = model_rows()
-    emit_rows("models", rows, inputs, json=json, output=output)
+    emit(lists.models(), json=json, output=output, quiet=quiet)
 
 
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Id or YAML file.", autocompletion=complete.models)],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
     json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """One model: its parameters by part, its cache, its file."""
-    from roofline.cli.catalogue import show_model
+    from roofline.cli import shows
+    from roofline.cli.output import emit
 
-    show_model(name, "json" if json else format)
+    emit(shows.formatted(shows.model(name), format), json=json, output=output, quiet=quiet)
 
 
 def check(
-    files: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Default: all that are shipped.")] = None,
+    files: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Default: all that are known.")] = None,
     json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Check model files. Exit code 1 when one is wrong."""
-    from roofline.cli.catalogue import check_files
+    from roofline.cli.checks import check_files
+    from roofline.cli.output import emit
 
-    return check_files("models", files or [], json=json)
+    answer, code = check_files("models", files or [])
+    emit(answer, json=json, output=output, quiet=quiet)
+    return code

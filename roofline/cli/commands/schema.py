@@ -6,17 +6,22 @@ from typing import Annotated
 
 import typer
 
+from roofline.cli.options import OutputOption, QuietOption
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(name="schema")(schema)
 
 
-def schema(what: Annotated[str, typer.Argument(metavar="model|hardware", help="Which kind of file.")]) -> None:
+def schema(
+    what: Annotated[str, typer.Argument(metavar="model|hardware", help="Which kind of file.")],
+    output: OutputOption = None,
+    quiet: QuietOption = False,
+) -> None:
     """The JSON Schema of a kind of file, for editors and checkers."""
-    from roofline.cli.output import write_stdout
+    from roofline.cli.output import Answer, emit
     from roofline.errors import UnknownNameError
-    from roofline.predict.result import dump_json
 
     if what == "model":
         from roofline.specs.model import Model
@@ -30,4 +35,6 @@ def schema(what: Annotated[str, typer.Argument(metavar="model|hardware", help="W
         document = TypeAdapter(Accelerator | Node).json_schema()
     else:
         raise UnknownNameError("schema", what, ("model", "hardware"))
-    write_stdout(dump_json({"$schema": "https://json-schema.org/draft/2020-12/schema", **document}))
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
+    # NB: a schema is JSON and nothing else: it has no rows and no page.
+    emit(Answer(document, list, lambda: None), json=output is None, output=output, quiet=quiet)

@@ -68,9 +68,16 @@ def process() -> Run:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))  # type: ignore[arg-type]
 
         done = subprocess.run(
-            [sys.executable, "-m", "roofline", *map(str, arguments)], capture_output=True, text=True, encoding="utf-8", check=False, cwd=cwd,
-            timeout=30, env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}, preexec_fn=confine if limit else None,
-        )  # fmt: skip
+            [sys.executable, "-m", "roofline", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+            cwd=cwd,
+            timeout=30,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+            preexec_fn=confine if limit else None,
+        )
         return Answer(done.returncode, done.stdout, done.stderr)
 
     return call

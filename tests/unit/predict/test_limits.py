@@ -40,7 +40,7 @@ def test_linear_of_replicas_is_of_the_whole_deployment() -> None:
 
 
 def test_linear_of_experts_is_larger() -> None:
-    """A mixture of experts reads more weights than a token uses: 128 experts of which 8 need far more tokens than a dense model."""
+    """128 experts of which a token uses 8 need far more tokens than a dense model."""
     dense = roofline.analyze("llama-3.1-8b", "h100-sxm").limits.critical_batch_linear
     sparse = roofline.analyze("qwen3-30b-a3b", "h100-sxm").limits.critical_batch_linear
     assert sparse is not None
@@ -80,7 +80,7 @@ def test_step_equals_a_search_of_every_batch(model: str, hardware: str, options:
 
 
 def test_step_exists_for_short_contexts_only() -> None:
-    """With nothing cached a Llama step turns compute-bound near the ridge; with 32k cached tokens attention binds it forever."""
+    """With nothing cached a step turns compute-bound near the ridge; with 32k cached tokens attention binds it."""
     short, long = (roofline.analyze("llama-3.1-8b", "h100-sxm", context=context, phase="decode") for context in (0, 32768))
     assert short.limits.critical_batch_step is not None
     assert 295 < short.limits.critical_batch_step < 1000

@@ -87,7 +87,7 @@ def test_activations_hold_the_stream() -> None:
 
 
 def test_activations_are_of_one_engine_step() -> None:
-    """A prompt longer than --max-num-batched-tokens goes through in parts: the working set is that of a part, linear operators aside."""
+    """A prompt longer than --max-num-batched-tokens goes through in parts: the working set is that of a part."""
     whole, part = (
         roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=32768, phase="prefill", max_num_batched_tokens=size).memory
         for size in (32768, 2048)

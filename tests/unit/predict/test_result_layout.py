@@ -11,33 +11,78 @@ import pytest
 import roofline
 
 NUMBER, MAYBE, TEXT, MAYBE_TEXT, WHOLE, MAYBE_WHOLE, YES_NO = (
-    (int, float), (int, float, type(None)), (str,), (str, type(None)), (int,), (int, type(None)), (bool,),
-)  # fmt: skip
+    (int, float),
+    (int, float, type(None)),
+    (str,),
+    (str, type(None)),
+    (int,),
+    (int, type(None)),
+    (bool,),
+)
 SPAN = dict.fromkeys(("bound", "estimate", "low", "high"), MAYBE)
 WORK = {
     "flops": dict.fromkeys(("matrix", "vector", "total"), NUMBER),
     "bytes": dict.fromkeys(("weights", "activations", "kv_read", "kv_write", "state_read", "state_write", "total"), NUMBER),
-    "link_bytes": NUMBER, "arithmetic_intensity": MAYBE, "bound_by": MAYBE_TEXT, "time_s": {**SPAN, "sum": MAYBE},
-    "tokens_per_s": {"bound": MAYBE, "estimate": MAYBE}, "mfu": MAYBE, "mbu": MAYBE,
-}  # fmt: skip
+    "link_bytes": NUMBER,
+    "arithmetic_intensity": MAYBE,
+    "bound_by": MAYBE_TEXT,
+    "time_s": {**SPAN, "sum": MAYBE},
+    "tokens_per_s": {"bound": MAYBE, "estimate": MAYBE},
+    "mfu": MAYBE,
+    "mbu": MAYBE,
+}
 OPERATOR = {"path": TEXT, "kind": TEXT, "dims": dict, "dtype": TEXT, "repeat": WHOLE, **WORK}
 PHASE = {"phase": TEXT, "batch": WHOLE, "new_tokens": WHOLE, "cached_tokens": WHOLE, **WORK, "operators": [OPERATOR]}
 LAYOUT: dict[str, Any] = {
-    "schema_version": WHOLE, "tool_version": TEXT, "data_version": TEXT, "inputs": dict,
-    "model": {"name": TEXT, "parameters": {"total": WHOLE, "active": WHOLE, "embedding": WHOLE, "apart": dict},
-              "layers": WHOLE, "context_length": WHOLE, "source": (str, list)},
-    "hardware": {"name": TEXT, "devices": WHOLE, "peak_flops": dict, "bandwidth": NUMBER, "memory_bytes": NUMBER, "ridge_point": NUMBER},
-    "deployment": {"weight_dtype": TEXT, "activation_dtype": TEXT, "kv_dtype": TEXT, "tensor_parallel": WHOLE, "pipeline_parallel": WHOLE,
-                   "data_parallel": WHOLE, "expert_parallel": WHOLE, "engine": TEXT, "backend": MAYBE_TEXT},
-    "memory": {"weights_bytes": NUMBER, "kv_bytes_per_token": NUMBER, "kv_bytes_per_sequence": {"mathematical": NUMBER, "allocated": NUMBER},
-               "state_bytes_per_sequence": {"mathematical": NUMBER, "allocated": NUMBER}, "activation_bytes": NUMBER, "reserved_bytes": NUMBER,
-               "usable_bytes": NUMBER, "needed_bytes": NUMBER, "fits": YES_NO, "max_batch": WHOLE, "max_context": MAYBE_WHOLE,
-               "kv_capacity_tokens": WHOLE},
+    "schema_version": WHOLE,
+    "tool_version": TEXT,
+    "data_version": TEXT,
+    "inputs": dict,
+    "model": {
+        "name": TEXT,
+        "parameters": {"total": WHOLE, "active": WHOLE, "embedding": WHOLE, "apart": dict},
+        "layers": WHOLE,
+        "context_length": WHOLE,
+        "source": (str, list),
+    },
+    "hardware": {
+        "name": TEXT,
+        "devices": WHOLE,
+        "peak_flops": dict,
+        "bandwidth": NUMBER,
+        "memory_bytes": NUMBER,
+        "ridge_point": NUMBER,
+    },
+    "deployment": {
+        "weight_dtype": TEXT,
+        "activation_dtype": TEXT,
+        "kv_dtype": TEXT,
+        "tensor_parallel": WHOLE,
+        "pipeline_parallel": WHOLE,
+        "data_parallel": WHOLE,
+        "expert_parallel": WHOLE,
+        "engine": TEXT,
+        "backend": MAYBE_TEXT,
+    },
+    "memory": {
+        "weights_bytes": NUMBER,
+        "kv_bytes_per_token": NUMBER,
+        "kv_bytes_per_sequence": {"mathematical": NUMBER, "allocated": NUMBER},
+        "state_bytes_per_sequence": {"mathematical": NUMBER, "allocated": NUMBER},
+        "activation_bytes": NUMBER,
+        "reserved_bytes": NUMBER,
+        "usable_bytes": NUMBER,
+        "needed_bytes": NUMBER,
+        "fits": YES_NO,
+        "max_batch": WHOLE,
+        "max_context": MAYBE_WHOLE,
+        "kv_capacity_tokens": WHOLE,
+    },
     "phases": [PHASE],
     "request": {"ttft_s": SPAN, "tpot_s": SPAN, "e2e_s": SPAN},
     "limits": {"critical_batch": {"linear": MAYBE, "step": MAYBE_WHOLE}, "max_batch_by_context": list},
     "assumptions": [{"name": TEXT, "value": object, "origin": TEXT, "why": TEXT}],
-}  # fmt: skip
+}
 
 
 def _differences(found: Any, layout: Any, where: str) -> list[str]:

@@ -30,11 +30,19 @@ def test_devices_are_the_product() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"tensor_parallel_size": 0}, {"gpu_memory_utilization": 0}, {"gpu_memory_utilization": 1.01}, {"reserve": -1},
-        {"block_size": 0}, {"max_model_len": 0}, {"dtype": "bf17"}, {"quantization": "awk"}, {"reserve": "2"}, {"reserve": "2 GB/s"},
+        {"tensor_parallel_size": 0},
+        {"gpu_memory_utilization": 0},
+        {"gpu_memory_utilization": 1.01},
+        {"reserve": -1},
+        {"block_size": 0},
+        {"max_model_len": 0},
+        {"dtype": "bf17"},
+        {"quantization": "awk"},
+        {"reserve": "2"},
+        {"reserve": "2 GB/s"},
         {"tensor_paralel_size": 2},
     ],
-)  # fmt: skip
+)
 def test_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
     """Sizes from 1, a share of memory up to 1, memory with a unit, names that exist."""
     with pytest.raises(ValidationError):

@@ -174,5 +174,5 @@ def test_engines() -> None:
     assert load_engine(f"vllm@{newest.version}")[0] == newest
     with pytest.raises(InputError, match=f"Known versions: .*{newest.version}"):
         load_engine("vllm@0.0")
-    with pytest.raises(UnknownNameError, match="unknown engine 'vlm'. Did you mean vllm"):
+    with pytest.raises(UnknownNameError, match=r"unknown engine 'vlm'\. Did you mean vllm"):
         load_engine("vlm")

@@ -124,7 +124,7 @@ def test_dtype_and_quantization_together() -> None:
     ("hardware", "dtype"), [("v100-sxm2-16gb", "bf16"), ("h100-sxm", "int8"), ("a100-sxm-80gb", "fp8"), ("h100-sxm", "int4")]
 )
 def test_activations_that_cannot_be_multiplied_are_refused(hardware: str, dtype: str) -> None:
-    """What the user asks for by name is not replaced: an activation dtype without matrix units is an error that lists what works."""
+    """What is asked for by name is not replaced: an activation dtype without matrix units is refused."""
     with pytest.raises(InputError, match=f"activation dtype.*{dtype}.*fp16"):
         roofline.analyze("llama-3.2-1b", hardware, activation_dtype=dtype)
 

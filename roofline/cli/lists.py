@@ -1,0 +1,66 @@
+"""Lists of models and of hardware."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.cli.output import Answer, Rows, envelope
+from roofline.cli.page import print_table
+from roofline.predict.catalogue import hardware_rows, model_rows
+from roofline.report.summary import Table, format_count
+from roofline.specs.library import Input
+from roofline.units import format_bytes_binary, format_si
+
+
+def by_name(inputs: list[Input]) -> dict[str, Any]:
+    """The files that an answer stands on, for its JSON."""
+    return {entry.name: {"role": entry.role, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
+
+
+def models() -> Answer:
+    """Every model with its size."""
+    rows, inputs = model_rows()
+    return Answer({**envelope(by_name(inputs)), "models": rows}, lambda: rows, lambda: print_table(_models(rows)))
+
+
+def hardware() -> Answer:
+    """Every accelerator and node with its headline figures."""
+    rows, inputs = hardware_rows()
+    return Answer({**envelope(by_name(inputs)), "hardware": rows}, lambda: rows, lambda: print_table(_hardware(rows)))
+
+
+def _models(rows: Rows) -> Table:
+    cells = tuple(
+        (
+            row["id"],
+            format_count(row["parameters"]),
+            "" if row["active"] == row["parameters"] else format_count(row["active"]),
+            str(row["layers"]),
+            f"{row['context_length']:,}",
+            format_bytes_binary(row["kv_bytes_per_token"]),
+            f"{row['window']:,}" if row["window"] else "",
+        )
+        for row in rows
+    )
+    columns = ("id", "parameters", "active", "layers", "context", "KV a token", "window")
+    return Table("", "", columns, (False, *([True] * 6)), cells)
+
+
+def _hardware(rows: Rows) -> Table:
+    def rate(value: float | None) -> str:
+        return "" if value is None else format_si(value, "FLOP/s")
+
+    cells = tuple(
+        (
+            row["id"],
+            row["title"],
+            rate(row["peak_flops_16bit"]),
+            rate(row["peak_flops_fp8"]),
+            format_si(row["bandwidth"], "B/s"),
+            format_bytes_binary(row["memory_bytes"]),
+            "" if row["ridge_point"] is None else f"{row['ridge_point']:.4g}",
+        )
+        for row in rows
+    )
+    columns = ("id", "", "16 bit", "fp8", "bandwidth", "memory", "ridge")
+    return Table("", "dense peaks of one accelerator", columns, (False, False, *([True] * 5)), cells)
