@@ -23,16 +23,11 @@ from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.numeric import Expr, ceil_div, minimum, ratio
-from roofline.operators.add import Add
-from roofline.operators.all_gather import AllGather
-from roofline.operators.all_reduce import AllReduce
-from roofline.operators.all_to_all import AllToAll
 from roofline.operators.base import Operator
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
 from roofline.operators.sampling import Sampling
-from roofline.operators.send_recv import SendRecv
 from roofline.specs.deployment import Deployment
 from roofline.specs.model import LayerType, Model
 from roofline.specs.sections import Section
@@ -174,6 +169,8 @@ def build(
     if stage.last:
         graph |= builder.outputs(shares_device=stage.first)
     else:
+        from roofline.operators.send_recv import SendRecv
+
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do.
         graph["send"] = (SendRecv(elements=builder.tokens * model.hidden_size, span=2 * tp, dtypes=builder.vector), 1)
     return graph
@@ -205,6 +202,8 @@ class _Builder:
     def _all_reduce(self) -> dict[str, Operator]:
         if self.tp == 1:
             return {}
+        from roofline.operators.all_reduce import AllReduce  # collectives cost one device no import
+
         return {"all_reduce": AllReduce(elements=self.tokens * self.model.hidden_size, world=self.tp, dtypes=self.vector)}
 
     def inputs(self) -> Graph:
@@ -218,6 +217,8 @@ class _Builder:
         }  # fmt: skip
         graph |= {f"embedding/{name}": (op, 1) for name, op in self._all_reduce().items()}
         if model.learned_positions:
+            from roofline.operators.add import Add
+
             table = Embedding(tokens=self.tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes)
             graph["position_embedding"] = (table, 1)
             graph["position_add"] = (Add(elements=self.tokens * model.hidden_size, dtypes=self.vector), 1)
@@ -243,6 +244,8 @@ class _Builder:
             1,
         )
         if self.tp > 1:
+            from roofline.operators.all_gather import AllGather
+
             gather = AllGather(elements=positions * model.vocab_size, world=self.tp, dtypes=self.vector)
             graph["lm_head/all_gather"] = (gather, 1)
         graph["sampling"] = (Sampling(rows=drawn, choices=model.vocab_size, dtypes=self.vector), 1)
@@ -279,6 +282,8 @@ class _Builder:
             if layer.norms != "pre":
                 found[f"{path}/post_norm"] = self._norm(self.tokens)
             if layer.norms == "post":
+                from roofline.operators.add import Add
+
                 found[f"{path}/add"] = Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
         if layer.parallel:
             found |= self._all_reduce()  # one for the sum of both blocks
@@ -302,6 +307,10 @@ class _Builder:
         """The collectives that make a block's partial outputs whole."""
         if self.ep <= self.tp or not hasattr(block, "num_experts"):
             return self._all_reduce()
+        from roofline.operators.all_gather import AllGather
+        from roofline.operators.all_reduce import AllReduce
+        from roofline.operators.all_to_all import AllToAll
+
         stream = self.tokens * self.model.hidden_size
         sent = ratio(stream * getattr(block, "num_experts_per_tok"), self.tp)  # noqa: B009 - blocks with experts have it
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)

@@ -5,5 +5,5 @@ import os
 
 # This process is ours alone and short. While it starts, the collector would look for garbage that is not there, and
 # pydantic for plugins in every installed package.
-gc.set_threshold(50_000)
+gc.set_threshold(200_000)
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
