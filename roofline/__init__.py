@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from roofline import errors
@@ -30,14 +31,14 @@ _LAZY = {
 __all__ = ["Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model"]
 
 
-def load_model(name: str) -> Model:
+def load_model(name: str | PathLike[str]) -> Model:
     """A model by shipped id or path of a YAML file."""
     from roofline.specs.library import load_model
 
     return load_model(name)[0]
 
 
-def load_hardware(name: str) -> Hardware:
+def load_hardware(name: str | PathLike[str]) -> Hardware:
     """An accelerator or node by shipped id, alias, or path of a YAML file."""
     from roofline.specs.library import load_hardware
 

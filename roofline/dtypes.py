@@ -65,7 +65,7 @@ FORMATS = {
         Format("int8", 1, "int8"),
         # NB: 4-bit formats without a scheme carry no scales; `--quantization` names a scheme that does.
         Format("int4", 0.5),
-        Format("fp4", 0.5),
+        Format("fp4", 0.5, "fp4"),
     )
 }
 

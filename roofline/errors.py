@@ -68,7 +68,9 @@ class MissingExtraError(RooflineError):
 
     def __init__(self, feature: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f'{feature} needs the optional extra {extra!r}: pip install "roofline[{extra}]"')
+        super().__init__(
+            f'{feature} needs the optional extra {extra!r}: pip install "roofline[{extra}]", or ".[{extra}]" in a checkout'
+        )
 
 
 def _near(name: str, choices: list[str]) -> list[str]:

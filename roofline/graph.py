@@ -31,7 +31,7 @@ from roofline.operators.sampling import Sampling
 from roofline.specs.deployment import Deployment
 from roofline.specs.model import LayerType, Model
 from roofline.specs.sections import Section
-from roofline.specs.workload import Segment, Step, sequences, tokens
+from roofline.specs.workload import Segment, Step, merged, sequences, tokens
 
 Graph = dict[str, tuple[Operator, Expr]]
 
@@ -75,7 +75,7 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
         msg = f"tensor-parallel size {tp} does not work for {model.name}: {bad}. Sizes that work: {_listed(works)}"
         raise InputError(msg)
     if ep > 1:
-        counts = {block.num_experts for block in blocks if hasattr(block, "num_experts")}
+        counts = {block.experts[0] for block in blocks if isinstance(block, Block) and block.experts is not None}
         if not counts:
             msg = f"expert-parallel size {ep} needs experts, and {model.name} has none: use 1"
             raise InputError(msg)
@@ -84,6 +84,9 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
             size for size in range(1, group + 1)
             if group % size == 0 and (tp % size == 0 or size % tp == 0) and all(count % size == 0 for count in counts)
         ]  # fmt: skip
+        if ep > tp and any(layer.parallel for layer in model.layer_types.values()):
+            msg = f"expert-parallel size {ep} over several replicas is not modelled for parallel layers: use at most {tp}"
+            raise InputError(msg)
         if ep not in works:
             what = "/".join(str(count) for count in sorted(counts))
             msg = (
@@ -151,6 +154,8 @@ def build(
     replica is shown; with `per_replica` it is what every replica has.
     """
     stage = stage or stages(model, 1)[0]
+    if len(step) > 1 and all(isinstance(segment.count, int) for segment in step):
+        step = merged(step)  # equal segments are one kernel's work, and would have one name
     dp, tp = deployment.data_parallel_size, deployment.tensor_parallel_size
     # The experts on a device see the tokens of all replicas that share them.
     sharing = max(deployment.expert_parallel_size // tp, 1)
@@ -305,14 +310,14 @@ class _Builder:
 
     def _join(self, block: Block) -> dict[str, Operator]:
         """The collectives that make a block's partial outputs whole."""
-        if self.ep <= self.tp or not hasattr(block, "num_experts"):
+        if self.ep <= self.tp or block.experts is None:
             return self._all_reduce()
         from roofline.operators.all_gather import AllGather
         from roofline.operators.all_reduce import AllReduce
         from roofline.operators.all_to_all import AllToAll
 
         stream = self.tokens * self.model.hidden_size
-        sent = ratio(stream * getattr(block, "num_experts_per_tok"), self.tp)  # noqa: B009 - blocks with experts have it
+        sent = ratio(stream * block.experts[1], self.tp)
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
         found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
         if self.tp > 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import SupportsIndex
 
 from roofline.errors import UnitError
 
@@ -88,10 +89,12 @@ def parse_count(text: object, what: str = "count", minimum: int = 0) -> int:
     >>> parse_count("8k")
     8192
     """
-    if isinstance(text, bool) or not isinstance(text, (int, str)):
+    if isinstance(text, bool) or not isinstance(text, (int, float, str, SupportsIndex)):
         raise UnitError(f"{what} must be a whole number, not {text!r}")
-    if isinstance(text, int):
-        value = text
+    if isinstance(text, float) and not text.is_integer():
+        raise UnitError(f"{what} must be a whole number, not {text!r}")
+    if not isinstance(text, str):
+        value = int(text)  # also NumPy's
     else:
         match = _COUNT.fullmatch(text)
         if not match or len(text) > 60:

@@ -10,7 +10,7 @@ from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.specs.deployment import Conventions
 from roofline.specs.sections import Role, Section
-from roofline.specs.workload import Step
+from roofline.specs.workload import Segment, Step
 
 Operators = dict[str, Operator]
 
@@ -59,9 +59,32 @@ class Block(Section):
     sharding: ClassVar[dict[str, Sharding]] = {}
     path: ClassVar[str]
 
+    @property
+    def experts(self) -> tuple[int, int] | None:
+        """Routed experts, and how many of them a token uses; None where there are none."""
+        return None
+
     def operators(self, site: Site) -> Operators:
         """The operators of one layer, in order, by name."""
         raise NotImplementedError
+
+
+def per_segment(site: Site) -> list[tuple[str, int, Segment]]:
+    """The segments of a step: what to add to an operator's name, how often it reads the common prefix, and the segment.
+
+    The prefix is read for the segment that has most of it cached; the others find it there. A step of one segment needs
+    no names for it.
+    """
+    step = site.step
+    if len(step) == 1:
+        return [("", 1, step[0])]
+    prefix = site.conventions.shared_prefix
+    reader = max(range(len(step)), key=lambda at: min(step[at].cached, prefix)) if prefix else 0
+    numbered = not all(isinstance(number, int) for segment in step for number in (segment.count, segment.new, segment.cached))
+    return [
+        (f"/{position}" if numbered else f"/{segment}", 1 if position == reader else 0, segment)
+        for position, segment in enumerate(step)
+    ]
 
 
 class MixerBlock(Block):

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site
+from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
 from roofline.operators.attention import Attention
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
@@ -64,9 +64,8 @@ class GroupedQueryAttention(MixerBlock):
             rotated = d_head if self.rotary_dim is None else self.rotary_dim
             found["rope"] = Rope(tokens=site.tokens, heads=n_q + n_kv, rotary_dim=rotated, dtypes=vector)
         found["kv_write"] = Copy(elements=2 * site.tokens * n_kv * d_head, write="cache", dtypes=vector)
-        for position, segment in enumerate(site.step):
-            name = "core" if len(site.step) == 1 else f"core/{segment}"
-            found[name] = Attention(
+        for suffix, reads, segment in per_segment(site):
+            found["core" + suffix] = Attention(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -75,10 +74,10 @@ class GroupedQueryAttention(MixerBlock):
                 head_dim=d_head,
                 window=self.sliding_window,
                 shared_prefix=choices.shared_prefix,
-                prefix_reads=1 if position == 0 else 0,
+                prefix_reads=reads,
                 mask=choices.mask,
                 eager=choices.attention == "eager",
-                sinks=self.sinks and position == 0,
+                sinks=self.sinks and segment is site.step[0],
                 dtypes=vector,
             )
         found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_head, bias=self.o_bias, dtypes=linear)

@@ -6,14 +6,15 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site
+from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
+from roofline.numeric import Expr
+from roofline.operators.attention import shared_in_sight
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
 from roofline.specs.base import Whole
-from roofline.specs.workload import Segment
 
 
 class LatentAttentionBlock(MixerBlock):
@@ -52,49 +53,56 @@ class LatentAttentionBlock(MixerBlock):
         found["kv_a_norm"] = Norm(rows=site.tokens, width=self.kv_lora_rank, dtypes=vector)
         found["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
         found["kv_write"] = Copy(elements=site.tokens * latent, write="cache", dtypes=vector)
-        for position, segment in enumerate(site.step):
-            suffix = "" if len(site.step) == 1 else f"/{segment}"
-            for name, operator in self._core(site, segment, first=position == 0).items():
-                found[name + suffix] = operator
+        found |= self._cores(site)
         found["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, dtypes=linear)
         return found
 
-    def _core(self, site: Site, segment: Segment, *, first: bool) -> Operators:
-        n, rank = self.num_attention_heads, self.kv_lora_rank
-        d_nope, d_v = self.qk_nope_head_dim, self.v_head_dim
+    def _cores(self, site: Site) -> Operators:
+        """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
+        n, rank, d_nope, d_v = self.num_attention_heads, self.kv_lora_rank, self.qk_nope_head_dim, self.v_head_dim
         linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
         choices = site.conventions
-        absorbed = choices.mla == "absorb" or (choices.mla == "auto" and segment.decode)
-        attention = LatentAttention(
-            batch=segment.count,
-            new=segment.new,
-            cached=segment.cached,
-            n_heads=n,
-            r_kv=rank,
-            d_nope=d_nope,
-            d_rope=self.qk_rope_head_dim,
-            d_v=d_v,
-            shared_prefix=choices.shared_prefix,
-            prefix_reads=1 if first else 0,
-            absorbed=absorbed,
-            mask=choices.mask,
-            eager=choices.attention == "eager",
-            dtypes=vector,
-        )
-        if absorbed:
-            return {
-                "q_absorb": Gemm(batch=n, m=segment.tokens, n=rank, k=d_nope, dtypes=linear),
-                "core": attention,
-                "v_up": Gemm(batch=n, m=segment.tokens, n=d_v, k=rank, dtypes=linear),
-            }
-        # Expansion needs the latents of every token in sight, so those of earlier steps are fetched from the cache.
-        fetched = segment.count * segment.cached
-        fetch = {"kv_fetch": Copy(elements=fetched * (rank + self.qk_rope_head_dim), read="cache", dtypes=vector)}
-        return {
-            **({} if isinstance(fetched, int) and fetched == 0 else fetch),
-            "kv_b_proj": Gemm(m=segment.tokens + fetched, n=n * (d_nope + d_v), k=rank, dtypes=linear),
-            "core": attention,
-        }
+        absorbed_tokens: Expr = 0
+        expanded_tokens: Expr = 0
+        cores: Operators = {}
+        for suffix, reads, segment in per_segment(site):
+            absorbed = choices.mla == "absorb" or (choices.mla == "auto" and segment.decode)
+            if absorbed:
+                absorbed_tokens = absorbed_tokens + segment.tokens
+            else:
+                # Expansion needs the latents of every token in sight, so those of earlier steps are fetched from the cache.
+                common = shared_in_sight(choices.shared_prefix, segment.cached, None)
+                fetched = segment.count * (segment.cached - common) + reads * common
+                expanded_tokens = expanded_tokens + segment.tokens + fetched
+                if not (isinstance(fetched, int) and fetched == 0):
+                    latents = fetched * (rank + self.qk_rope_head_dim)
+                    cores["kv_fetch" + suffix] = Copy(elements=latents, read="cache", dtypes=vector)
+            cores["core" + suffix] = LatentAttention(
+                batch=segment.count,
+                new=segment.new,
+                cached=segment.cached,
+                n_heads=n,
+                r_kv=rank,
+                d_nope=d_nope,
+                d_rope=self.qk_rope_head_dim,
+                d_v=d_v,
+                shared_prefix=choices.shared_prefix,
+                prefix_reads=reads,
+                absorbed=absorbed,
+                mask=choices.mask,
+                eager=choices.attention == "eager",
+                dtypes=vector,
+            )
+        found: Operators = {name: core for name, core in cores.items() if name.startswith("kv_fetch")}
+        if not (isinstance(expanded_tokens, int) and expanded_tokens == 0):
+            found["kv_b_proj"] = Gemm(m=expanded_tokens, n=n * (d_nope + d_v), k=rank, dtypes=linear)
+        absorbs = not (isinstance(absorbed_tokens, int) and absorbed_tokens == 0)
+        if absorbs:
+            found["q_absorb"] = Gemm(batch=n, m=absorbed_tokens, n=rank, k=d_nope, dtypes=linear)
+        found |= {name: core for name, core in cores.items() if not name.startswith("kv_fetch")}
+        if absorbs:
+            found["v_up"] = Gemm(batch=n, m=absorbed_tokens, n=d_v, k=rank, dtypes=linear)
+        return found
 
     def cache(self) -> Cache:
         """The latent and the rotated key."""

@@ -39,6 +39,11 @@ class MixtureOfExperts(FeedForwardBlock):
             raise ValueError(msg)
         return self
 
+    @property
+    def experts(self) -> tuple[int, int]:
+        """All of them, and those that a token uses."""
+        return self.num_experts, self.num_experts_per_tok
+
     def operators(self, site: Site) -> Operators:
         """Router and choice; up, activation and down of the chosen experts; the weighted sum; the shared experts."""
         d_model, k = site.hidden_size, self.num_experts_per_tok

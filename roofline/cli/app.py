@@ -7,7 +7,7 @@ import io
 import os
 import pkgutil
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -61,26 +61,33 @@ def main() -> NoReturn:
             stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows a question mark
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except RooflineError as error:
         _fail(str(error), error.exit_code)
     except _ClickException as error:  # type: ignore[misc]  # reached through a tuple
-        message, context = error.format_message(), getattr(error, "ctx", None)
-        if type(error).__name__ == "NoArgsIsHelpError":
-            sys.stderr.write(f"{message}\n")
-            sys.exit(2)
-        hint = f" See `{context.command_path} --help`." if context and isinstance(error, _UsageError) else ""
-        _fail(f"{message.rstrip('.')}.{hint}", 2)
+        _fail_usage(error)
     except (typer.Abort, KeyboardInterrupt):
         _fail("interrupted", 130)
     except BrokenPipeError:
         # The reader of the pipe has seen enough. Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        _fail(f"cannot write the result: {error.strerror}", 2)
     except Exception as error:  # the last net: whatever it is, a user is not shown a traceback
         if os.environ.get("ROOFLINE_DEBUG"):
             raise
         _fail(f"internal error, please report it: {type(error).__name__}: {error} (ROOFLINE_DEBUG=1 shows where)", 70)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail_usage(error: Any) -> NoReturn:
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{message}\n")
+        sys.exit(2)
+    hint = f" See `{context.command_path} --help`." if context and isinstance(error, _UsageError) else ""
+    _fail(f"{message.rstrip('.')}.{hint}", 2)
 
 
 def _fail(message: str, code: int) -> NoReturn:

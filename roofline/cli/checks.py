@@ -28,7 +28,8 @@ def check_files(kind: Kind, names: list[str]) -> tuple[Answer, int]:
     wrong = [row for row in rows if not row["ok"]]
 
     def show() -> None:
-        write_stdout(f"{len(rows) - len(wrong)} of {len(rows)} {kind} files are right")
+        noun = "model" if kind == "models" else kind
+        write_stdout(f"{len(rows) - len(wrong)} of {len(rows)} {noun} file{'s are' if len(rows) != 1 else ' is'} right")
         for row in wrong:
             sys.stderr.write(f"error: {clean(row['error'], keep_lines=True)}\n")
 

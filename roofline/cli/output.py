@@ -60,8 +60,15 @@ def as_csv(rows: Rows) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: csv_cell(_plain(value)) for name, value in row.items()} for row in rows)
     return out.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """A whole number without a fraction, nothing for None."""
+    if value is None:
+        return ""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def as_markdown(rows: Rows) -> str:
@@ -69,7 +76,7 @@ def as_markdown(rows: Rows) -> str:
     if not rows:
         return ""
     columns = list(rows[0])
-    lines = [columns, ["---"] * len(columns), *([markdown_cell(row[name]) for name in columns] for row in rows)]
+    lines = [columns, ["---"] * len(columns), *([markdown_cell(_plain(row[name])) for name in columns] for row in rows)]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 

@@ -59,6 +59,8 @@ def plain(table: Table) -> str:
     cells = [table.columns, *table.rows]
     widths = [max(len(row[index]) for row in cells) for index in range(len(table.columns))]
     lines = [table.title, *([f"  {table.note}"] if table.note else [])]
+    if not table.rows:
+        return "\n".join(lines)
     for row in cells:
         parts = (
             cell.rjust(width) if right else cell.ljust(width)
@@ -146,7 +148,7 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
     plot, marks = roofline_plot(result, min(console.width, 100))
     if plot:
         console.print()
-        line("Roofline  operators by their share of time", "bold")
+        line("Roofline  the operators that take longest, marked in the tables: A prefill, a decode", "bold")
         for row in plot:
             console.print(Text(row), soft_wrap=True)
     for phase, table in zip(result.phases, _tables(result), strict=False):
@@ -157,7 +159,8 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
     limits = summary.limits_table(result)
     line(limits.title, "bold")
     line(limits.note, "dim")
-    console.print(_rich(_transposed(limits, console.width)))
+    if limits.rows:
+        console.print(_rich(_transposed(limits, console.width)))
     shown = [a for a in summary.assumptions_table(result).rows if a[2] != "default"]
     rest = len(result.assumptions) - len(shown)
     table = summary.assumptions_table(result)

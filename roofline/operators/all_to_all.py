@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.cost import Cost
+from roofline.numeric import Expr
 from roofline.operators.collective import Collective
 
 
@@ -23,6 +24,10 @@ class AllToAll(Collective):
     """
 
     kind: ClassVar[str] = "all_to_all"
+
+    def crossing(self, together: int) -> Expr:
+        """Of the n - 1 others, n - together are in other nodes."""
+        return (self.world - together) / (self.world - 1)
 
     def cost(self) -> Cost:
         """(n-1)/n of what a device holds over the link; in and out once."""

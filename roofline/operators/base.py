@@ -28,6 +28,14 @@ class Operator:
         """FLOP and bytes of one call."""
         raise NotImplementedError  # abstract: dataclasses with slots do not mix with ABCMeta's class cells
 
+    def crossing(self, together: int) -> Expr:
+        """Share of the link bytes that leave a node in which `together` neighbouring devices of the group are."""
+        return 1
+
+    def peers(self, together: int) -> int:
+        """Devices among which a message of one device goes, itself included, of `together` that the link joins."""
+        return together
+
     @property
     def parameters(self) -> Expr:
         """Weights that the operator holds on this device (not: reads), in elements."""

@@ -25,6 +25,11 @@ class Collective(Operator):
         """Devices that the link has to join."""
         return self.world
 
+    def crossing(self, together: int) -> Expr:
+        """A ring enters and leaves a node once. With one ring for each device of the node (NCCL's channels), of which each
+        crosses at another one, a device sends 1 of `together` pieces to another node."""
+        return 1 / together
+
     @property
     def piece(self) -> Expr:
         """Elements of one n-th of the tensor."""

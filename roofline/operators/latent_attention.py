@@ -59,12 +59,12 @@ class LatentAttention(Operator):
         keys = keys_read(self.new, self.cached, None)
         activations = queries * (d_score + d_out)
         latents: Expr = 0
+        shared = shared_in_sight(self.shared_prefix, self.cached, None)
+        tokens = self.batch * (keys - shared) + self.prefix_reads * shared
         if self.absorbed:
-            shared = shared_in_sight(self.shared_prefix, self.cached, None)
-            tokens = self.batch * (keys - shared) + self.prefix_reads * shared
             latents = tokens * (self.r_kv + self.d_rope)
         else:
-            activations = activations + self.batch * keys * (self.n_heads * (self.d_nope + self.d_v) + self.d_rope)
+            activations = activations + tokens * (self.n_heads * (self.d_nope + self.d_v) + self.d_rope)
         if self.eager:
             activations = activations + 4 * queries * keys  # scores: written, read, written (softmax), read
         return Cost(

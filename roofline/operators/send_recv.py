@@ -25,6 +25,10 @@ class SendRecv(Operator):
     span: int = 2
     """Devices that the link has to join: neighbouring stages may be a whole tensor-parallel group apart."""
 
+    def peers(self, together: int) -> int:
+        """Two: without a switch a message has the lanes to one device alone."""
+        return min(2, together)
+
     def cost(self) -> Cost:
         """The tensor once over memory and once over the link."""
         size = self.elements * self.dtypes.activation.bytes

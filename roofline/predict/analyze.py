@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 from roofline.cost import ZERO
 from roofline.graph import Graph, build, stages
 from roofline.predict.bounds import matrix_dtype, times
 from roofline.predict.limits import critical_batch_linear, critical_batch_step, max_batch_by_context, standard_contexts
-from roofline.predict.memory import MemoryModel
+from roofline.predict.memory import MemoryModel, largest
 from roofline.predict.parameters import count_parameters
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
 from roofline.predict.steps import PhaseName
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.specs.workload import Step, decode, prefill, sequences, tokens
@@ -24,7 +24,7 @@ from roofline.specs.workload import Step, decode, prefill, sequences, tokens
 _TPOT_POINTS = 33
 
 
-def analyze(model: str | Model, hardware: str | Hardware, **options: Any) -> Analysis:
+def analyze(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any) -> Analysis:
     """Analyse a model on hardware.
 
     Args:
@@ -46,7 +46,6 @@ def run(request: Request) -> Analysis:
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
-    limits, notes = _limits(request)
     return Analysis(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in request.inputs},
         model=_model(request),
@@ -55,8 +54,8 @@ def run(request: Request) -> Analysis:
         memory=memory,
         phases=phases,
         request=_request(request, timed=show_times),
-        limits=limits,
-        assumptions=(*request.assumptions, *notes),
+        limits=_limits(request),
+        assumptions=request.assumptions,
     )
 
 
@@ -114,34 +113,39 @@ def _deployment(request: Request) -> dict[str, Any]:
 def _memory(request: Request) -> Memory:
     model, workload = request.memory, request.workload
     steps = request.memory_steps()
-    # The step that leaves least room decides.
-    tightest = max(steps, key=lambda step: model.needed_bytes(step) - model.usable_bytes(step))
-    length = max(segment.cached + segment.new for step in steps for segment in step)
-    fits = all(model.fits(step) for step in steps)
+    # The step and the stage that leave least room decide.
+    parts = [(name, step, model.tightest(step)) for name, step in steps]
+    name, step, part = max(parts, key=lambda entry: entry[2].needed_bytes(entry[1]) - entry[2].usable_bytes(entry[1]))
+    length = max(segment.cached + segment.new for _, step in steps for segment in step)
+    most = model.max_batch(workload.context)
     result = Memory(
         capacity_bytes=model.capacity,
         budget_bytes=model.budget_bytes,
-        weights_bytes=model.weights_bytes,
-        kv_bytes_per_token=model.kv_bytes_per_token,
+        weights_bytes=part.weights_bytes,
+        kv_bytes_per_token=part.kv_bytes_per_token,
         kv_bytes_per_sequence={
-            "mathematical": model.kv_bytes(length, allocated=False),
-            "allocated": model.kv_bytes(length, allocated=True),
+            "mathematical": part.kv_bytes(length, allocated=False),
+            "allocated": part.kv_bytes(length, allocated=True),
         },
         state_bytes_per_sequence={"mathematical": 0, "allocated": 0},
-        activation_bytes=model.activation_bytes(tightest),
+        activation_bytes=part.activation_bytes(step),
         reserved_bytes=request.deployment.reserve,
-        usable_bytes=model.usable_bytes(tightest),
-        needed_bytes=model.needed_bytes(tightest),
-        fits=fits,
-        max_batch=model.max_batch(workload.context),
+        usable_bytes=part.usable_bytes(step),
+        needed_bytes=part.needed_bytes(step),
+        fits=request.all_fit(),
+        max_batch=most,
+        max_batch_of_steps=None if "mixed" in dict(workload.steps) else largest(request.all_fit, guess=most),
         max_context=model.max_context(workload.batch),
-        kv_capacity_tokens=model.kv_capacity_tokens(tightest),
+        kv_capacity_tokens=part.kv_capacity_tokens(step),
+        step=name,
+        sequences=sequences(step),
+        tokens_per_sequence=max(segment.cached + segment.new for segment in step),
     )
-    if fits:
+    if result.fits:
         return result
     from roofline.predict.suggest import what_would_fit
 
-    return replace(result, would_fit=tuple(what_would_fit(request)))
+    return replace(result, would_fit=tuple(what_would_fit(request, result)))
 
 
 def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Phase:
@@ -238,15 +242,14 @@ def _mean_decode(request: Request, batch: int, first: int, steps: int) -> float:
     return total / steps
 
 
-def _limits(request: Request) -> tuple[Limits, list[Assumption]]:
+def _limits(request: Request) -> Limits:
     memory, hardware, context = request.memory, request.hardware, request.workload.context
     linear = critical_batch_linear(memory, hardware)
     step = critical_batch_step(memory, hardware, context)
     contexts = [*standard_contexts(request.model.max_position_embeddings), context]
     table = max_batch_by_context(memory, contexts)
     why = _why(memory, hardware, linear, step, context)
-    notes = [] if step is not None else [Assumption("critical_batch.step", None, "default", why)]
-    return Limits(linear, step, why, tuple(table)), notes
+    return Limits(linear, step, why, tuple(table))
 
 
 def _why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: int | None, context: int) -> str:

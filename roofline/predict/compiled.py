@@ -8,6 +8,7 @@ broadcast to the whole grid before it has to be. Numbers are those of `analyze`,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.errors import InputError, UnknownNameError
@@ -95,8 +96,7 @@ class Compiled:
         if self.request.deployment.pipeline_parallel_size > 1:
             every = stages(self.request.model, self.request.deployment.pipeline_parallel_size)
             through = sum((self._sums(step, stage)["bound"] for stage in every), start=np.zeros(()))
-        needed = memory.needed_bytes(step)
-        beside = (memory.weights_bytes, memory.activation_bytes(step), memory.deployment.reserve)
+        held = [(part.needed_bytes(step), part.usable_bytes(step)) for part in memory.stages]
         shares = np.stack(np.broadcast_arrays(*(own[kind] for kind in _KINDS)))
         (segment,) = step
         produced = segment.count if self.phase == "decode" else segment.tokens
@@ -107,8 +107,9 @@ class Compiled:
             "bytes": own["bytes"],
             "arithmetic_intensity": own["flops"] / own["bytes"],
             "bound_by": np.array(_KINDS)[np.argmax(shares, axis=0)],
-            "memory_bytes": sum(beside, start=needed),
-            "fits": needed <= memory.budget_bytes - beside[0] - beside[1] - beside[2],  # as in MemoryModel, to the last bit
+            # of the stage that has least room, as in `analyze`
+            "memory_bytes": reduce(maximum, (memory.budget_bytes - usable + needed for needed, usable in held)),
+            "fits": reduce(np.logical_and, (needed <= usable for needed, usable in held)),
             "tokens_per_s": produced / through,
         }
         if estimate:
@@ -133,7 +134,7 @@ class Compiled:
             seqs = deployment.max_num_seqs * deployment.data_parallel_size
             msg = f"a batch of {batch} is more than max_num_seqs allows at once ({seqs} in the whole deployment)"
             raise InputError(msg)
-        longest = int(np.max(cached)) + int(np.max(segment.new))
+        longest = int(np.max(cached + segment.new))
         if deployment.max_model_len is not None and longest > deployment.max_model_len:
             msg = f"a sequence of {longest:,} tokens is longer than max_model_len {deployment.max_model_len:,}"
             raise InputError(msg)

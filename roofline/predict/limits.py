@@ -94,7 +94,8 @@ def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -
     starts = [1, *_turns(state, 1, _LAST_BATCH)]
     for start, following in zip(starts, [*starts[1:], _LAST_BATCH + 1], strict=True):
         if (found := _first_surplus(state, start, following - 1)) is not None:
-            return found * memory.deployment.data_parallel_size
+            # dealt round, the fullest replica has so many from the first batch on that leaves one over
+            return (found - 1) * memory.deployment.data_parallel_size + 1
     return None
 
 

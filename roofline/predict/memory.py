@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from roofline.dtypes import Precision
 from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages
@@ -17,14 +18,15 @@ from roofline.specs.deployment import Deployment
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step, tokens
 
-_UNLIMITED = 2**60
+UNLIMITED = 2**60
 
 
 @dataclass(frozen=True)
-class MemoryModel:
-    """What a deployment of a model needs and has, on a device of its fullest stage. `capacity` is in bytes; the limits
-    of the engine are resolved (no None)."""
+class StageMemory:
+    """What a device of one pipeline stage needs and has. `capacity` is in bytes; the limits of the engine are resolved
+    (no None)."""
 
+    stage: Stage
     model: Model
     deployment: Deployment
     precision: Precision
@@ -34,18 +36,10 @@ class MemoryModel:
     max_num_batched_tokens: int
 
     @cached_property
-    def stage(self) -> Stage:
-        """The stage with the most bytes of weights; of equal ones the last, which computes the LM head as well."""
-        all_stages = stages(self.model, self.deployment.pipeline_parallel_size)
-        return max(all_stages, key=lambda stage: (self._weights(stage), stage.index))
-
-    def _weights(self, stage: Stage) -> Expr:
-        return sum(weights_by_path(build(self.model, self.deployment, self.precision, CANONICAL, stage)).values())
-
-    @cached_property
     def weights_bytes(self) -> float:
         """Bytes of weights that the device holds."""
-        return float(self._weights(self.stage))
+        graph = build(self.model, self.deployment, self.precision, CANONICAL, self.stage)
+        return float(sum(weights_by_path(graph).values()))
 
     @cached_property
     def _layers(self) -> list[tuple[Expr, Expr | None, int]]:
@@ -74,26 +68,27 @@ class MemoryModel:
             total = total + ceil_div(kept, block) * block * size * count
         return total
 
-    def _shared(self, length: Expr, block: int) -> Expr:
-        """Bytes of a sequence's cache that every sequence of the batch has in common, in whole blocks."""
-        prefix = self.deployment.conventions.shared_prefix
+    def _shared(self, segment: Segment, block: int) -> Expr:
+        """Bytes of a sequence's cache that are those of the common prefix, in whole blocks."""
+        prefix = minimum(self.deployment.conventions.shared_prefix, segment.cached)
         total: Expr = 0
         for size, window, count in self._layers:
-            left_behind = 0 if window is None else maximum(length - window, 0)
-            total = total + maximum(minimum(prefix, length) - left_behind, 0) // block * block * size * count
+            left_behind = 0 if window is None else maximum(segment.cached + segment.new - window, 0)
+            total = total + maximum(prefix - left_behind, 0) // block * block * size * count
         return total
 
     def needed_bytes(self, step: Step, *, allocated: bool = True) -> Expr:
         """Cache of all sequences of one replica after a step (`--shared-prefix` once)."""
         block = self.block_size if allocated else 1
         total: Expr = 0
-        for position, segment in enumerate(step):
+        common: Expr = 0
+        for segment in step:
             count = self._share(segment.count)
-            length = segment.cached + segment.new
-            total = total + count * self._kept(length, block)
+            total = total + count * self._kept(segment.cached + segment.new, block)
             if self.deployment.conventions.shared_prefix:
-                total = total - (count - (1 if position == 0 else 0)) * self._shared(length, block)
-        return total
+                shared = self._shared(segment, block)
+                total, common = total - count * shared, maximum(common, shared)
+        return total + common
 
     def _share(self, count: Expr) -> Expr:
         """Sequences of one replica."""
@@ -102,9 +97,11 @@ class MemoryModel:
     def activation_bytes(self, step: Step) -> Expr:
         """Largest working set of a step: the residual stream and what the hungriest operator reads and writes.
 
-        A step of more tokens than the engine puts into one is taken in chunks.
+        A step of more tokens than the engine puts into one is taken in chunks, of which the last, with the most tokens
+        cached before it, is looked at.
         """
-        chunk = tuple(self._chunk(replace(segment, count=self._share(segment.count))) for segment in step)
+        share = tuple(replace(segment, count=self._share(segment.count)) for segment in step)
+        chunk = last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
         size = self.precision.activation.bytes
         stream = tokens(chunk) * self.model.hidden_size * size
@@ -112,14 +109,6 @@ class MemoryModel:
         for operator, _ in graph.values():
             peak = maximum(peak, operator.cost().activation_bytes)
         return stream + peak
-
-    def _chunk(self, segment: Segment) -> Segment:
-        """As many of a segment's tokens as one step of the engine takes."""
-        new = minimum(segment.new, self.max_num_batched_tokens)
-        count = maximum(minimum(segment.count, self.max_num_batched_tokens // new), 1)
-        if segment.decode:
-            return segment
-        return replace(segment, count=count, new=new)
 
     @property
     def budget_bytes(self) -> float:
@@ -134,17 +123,32 @@ class MemoryModel:
         """Whether a step fits, for plain numbers."""
         return bool(self.needed_bytes(step) <= self.usable_bytes(step))
 
+    def kv_capacity_tokens(self, step: Step) -> int:
+        """Tokens that the caches of all replicas hold together, in whole blocks, if all sequences are as long as the
+        longest of the step."""
+        usable = self.usable_bytes(step)
+        length = max(segment.cached + segment.new for segment in step)
+        a_sequence = self._kept(length, self.block_size)
+        if usable <= 0 or a_sequence == 0:
+            return 0
+        if all(window is None for _, window, _ in self._layers):
+            blocks = int(usable // (self.kv_bytes_per_token * self.block_size))
+            tokens_held = blocks * self.block_size
+        else:
+            tokens_held = int(usable / a_sequence * length)
+        return tokens_held * self.deployment.data_parallel_size
+
     def max_batch(self, context: int) -> int:
         """The largest batch of the whole deployment whose decode step after `context` cached tokens fits; 0: none."""
         replicas = self.deployment.data_parallel_size
-        limit = self.deployment.max_num_seqs or _UNLIMITED
+        limit = self.deployment.max_num_seqs or UNLIMITED
 
         def holds(batch: int) -> bool:
             return self.fits((Segment(batch * replicas, 1, context, decode=True),))
 
         # Activations are small beside the cache: with one sequence's, the room divided by a sequence is nearly the answer.
         one = (Segment(replicas, 1, context, decode=True),)
-        a_sequence = self._kept(context + 1, self.block_size) - self._shared(context + 1, self.block_size)
+        a_sequence = self._kept(context + 1, self.block_size) - self._shared(one[0], self.block_size)
         guess = int(max(self.usable_bytes(one), 0) // a_sequence) if a_sequence > 0 else 1
         return replicas * largest(holds, limit, guess)
 
@@ -161,19 +165,112 @@ class MemoryModel:
         guess = int(self.usable_bytes(one) // growing) if growing else 1
         return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)
 
-    def kv_capacity_tokens(self, step: Step) -> int:
-        """Tokens that the caches of all replicas hold together, in whole blocks, at the step's mix of lengths."""
-        usable = self.usable_bytes(step)
-        length = max(segment.cached + segment.new for segment in step)
-        a_sequence = self._kept(length, self.block_size)
-        if usable <= 0 or a_sequence == 0:
-            return 0
-        if all(window is None for _, window, _ in self._layers):
-            blocks = int(usable // (self.kv_bytes_per_token * self.block_size))
-            tokens_held = blocks * self.block_size
-        else:
-            tokens_held = int(usable / a_sequence * length)
-        return tokens_held * self.deployment.data_parallel_size
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """The memory of a whole deployment: every pipeline stage has to hold its part."""
+
+    model: Model
+    deployment: Deployment
+    precision: Precision
+    capacity: float
+    utilization: float
+    block_size: int
+    max_num_batched_tokens: int
+
+    @cached_property
+    def stages(self) -> tuple[StageMemory, ...]:
+        """Stages that differ, first to last: equal ones in the middle stand for each other."""
+        differing = {}
+        for stage in stages(self.model, self.deployment.pipeline_parallel_size):
+            differing[stage.layers, stage.first, stage.last] = stage
+        return tuple(StageMemory(stage, **self._own()) for stage in differing.values())
+
+    def _own(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @cached_property
+    def fullest(self) -> StageMemory:
+        """The stage with the most bytes of weights; of equal ones the last, which computes the LM head as well. Work and
+        times are shown for one of its devices."""
+        return max(self.stages, key=lambda part: (part.weights_bytes, part.stage.index))
+
+    @property
+    def stage(self) -> Stage:
+        """The layers of the fullest stage."""
+        return self.fullest.stage
+
+    @property
+    def weights_bytes(self) -> float:
+        """Bytes of weights on a device of the fullest stage."""
+        return self.fullest.weights_bytes
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """What one more token adds on a device of the fullest stage, while it is below every window."""
+        return self.fullest.kv_bytes_per_token
+
+    def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
+        """Cache of one sequence of `length` tokens on a device of the fullest stage."""
+        return self.fullest.kv_bytes(length, allocated=allocated)
+
+    def needed_bytes(self, step: Step, *, allocated: bool = True) -> Expr:
+        """Cache of a step on a device of the fullest stage."""
+        return self.fullest.needed_bytes(step, allocated=allocated)
+
+    def usable_bytes(self, step: Step) -> Expr:
+        """Bytes left for the cache in a step on a device of the fullest stage."""
+        return self.fullest.usable_bytes(step)
+
+    def activation_bytes(self, step: Step) -> Expr:
+        """Largest working set of a step on a device of the fullest stage."""
+        return self.fullest.activation_bytes(step)
+
+    def tightest(self, step: Step) -> StageMemory:
+        """The stage that a step leaves least room in, for plain numbers."""
+        return max(self.stages, key=lambda part: part.needed_bytes(step) - part.usable_bytes(step))
+
+    @property
+    def budget_bytes(self) -> float:
+        """Bytes of a device that the engine may use."""
+        return self.capacity * self.utilization
+
+    def fits(self, step: Step) -> bool:
+        """Whether every stage holds a step, for plain numbers."""
+        return all(part.fits(step) for part in self.stages)
+
+    def max_batch(self, context: int) -> int:
+        """The largest batch of the whole deployment whose decode step after `context` cached tokens fits; 0: none."""
+        return min(part.max_batch(context) for part in self.stages)
+
+    def max_context(self, batch: int) -> int | None:
+        """The most cached tokens with which a decode step of `batch` fits; None: memory sets no limit; 0 with nothing."""
+        limits = [limit for part in self.stages if (limit := part.max_context(batch)) is not None]
+        return min(limits, default=None)
+
+
+def last_chunk(step: Step, budget: int) -> Step:
+    """The last of the chunks in which an engine takes a step, each of at most `budget` tokens: every decoded token, as
+    many whole prompts as there is room for, and the end of one more. Counts may be arrays.
+
+    >>> [str(segment) for segment in last_chunk((Segment(8, 4097, 0),), 8192)]
+    ['1x4097@0', '1x4095@2']
+    >>> [str(segment) for segment in last_chunk((Segment(32, 1, 100, decode=True), Segment(1, 9000, 0)), 8192)]
+    ['32x1@100', '1x8160@840']
+    """
+    found = [segment for segment in step if segment.decode]
+    left = maximum(budget - sum(segment.tokens for segment in found), 1)
+    for segment in (segment for segment in step if not segment.decode):
+        whole = minimum(segment.count, left // segment.new)
+        left = left - whole * segment.new
+        end = minimum(segment.new, left) * minimum(segment.count - whole, 1)
+        left = left - end
+        found += [replace(segment, count=whole), Segment(minimum(end, 1), end, segment.cached + segment.new - end)]
+    return tuple(segment for segment in found if not _empty(segment))
+
+
+def _empty(segment: Segment) -> bool:
+    return any(isinstance(number, int) and number == 0 for number in (segment.count, segment.new))
 
 
 def weights_by_path(graph: Graph) -> dict[str, float]:
@@ -182,7 +279,7 @@ def weights_by_path(graph: Graph) -> dict[str, float]:
     return {path: size for path, size in found.items() if size}
 
 
-def largest(holds: Callable[[int], bool], limit: int = _UNLIMITED, guess: int = 1) -> int:
+def largest(holds: Callable[[int], bool], limit: int = UNLIMITED, guess: int = 1) -> int:
     """The largest whole number from 1 to `limit` for which a condition holds that once failed stays failed; 0: none.
 
     The search starts at `guess` and doubles its step, in the direction that the condition points to.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.graph import replicated_kv_heads
+from roofline.graph import communicating, replicated_kv_heads
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.hardware import Hardware
@@ -46,6 +46,13 @@ def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -
     return notes
 
 
+def backend(name: str | None) -> list[Assumption]:
+    """A backend that was asked for, of which nothing is known yet."""
+    if name is None:
+        return []
+    return [Assumption("backend", name, "given", "no fitted efficiencies are known for any backend: there is no estimate")]
+
+
 def gaps(hardware: Hardware) -> list[Assumption]:
     """What the hardware's file does not say, or says from memory."""
     notes, accelerator = [], hardware.accelerator
@@ -65,7 +72,7 @@ def gaps(hardware: Hardware) -> list[Assumption]:
     return notes
 
 
-def parallelism(model: Model, deployment: Deployment) -> list[Assumption]:
+def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> list[Assumption]:
     """What is replicated, and what is not modelled, where there are several devices."""
     notes = []
     for name in replicated_kv_heads(model, deployment):
@@ -80,7 +87,17 @@ def parallelism(model: Model, deployment: Deployment) -> list[Assumption]:
     if deployment.pipeline_parallel_size > 1:
         why = "a token passes the stages in turn; filling them with microbatches is not modelled here"
         notes.append(Assumption("pipeline", "one batch in flight", "default", why))
+    notes += [
+        Assumption("link", str(hardware.connection(group)), "default", f"joins groups of {group} devices")
+        for group in communicating(deployment)
+    ]
+    if deployment.data_parallel_size > 1:
+        why = "sequences are dealt to the replicas, each segment's on its own; the fullest replica is shown"
+        notes.append(Assumption("data_parallel", "dealt round", "default", why))
     if deployment.devices > 1:
-        why = "bytes of ring algorithms over the link's bandwidth; the latency of messages is not in the bound"
+        why = (
+            "bytes of ring algorithms over the link's bandwidth, in and between nodes at once; the latency of messages is not "
+            "in the bound, and a switch that sums what passes through it would send less"
+        )
         notes.append(Assumption("collectives", "ring", "default", why))
     return notes

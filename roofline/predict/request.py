@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any
 
 from roofline.dtypes import Precision
@@ -37,16 +38,26 @@ class Request:
     inputs: tuple[Input, ...]
     assumptions: tuple[Assumption, ...]
 
-    def memory_steps(self) -> list[Step]:
-        """The steps that have to fit: those that are asked about, and the last one of a request with an output."""
+    def memory_steps(self) -> list[tuple[str, Step]]:
+        """The steps that have to fit, by name: those that are asked about, and the last one of a request with an output."""
         workload = self.workload
-        steps = [step for _, step in workload.steps]
+        steps: list[tuple[str, Step]] = list(workload.steps)
         if workload.output_len is not None and workload.output_len > 1:
-            steps.append(decode(workload.batch, workload.input_len + workload.output_len - 2))
+            steps.append(("last decode", decode(workload.batch, workload.input_len + workload.output_len - 2)))
         return steps
 
+    def all_fit(self, batch: int | None = None) -> bool:
+        """Whether every step fits, with another batch in the place of theirs if one is given."""
+        steps = [step for _, step in self.memory_steps()]
+        return all(self.memory.fits(step if batch is None else with_batch(step, batch)) for step in steps)
 
-def prepare(model: str | Model, hardware: str | Hardware, **options: Any) -> Request:
+
+def with_batch(step: Step, batch: int) -> Step:
+    """A step with another number of sequences in each of its segments."""
+    return tuple(replace(segment, count=batch) for segment in step)
+
+
+def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any) -> Request:
     """Resolve a request. Options are those of `roofline analyze` with underscores; `tp`, `pp`, `dp`, `ep` are short.
 
     Raises:
@@ -75,7 +86,7 @@ def prepare(model: str | Model, hardware: str | Hardware, **options: Any) -> Req
 
     check_parallel(model, deployment)
     for group in communicating(deployment):
-        hardware.link(group)  # raises where nothing joins so many
+        hardware.connection(group)  # raises where nothing joins so many
     precision, chosen = resolve_precision(model, deployment, hardware.accelerator.peak_flops)
     memory = MemoryModel(
         model=model,
@@ -90,8 +101,9 @@ def prepare(model: str | Model, hardware: str | Hardware, **options: Any) -> Req
         *chosen,
         *notes,
         *record.conventions(model, deployment, options),
+        *record.backend(deployment.backend),
         *record.gaps(hardware),
-        *record.parallelism(model, deployment),
+        *record.parallelism(model, deployment, hardware),
     ]
     return Request(
         model=model,

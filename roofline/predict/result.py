@@ -85,8 +85,15 @@ class Memory:
     needed_bytes: float
     fits: bool
     max_batch: int
+    """Largest batch whose decode step at the context fits."""
+    max_batch_of_steps: int | None
+    """Largest batch with which every step looked at fits; None for a mixed step."""
     max_context: int | None
     kv_capacity_tokens: int
+    step: str
+    """The step that leaves least room, of which these figures are, with its sequences and their longest."""
+    sequences: int
+    tokens_per_sequence: int
     would_fit: tuple[str, ...] = ()
     """What to change, where it does not fit."""
 
@@ -101,7 +108,7 @@ class Limits:
     max_batch_by_context: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Analysis:
     """The answer to `roofline analyze`."""
 
@@ -162,6 +169,11 @@ class Analysis:
     def to_html(self) -> str:
         """A page of its own with the answer, the memory and the operators as tables."""
         return str(_face().page(self))
+
+    def __repr__(self) -> str:
+        times = [f"{phase.name} {phase.time.bound:.4g} s" for phase in self.phases if phase.time.bound is not None]
+        what = f"{self.model['name']} on {self.hardware['devices']} x {self.hardware['accelerator']}"
+        return f"<Analysis of {what}: {', '.join(['fits' if self.memory.fits else 'does not fit', *times])}>"
 
     def _repr_html_(self) -> str:
         return str(_face().body(self))

@@ -10,7 +10,7 @@ from roofline.predict.flags import Options
 from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.deployment import Deployment
 from roofline.specs.model import Model
-from roofline.specs.workload import Segment, Step, decode, parse_segments, prefill, sequences
+from roofline.specs.workload import Segment, Step, decode, merged, parse_segments, prefill, sequences
 from roofline.units import parse_count
 
 PhaseName = Literal["prefill", "decode", "mixed"]
@@ -52,6 +52,7 @@ def _one_step(segments: str | Step, notes: list[Assumption]) -> Workload:
     step = parse_segments(segments) if isinstance(segments, str) else segments
     if not isinstance(step, tuple) or not step or not all(isinstance(segment, Segment) for segment in step):
         raise InputError(f"--segments must be COUNTxNEW@CACHED,... or a tuple of Segment, not {segments!r}")
+    step = merged(step)
     longest = max(segment.cached + segment.new for segment in step)
     notes.append(Assumption("segments", ",".join(map(str, step)), "given", "COUNTxNEW@CACHED"))
     kinds = {segment.decode for segment in step}
@@ -89,9 +90,9 @@ def _check(found: Workload, model: Model, deployment: Deployment, notes: list[As
     if deployment.max_model_len is not None and longest > deployment.max_model_len:
         raise InputError(f"a sequence of {longest:,} tokens is longer than --max-model-len {deployment.max_model_len:,}")
     shared = deployment.conventions.shared_prefix
-    for name, step in found.steps:
-        cached = min(segment.cached for segment in step)
-        if name != "prefill" and shared > cached:
+    for _, step in found.steps:
+        cached = max(segment.cached for segment in step)
+        if cached and shared > cached:
             raise InputError(f"--shared-prefix {shared:,} is more than the {cached:,} cached tokens of a sequence")
     if longest > model.max_position_embeddings:
         made_for = f"{model.max_position_embeddings:,} tokens that {model.name} was made for"

@@ -9,21 +9,20 @@ from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
 from roofline.predict.memory import largest
 from roofline.predict.request import Request
+from roofline.predict.result import Memory
 from roofline.specs.precision import resolve_precision
-from roofline.specs.workload import Segment, Step
 
 
-def what_would_fit(request: Request) -> Iterator[str]:
-    """Flags that would make it fit, in the order of how little they change."""
-    workload, steps = request.workload, request.memory_steps()
-    if not any(name == "mixed" for name, _ in workload.steps):
-        if workload.batch > 1 and (batch := largest(lambda n: _all_fit(request, _with_batch(steps, n)), workload.batch - 1)):
-            yield f"--batch {batch}"
-        decodes = any(name == "decode" for name, _ in workload.steps) and workload.output_len is None
-        if decodes and workload.context > 1:
-            context = largest(lambda length: _all_fit(request, _with_context(steps, length)), workload.context - 1)
-            if context:
-                yield f"--context {context}"
+def what_would_fit(request: Request, result: Memory) -> Iterator[str]:
+    """Flags of which any one would make it fit, in the order of how little they change."""
+    workload = request.workload
+    if result.max_batch_of_steps:
+        yield f"--batch {result.max_batch_of_steps}"
+    decodes = any(name == "decode" for name, _ in workload.steps) and workload.output_len is None
+    if decodes and workload.context > 1:
+        context = largest(lambda length: _fits_after(request, length), workload.context - 1)
+        if context:
+            yield f"--context {context}"
     for name, change in (("kv_cache_dtype", "fp8"), ("quantization", "fp8"), ("quantization", "awq")):
         if getattr(request.deployment, name) is None and _changed_fits(request, {name: change}):
             yield f"--{name.replace('_', '-')} {change}"
@@ -34,19 +33,12 @@ def what_would_fit(request: Request) -> Iterator[str]:
             break
 
 
-def _with_batch(steps: list[Step], count: int) -> list[Step]:
-    return [tuple(replace(segment, count=count) for segment in step) for step in steps]
-
-
-def _with_context(steps: list[Step], length: int) -> list[Step]:
-    return [tuple(_shortened(segment, length) for segment in step) for step in steps]
-
-
-def _shortened(segment: Segment, length: int) -> Segment:
-    return replace(segment, cached=length) if segment.decode else segment
-
-
-def _all_fit(request: Request, steps: list[Step]) -> bool:
+def _fits_after(request: Request, length: int) -> bool:
+    """Whether every step fits if sequences are decoded after so many tokens."""
+    steps = (
+        tuple(replace(segment, cached=length) if segment.decode else segment for segment in step)
+        for _, step in request.memory_steps()
+    )
     return all(request.memory.fits(step) for step in steps)
 
 
@@ -55,9 +47,9 @@ def _changed_fits(request: Request, change: dict[str, object]) -> bool:
     try:
         check_parallel(request.model, deployment)
         for group in communicating(deployment):
-            request.hardware.link(group)
+            request.hardware.connection(group)
         precision, _ = resolve_precision(request.model, deployment, request.hardware.accelerator.peak_flops)
     except InputError:
         return False
     memory = replace(request.memory, deployment=deployment, precision=precision)
-    return all(memory.fits(step) for step in request.memory_steps())
+    return replace(request, memory=memory).all_fit()

@@ -71,12 +71,9 @@ def verdict(result: Analysis) -> str:
     memory = result.memory
     batch = max(phase.batch for phase in result.phases)
     if memory.fits:
-        room = (
-            f"{plural(batch, 'sequence')} of at most {memory.max_batch:,}"
-            if memory.max_batch >= batch
-            else plural(batch, "sequence")
-        )
-        return f"Fits: {room}."
+        more = memory.max_batch_of_steps
+        room = f"; up to {more:,} would at these lengths" if more is not None and more > batch else ""
+        return f"Fits: {plural(batch, 'sequence')}{room}."
     if memory.usable_bytes <= 0:
         over = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes
         allowed = format_bytes_binary(memory.budget_bytes)
@@ -85,7 +82,8 @@ def verdict(result: Analysis) -> str:
         needed, left = format_bytes_binary(memory.needed_bytes), format_bytes_binary(memory.usable_bytes)
         text = f"Does not fit: the KV cache of {plural(batch, 'sequence')} needs {needed} a device, {left} are left for it."
     if memory.would_fit:
-        return f"{text} What would fit: {'; '.join(memory.would_fit)}."
+        one_of = "any one of these" if len(memory.would_fit) > 1 else "this"
+        return f"{text} What would fit, with {one_of}: {'; '.join(memory.would_fit)}."
     tried = "a smaller batch, a shorter context, an fp8 cache, fp8 and 4-bit weights, and up to 16 times the tensor parallelism"
     return f"{text} Of what was tried nothing fits: {tried}."
 
@@ -105,7 +103,8 @@ def sentences(result: Analysis) -> list[str]:
     for phase in result.phases:
         if phase.pipeline_s is None or phase.tokens_per_s is None:
             continue
-        what = {"prefill": "Prefill", "decode": "A decode step", "mixed": "The mixed step"}[phase.name]
+        prompts = "Prefill" if phase.batch == 1 else f"Prefill of {phase.batch:,} prompts in one step"
+        what = {"prefill": prompts, "decode": "A decode step", "mixed": "The mixed step"}[phase.name]
         rate = f"{phase.tokens_per_s:,.4g}" if phase.tokens_per_s < 1e4 else f"{phase.tokens_per_s:,.0f}"
         each = f", {phase.tokens_per_s / phase.batch:,.4g} each" if phase.name == "decode" and phase.batch > 1 else ""
         least = f"{what} takes at least {format_si(phase.pipeline_s, 's')} ({rate} tok/s{each})"
@@ -121,8 +120,17 @@ def sentences(result: Analysis) -> list[str]:
     return found
 
 
+def _ridge(phase: Phase, result: Analysis) -> float:
+    """The ridge point of the dtype that most of a phase's products are in."""
+    work: dict[str, float] = {}
+    for op in phase.operators:
+        work[op.dtype] = work.get(op.dtype, 0.0) + op.cost.matrix_flops
+    peaks = result.hardware["peak_flops"]
+    return float(peaks[max(work, key=lambda dtype: work[dtype])] / result.hardware["bandwidth"])
+
+
 def _why(phase: Phase, result: Analysis) -> str:
-    cost, ridge = phase.cost, result.hardware["ridge_point"]
+    cost, ridge = phase.cost, _ridge(phase, result)
     intensity = cost.flops / cost.bytes
     if phase.bound_by == "compute":
         work = f"{format_si(cost.matrix_flops, 'FLOP')} of matrix products"
@@ -143,10 +151,11 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     """Name, bytes and remark of each part of a device's memory budget."""
     memory = result.memory
     free = memory.usable_bytes - memory.needed_bytes
-    token, sequence = memory.kv_bytes_per_token, memory.kv_bytes_per_sequence["allocated"]
+    token = format_bytes_binary(memory.kv_bytes_per_token)
+    held = f"{token} a token; {plural(memory.sequences, 'sequence')} of {plural(memory.tokens_per_sequence, 'token')}"
     rows = [
         ("weights", memory.weights_bytes, ""),
-        ("KV cache", memory.needed_bytes, f"{format_bytes_binary(token)} a token, {format_bytes_binary(sequence)} a sequence"),
+        ("KV cache", memory.needed_bytes, held),
         ("activations", memory.activation_bytes, "largest working set of a step"),
     ]  # fmt: skip
     if memory.reserved_bytes:
@@ -169,7 +178,8 @@ def memory_note(result: Analysis) -> str:
     """What the budget is."""
     memory = result.memory
     share = memory.budget_bytes / memory.capacity_bytes
-    return f"{memory.budget_bytes / GIB:.2f} GiB a device = {memory.capacity_bytes / GIB:.2f} GiB x {share:.2f}"
+    budget = f"{memory.budget_bytes / GIB:.2f} GiB a device = {memory.capacity_bytes / GIB:.2f} GiB x {share:.2f}"
+    return f"{budget}, in the {memory.step} step"
 
 
 def phase_title(phase: Phase) -> str:
@@ -184,25 +194,30 @@ def phase_title(phase: Phase) -> str:
 
 
 def phase_table(result: Analysis, phase: Phase) -> Table:
-    """The operators of a phase on one device."""
-    ridge = result.hardware["ridge_point"]
-    cost = phase.cost
-    intensity = f"{cost.flops / cost.bytes:,.4g} FLOP/byte (ridge {ridge:,.4g})"
+    """The operators of a phase on one device. What crosses links has a column where anything does."""
+    cost, stages = phase.cost, result.deployment["pipeline_parallel"]
+    intensity = f"{cost.flops / cost.bytes:,.4g} FLOP/byte (ridge {_ridge(phase, result):,.4g})"
     note = f"{format_si(cost.flops, 'FLOP')}, {format_si(cost.bytes, 'B')}, {intensity}"
     if phase.time.bound is not None and phase.time.sum is not None:
         note += f"; {format_si(phase.time.bound, 's')} with perfect overlap, {format_si(phase.time.sum, 's')} with none"
-    if result.deployment["pipeline_parallel"] > 1:
-        note += f"; a device of the fullest of {result.deployment['pipeline_parallel']} pipeline stages"
+    if result.hardware["devices"] > 1:
+        note += f"; one device of {result.hardware['devices']}"
+    if stages > 1:
+        note += f", in the fullest of {stages} pipeline stages"
     total = sum(op.times.bound for op in phase.operators)
-    timed = phase.time.bound is not None
+    timed, linked = phase.time.bound is not None, bool(cost.link_bytes)
     rows = []
     for op in phase.operators:
-        intensity = _figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else "-"
-        row = [op.path, str(op.repeat), format_si(op.cost.flops, "", 3).strip(), format_si(op.cost.bytes, "B", 3), intensity]
+        row = [op.path, str(op.repeat), format_si(op.cost.flops, "", 3).strip(), format_si(op.cost.bytes, "B", 3)]
+        if linked:
+            row.append(format_si(op.cost.link_bytes, "B", 3) if op.cost.link_bytes else "")
+        row.append(_figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else "-")
         if timed:
             row += [format_si(op.times.bound, "s", 3), f"{op.times.bound / total:.1%}"]
         rows.append((*row, op.times.bound_by))
-    columns = ("operator", "x", "FLOP", "bytes", "FLOP/B", *(("bound", "share") if timed else ()), "binds")
+    columns = (
+        "operator", "x", "FLOP", "bytes", *(("link",) if linked else ()), "FLOP/B", *(("bound", "share") if timed else ()), "binds",
+    )  # fmt: skip
     return Table(phase_title(phase), note, columns, (False, *([True] * (len(columns) - 2)), False), tuple(rows))
 
 
@@ -226,6 +241,8 @@ def limits_table(result: Analysis) -> Table:
     if limits.critical_batch_step is None and limits.critical_batch_why:
         note += f" ({limits.critical_batch_why})"
     rows = tuple((f"{context:,}", f"{batch:,}") for context, batch in limits.max_batch_by_context)
+    if not any(batch for _, batch in limits.max_batch_by_context):
+        note, rows = "none fits at any context", ()
     return Table("Largest batch by context", note, ("cached tokens", "sequences"), (True, True), rows)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from roofline.errors import InputError, UnknownNameError
+from roofline.numeric import maximum
 from roofline.specs.base import Spec, Whole
 from roofline.specs.source import Bandwidth, Capacity, Clock, ComputeRate, Count, Power, Source
 
@@ -215,18 +216,61 @@ class Hardware:
         memory = self.accelerator.memory
         return self.overrides.get("memory_bytes", (memory.reported or memory.label).value)
 
-    def link(self, devices: int) -> Link | None:
-        """The link that joins a group of so many devices; None for a group of one."""
+    def connection(self, devices: int) -> Connection | None:
+        """What joins a group of so many neighbouring devices; None for a group of one.
+
+        In a node, groups that are larger than it reach the others over the network. An accelerator on its own is joined
+        by its own links, or over the host's as far as a server goes.
+        """
         if devices == 1:
             return None
-        if self.node is not None:
-            links = self.node.links if devices <= self.node.count else (self.node.network,) if self.node.network else ()
-        else:
+        if self.node is None:
             accelerator = self.accelerator
-            links = (*accelerator.links, *((accelerator.host_link,) if accelerator.host_link else ()))
-        for link in links:
-            if link.max_devices is None or link.max_devices >= devices:
-                return link
-        what = f"{self.title} ({self.node.count} accelerators, no network to other nodes)" if self.node else self.title
-        msg = f"{what} has no link that joins {devices} devices. Use fewer, or describe the machine as a node in a YAML file."
+            over_host = (accelerator.host_link,) if accelerator.host_link and devices <= _IN_A_SERVER else ()
+            if inside := _first_that_joins((*accelerator.links, *over_host), devices):
+                return Connection(inside, devices)
+            msg = (
+                f"{self.title} has no link that joins {devices} devices: name a node with a network between nodes, such as "
+                "dgx-h100, or describe one in a YAML file (kind: node)"
+            )
+            raise InputError(msg)
+        count = self.node.count
+        inside = _first_that_joins(self.node.links, min(devices, count))
+        if devices <= count and inside is not None:
+            return Connection(inside, devices)
+        if devices > count and self.node.network is not None:
+            return Connection(inside, count, self.node.network)
+        msg = f"{self.title} has {count} accelerators and no network to other nodes: it cannot join {devices} devices"
         raise InputError(msg)
+
+
+# The most devices that one server's PCIe joins.
+_IN_A_SERVER = 8
+
+
+def _first_that_joins(links: tuple[Link, ...], devices: int) -> Link | None:
+    return next((link for link in links if link.max_devices is None or link.max_devices >= devices), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How a group of devices is joined: `inside` a node, in which `together` of them are, and over the `network`."""
+
+    inside: Link | None
+    together: int
+    network: Link | None = None
+
+    def seconds(self, link_bytes: Any, crossing_bytes: Any, peers: int) -> Any:
+        """Time in which each device sends `link_bytes` among `peers` devices of its node, of which `crossing_bytes` leave
+        the node. The two tiers work at the same time. Numbers of any kind."""
+        if self.network is None:
+            return link_bytes / self.inside.bandwidth(peers) if self.inside else 0.0
+        across = crossing_bytes / self.network.per_direction.value
+        if self.inside is None or self.together == 1:
+            return across
+        return maximum(across, (link_bytes - crossing_bytes) / self.inside.bandwidth(peers))
+
+    def __str__(self) -> str:
+        tiers = [(self.inside, self.inside.bandwidth(self.together) if self.inside and self.together > 1 else 0)]
+        tiers.append((self.network, self.network.per_direction.value if self.network else 0))
+        return ", between nodes ".join(f"{link.name} {rate / 1e9:g} GB/s" for link, rate in tiers if link and rate)

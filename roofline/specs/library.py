@@ -17,6 +17,9 @@ from roofline.specs.yaml_file import YamlFile, read_yaml
 Kind = Literal["models", "hardware", "engines", "reports"]
 
 
+_NOUN = {"models": "model", "hardware": "hardware", "engines": "engine", "reports": "report"}
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """A spec that was used: what it was, where it came from, and a hash of its text."""
@@ -39,7 +42,8 @@ def shipped(kind: Kind) -> Path:
 
 def folders(kind: Kind) -> list[Path]:
     """Where files of a kind are looked for, first match wins: `ROOFLINE_PATH`, then what is shipped."""
-    listed = [_path(entry) / kind for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
+    entries = [_path(entry) for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
+    listed = [entry / kind for entry in entries]
     return [*(folder for folder in listed if folder.is_dir()), shipped(kind)]
 
 
@@ -53,13 +57,27 @@ def ids(kind: Kind) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def find(kind: Kind, name: str) -> Path:
+def find(kind: Kind, name: object) -> Path:
     """The file for an id, an alias, or a path."""
+    if isinstance(name, os.PathLike):
+        return Path(name)
+    if not isinstance(name, str):
+        msg = f"{_NOUN[kind]} must be an id or the path of a YAML file, not {name!r:.100}"
+        raise InputError(msg)
     if _is_path(name):
         path = _path(name)
         if "\0" in name:
             msg = f"{name!r} is no path"
             raise SpecError(msg)
+        if (
+            kind == "models"
+            and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+            and not path.exists()
+            and path.suffix not in (".yaml", ".yml")
+        ):
+            known = ids(kind)
+            hint = "`roofline models list` shows all; names of Hugging Face are not looked up."
+            raise UnknownNameError("model", name.rpartition("/")[2].lower(), known, hint)
         if path.suffix == ".json" or (path.is_dir() and (path / "config.json").is_file()):
             raise SpecError("is a Hugging Face config, which this version cannot read; write a YAML file", path=path)
         return path
@@ -70,7 +88,7 @@ def find(kind: Kind, name: str) -> Path:
     aliases = {alias: path for path in known.values() for alias in _aliases(path)}
     if key in aliases:
         return aliases[key]
-    what = {"models": "model", "hardware": "hardware", "engines": "engine", "reports": "report"}[kind]
+    what = _NOUN[kind]
     if family := [entry for entry in known if re.match(re.escape(key) + r"(-|(?<=\d)(?!\d))", entry)] if key else []:
         raise AmbiguousNameError(what, name, family)
     raise UnknownNameError(
@@ -100,14 +118,14 @@ def _aliases(path: Path) -> list[str]:
     return [alias.lower() for alias in re.findall(r"[\w.-]*\w", match[1])] if match else []
 
 
-def load_model(name: str) -> tuple[Model, Input]:
+def load_model(name: str | os.PathLike[str]) -> tuple[Model, Input]:
     """A model by id or path."""
     file = read_yaml(find("models", name))
     model = file.validate(Model)
     return model, _input("model", model.name, file)
 
 
-def load_hardware(name: str) -> tuple[Hardware, list[Input]]:
+def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
     """Hardware by id, alias or path; a node brings its accelerator."""
     file = _hardware_file(name)
     if file.data["kind"] == "accelerator":
@@ -116,7 +134,7 @@ def load_hardware(name: str) -> tuple[Hardware, list[Input]]:
     node = file.validate(Node)
     line, column = file.marks.get(("accelerator",), (1, 1))
     try:
-        inside = _hardware_file(node.accelerator)
+        inside = _hardware_file(_beside(file.path, node.accelerator))
     except (UnknownNameError, AmbiguousNameError) as error:
         raise SpecError(f"accelerator: {error}", path=file.path, line=line, column=column) from None
     if inside.data["kind"] != "accelerator":
@@ -125,7 +143,13 @@ def load_hardware(name: str) -> tuple[Hardware, list[Input]]:
     return Hardware(accelerator, node), [_input("node", node.name, file), _input("hardware", accelerator.name, inside)]
 
 
-def _hardware_file(name: str) -> YamlFile:
+def _beside(node: Path, accelerator: str) -> str | Path:
+    """A node's accelerator: a file beside the node's, by its id or a path from there, or what the id means elsewhere."""
+    path = node.parent / (accelerator if _is_path(accelerator) else f"{accelerator}.yaml")
+    return path if path.exists() or _is_path(accelerator) else accelerator
+
+
+def _hardware_file(name: str | os.PathLike[str]) -> YamlFile:
     file = read_yaml(find("hardware", name))
     kind = file.data.get("kind")
     if kind not in ("accelerator", "node"):

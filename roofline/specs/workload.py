@@ -35,18 +35,23 @@ class Segment:
 Step = tuple[Segment, ...]
 
 
-def prefill(batch: Expr, input_len: Expr, cached: Expr = 0) -> Step:
+def prefill(batch: Expr, input_len: Expr) -> Step:
     """The step that processes whole prompts."""
-    return (Segment(batch, input_len, cached, decode=isinstance(input_len, int) and input_len == 1 and _some(cached)),)
-
-
-def _some(cached: Expr) -> bool:
-    return not (isinstance(cached, int) and cached == 0)
+    return (Segment(batch, input_len, 0),)
 
 
 def decode(batch: Expr, context: Expr) -> Step:
     """The step that generates one token a sequence, each after `context` cached ones."""
     return (Segment(batch, 1, context, decode=True),)
+
+
+def merged(step: Step) -> Step:
+    """A step whose equal segments are one: two of 1x1@4096 are 2x1@4096."""
+    counts: dict[tuple[Expr, Expr, bool], Expr] = {}
+    for segment in step:
+        key = (segment.new, segment.cached, segment.decode)
+        counts[key] = counts.get(key, 0) + segment.count
+    return tuple(Segment(count, new, cached, decode) for (new, cached, decode), count in counts.items())
 
 
 _SEGMENT = re.compile(r"([^x@]+)x([^x@]+)@([^x@]+)")
@@ -55,8 +60,8 @@ _SEGMENT = re.compile(r"([^x@]+)x([^x@]+)@([^x@]+)")
 def parse_segments(text: str) -> Step:
     """Segments as `COUNTxNEW@CACHED`, separated by commas.
 
-    >>> [str(segment) for segment in parse_segments("32x1@4k, 1x512@0")]
-    ['32x1@4096', '1x512@0']
+    >>> [str(segment) for segment in parse_segments("32x1@4k, 1x512@0, 1x1@4k")]  # equal ones are one
+    ['33x1@4096', '1x512@0']
     """
     segments = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -72,7 +77,7 @@ def parse_segments(text: str) -> Step:
     if not segments:
         msg = f"no segments in {text!r}: write COUNTxNEW@CACHED, such as 32x1@4096,1x512@0"
         raise InputError(msg)
-    return tuple(segments)
+    return merged(tuple(segments))
 
 
 def tokens(step: Step) -> Expr:

@@ -169,7 +169,7 @@ def test_flop_of_pytorch(name: str, facts: dict[str, Any]) -> None:
     conventions = Conventions(mask="full", logits="all", mla="expand")
     for case in cases:
         batch, new, cached = case["batch"], case["new_tokens"], case["ctx_before"]
-        step = decode(batch, cached) if new == 1 else prefill(batch, new, cached)
+        step = decode(batch, cached) if new == 1 else prefill(batch, new)
         found = _by_kind(model, build(model, Deployment(conventions=conventions), TWO_BYTES, step))
         assert found == case["by_kind"], case["case"]
         assert found.total() == case["total_flops"], case["case"]

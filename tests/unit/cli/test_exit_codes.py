@@ -32,7 +32,7 @@ def test_does_not_fit(run: Run) -> None:
     assert {value for phase in whole["phases"] for value in phase["time_s"].values()} == {None}
     assert {value for span in whole["request"].values() for value in span.values()} == {None}
     assert answer.err.startswith("Does not fit:")
-    assert "What would fit: " in answer.err
+    assert "What would fit, with any one of these: " in answer.err
 
 
 def test_does_not_fit_in_words(run: Run) -> None:

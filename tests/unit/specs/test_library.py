@@ -163,9 +163,10 @@ def test_memory_is_as_reported_where_that_is_known() -> None:
 def test_links_join_as_many_as_they_say() -> None:
     """A node's links join its eight accelerators; sixteen need its network."""
     node = load_hardware("dgx-h100")[0]
-    assert node.link(1) is None
-    assert node.link(8).name == "NVLink 4 + NVSwitch"  # type: ignore[union-attr]
-    assert node.link(16).name == "InfiniBand NDR"  # type: ignore[union-attr]
+    assert node.connection(1) is None
+    assert node.connection(8).inside.name == "NVLink 4 + NVSwitch"  # type: ignore[union-attr]
+    assert node.connection(8).network is None  # type: ignore[union-attr]
+    assert node.connection(16).network.name == "InfiniBand NDR"  # type: ignore[union-attr]
 
 
 def test_engines() -> None:
