@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from math import isclose
 from typing import Any
 
 import sympy
@@ -27,6 +28,7 @@ from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype
+from roofline.predict.limits import critical_batch_linear
 from roofline.predict.request import Request, prepare
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
@@ -77,7 +79,25 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     phases = (phase,) if phase in ("decode", "prefill") else ("decode", "prefill")
     ask = InSymbols(request)
     found = QUANTITIES[subject](ask, phases[0]) if subject in QUANTITIES else _operator(ask, subject, phases)
+    _agrees(found, request)
     return replace(found, assumptions=(*request.assumptions, *found.assumptions))
+
+
+def _agrees(found: Explanation, request: Request) -> None:
+    """Refuse a formula whose value is not what `analyze` finds by search: there it leaves something out."""
+    memory, workload = request.memory, request.workload
+    searched: dict[str, Callable[[], float | None]] = {
+        "critical_batch": lambda: critical_batch_linear(memory, request.hardware),
+        "max_batch": lambda: memory.max_batch(workload.context),
+        "max_context": lambda: memory.max_context(workload.batch),
+    }
+    if found.subject not in searched:
+        return
+    value = searched[found.subject]()
+    same = found.value is None if value is None else found.value is not None and isclose(found.value, value, rel_tol=1e-6)
+    if not same:
+        msg = f"{found.subject} has no short closed form for these options: analyze finds {value} by search"
+        raise InputError(msg)
 
 
 def subjects(model: str | Model) -> tuple[str, ...]:
@@ -142,11 +162,36 @@ def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation
     worked = [_total(name) for name in ("matrix_flops", "vector_flops") if name in parts]
     if worked and moved:
         listed.append(explanation("arithmetic_intensity", sum(worked) / sum(moved), totals, unit="FLOP/byte", source=_ROOFLINE))
+    listed += _times_of(ask, operator, parts)
     in_bytes = [part for part in listed if part.unit == "bytes"]
     main = parts.get("matrix_flops") or (in_bytes[-1] if in_bytes else listed[0])
     legend = {entry[0]: entry for part in listed for entry in part.legend}
     note = Assumption("step", str(phase), "default", "one device's share, all repeats of the operator together")
     return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
+
+
+def _times_of(ask: InSymbols, operator: Operator, parts: dict[str, Explanation]) -> list[Explanation]:
+    """The time that each resource is busy, and the longest of them, which is the bound; none without hardware."""
+    hardware = ask.request.hardware
+    if hardware is _any_hardware():
+        return []
+    rates = {
+        "matrix_flops": (symbol("P"), hardware.peak(matrix_dtype(operator, hardware))),
+        "vector_flops": (quantity("P_v", "P_v", "FLOP/s", "fp32 peak outside the matrix units"), hardware.vector_peak),
+    }
+    busy: list[Expr] = []
+    values: Values = {}
+    for name, (rate, value) in rates.items():
+        if name in parts and value:
+            busy.append(_total(name) / rate)
+            values |= {_total(name): parts[name].value, rate: value}
+    moved = [name for name in _MEMORY_TRAFFIC if name in parts]
+    if moved:
+        busy.append(sum(_total(name) for name in moved) / symbol("beta"))
+        values |= {**{_total(name): parts[name].value for name in moved}, symbol("beta"): hardware.bandwidth}
+    if not busy or "link_bytes" in parts:
+        return []  # what a link takes depends on how it joins the devices: analyze names it
+    return [explanation("time_bound", sympy.Max(*busy), values, unit="s", source=_ROOFLINE)]
 
 
 def _parts(ask: InSymbols, cost: Cost, source: str) -> dict[str, Explanation]:
@@ -237,7 +282,7 @@ def _critical_batch(ask: InSymbols, phase: str) -> Explanation:
     notes = [Assumption("traffic", "weights", "default", "weight traffic alone; attention and activations are left out")]
     if any(isinstance(operator, GroupedGemm) for operator, _ in linear.values()):
         notes.append(Assumption("experts", "all", "default", "so large a batch meets every expert, so that all are read"))
-    expr = _times(ask.request.deployment.data_parallel_size, sympy.Max(1, short) if evaluate(short, values) < 1 else short)
+    expr = _times(ask.request.deployment.data_parallel_size, short)
     return explanation("critical_batch", expr, values, unit="sequences", source=_SCALING, assumptions=notes, parts=parts)
 
 

@@ -216,7 +216,8 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
             row += [format_si(op.times.bound, "s", 3), f"{op.times.bound / total:.1%}"]
         rows.append((*row, op.times.bound_by))
     columns = (
-        "operator", "x", "FLOP", "bytes", *(("link",) if linked else ()), "FLOP/B", *(("bound", "share") if timed else ()), "binds",
+        "operator", "x", "FLOP", "bytes", *(("link",) if linked else ()),
+        "FLOP/B", *(("bound", "share") if timed else ()), "binds",
     )  # fmt: skip
     return Table(phase_title(phase), note, columns, (False, *([True] * (len(columns) - 2)), False), tuple(rows))
 

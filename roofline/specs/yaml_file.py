@@ -48,7 +48,10 @@ class YamlFile:
             raise self._explain(error, spec) from None
 
     def _explain(self, error: ValidationError, spec: type[Spec]) -> SpecError:
-        problems = [self._problem(dict(detail), spec) for detail in error.errors()]
+        details = [dict(detail) for detail in error.errors()]
+        # a list whose entries are all wrong is also "too short": that is no news
+        told = [detail for detail in details if detail["type"] != "too_short"] or details
+        problems = [self._problem(detail, spec) for detail in told]
         problems.sort(key=lambda problem: ("missing" in problem[0], problem[1]))  # an unknown key explains a missing one
         (message, mark), rest = problems[0], problems[1:]
         more = "".join(f"\n  also {self.path}:{m[0]}:{m[1]}: {text}" for text, m in rest[:4])
@@ -61,10 +64,18 @@ class YamlFile:
         mark = next((self.marks[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.marks), (1, 1))
         where = ".".join(str(key) for key in keys)
         if detail["type"] == "extra_forbidden":
-            unknown = UnknownNameError("key", keys[-1], allowed)
+            unknown = UnknownNameError("key", keys[-1], allowed, _ELSEWHERE.get(str(keys[-1]), ""))
             return f"{unknown} (at {where})" if len(keys) > 1 else str(unknown), mark
         if detail["type"] == "missing":
             return f"key {where!r} is missing", mark
+        if detail["type"] == "union_tag_not_found":
+            kinds = _kinds(detail)
+            return f"key '{where}.kind' is missing; allowed: {', '.join(kinds)}", self.marks.get(keys, mark)
+        if detail["type"] == "union_tag_invalid":
+            unknown = UnknownNameError(f"kind of {keys[-1]}", detail["ctx"]["tag"], _kinds(detail), list_all=True)
+            return f"{unknown} (at {where}.kind)", self.marks.get((*keys, "kind"), mark)
+        if detail["type"] in ("model_type", "dict_type"):
+            return f"{where}: must hold keys and values, not {detail.get('input')!r:.80}", mark
         text = str(detail["msg"]).removeprefix("Value error, ")
         if named := self._named_place(keys, text):
             mark = named
@@ -98,6 +109,29 @@ class YamlFile:
                 keys.append(part)
                 node = node.get(part)
         return tuple(keys), _allowed_keys(spec, loc[:-1])
+
+
+def _kinds(detail: dict[str, Any]) -> list[str]:
+    """Kinds of a section that an error of pydantic lists."""
+    if "expected_tags" in detail.get("ctx", {}):
+        return [tag.strip(" '") for tag in detail["ctx"]["expected_tags"].split(",")]
+    from roofline.specs.sections import kinds
+
+    return [*kinds("mixer"), *kinds("mlp")] if detail["loc"][-1] not in ("mixer", "mlp") else [*kinds(detail["loc"][-1])]
+
+
+# Keys of a Hugging Face config that stand elsewhere here, or nowhere.
+_NO_COUNT = "It changes no count: leave it out."
+_ELSEWHERE = {
+    "num_hidden_layers": "The number of layers is `repeat` in `layers`.",
+    "rms_norm_eps": _NO_COUNT,
+    "layer_norm_epsilon": _NO_COUNT,
+    "rope_theta": _NO_COUNT,
+    "rope_scaling": _NO_COUNT,
+    "hidden_act": _NO_COUNT,
+    "torch_dtype": "It is called `dtype`.",
+    "model_type": "Layers say what they are made of: see `kind` in models/_template.yaml.",
+}
 
 
 def _allowed_keys(spec: type[Spec], loc: tuple[str | int, ...]) -> list[str]:

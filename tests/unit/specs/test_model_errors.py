@@ -45,7 +45,7 @@ def test_unknown_kind_lists_the_kinds(model_error: Refuse) -> None:
     message, at = model_error("kind: gqa", "kind: gqqa")
     assert message.startswith(f"{at.path}:{at.line}:")
     assert "gqqa" in message
-    assert "'gqa', 'mla'" in message
+    assert "Known: gqa, mla" in message
 
 
 def test_missing_kind(model_error: Refuse) -> None:
