@@ -11,9 +11,7 @@ from roofline.cli.plot import roofline_plot
 from roofline.cli.text import clean
 from roofline.predict.result import Analysis
 from roofline.report import summary
-from roofline.report.summary import Table, verdict
-
-__all__ = ["markdown", "plain", "print_table", "show", "verdict"]
+from roofline.report.summary import Table
 
 _PLAIN_WIDTH = 10_000  # a pipe has no width: nothing is wrapped or cut
 

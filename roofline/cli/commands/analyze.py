@@ -159,7 +159,6 @@ def analyze(  # noqa: PLR0917 - a flag each
 
 
 def _answer(model: str, hardware: str, options: dict[str, Any], *, json: bool, output: Any, quiet: bool, explain: bool) -> int:
-    from roofline.cli import page
     from roofline.cli.output import Answer, emit
     from roofline.predict.analyze import run
     from roofline.predict.request import prepare
@@ -172,14 +171,24 @@ def _answer(model: str, hardware: str, options: dict[str, Any], *, json: bool, o
         from roofline.cli.formulas import of_operators
 
         formulas = of_operators(request)
-    answer = Answer(
-        {**result.to_dict(), **({"formulas": formulas} if explain else {})},
-        lambda: operator_rows(result),
-        lambda: page.show(result, formulas),
-        {".html": result.to_html, ".md": lambda: page.markdown(result)},
-    )
+
+    def show() -> None:
+        from roofline.cli import page
+
+        page.show(result, formulas)
+
+    def markdown() -> str:
+        from roofline.cli import page
+
+        return page.markdown(result)
+
+    whole = {**result.to_dict(), **({"formulas": formulas} if explain else {})}
+    answer = Answer(whole, lambda: operator_rows(result), show, {".html": result.to_html, ".md": markdown})
     emit(answer, json=json, output=output, quiet=quiet)
-    fits = result.memory.fits or request.ignore_capacity
-    if not fits and not quiet and (json or output is not None):
-        sys.stderr.write(f"{page.verdict(result)}\n")
-    return 0 if fits else 1
+    if result.memory.fits or request.ignore_capacity:
+        return 0
+    if not quiet and (json or output is not None):
+        from roofline.report.summary import verdict
+
+        sys.stderr.write(f"{verdict(result)}\n")
+    return 1
