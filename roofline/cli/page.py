@@ -108,7 +108,7 @@ def _rich(table: Table, marks: dict[str, str] | None = None) -> Any:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
     for name, right in zip(table.columns, table.right, strict=True):
         drawn.add_column(name, justify="right" if right else "left", no_wrap=name != "why", overflow="fold")
-    colours = {"compute": "red", "memory": "blue", "link": "magenta", "assumed": "yellow", "given": "green"}
+    colours = {"compute": "red", "memory": "cyan", "link": "magenta", "assumed": "yellow", "given": "green"}
     for row in table.rows:
         cells = [Text(clean(cell), style=colours.get(cell, "")) for cell in row]
         if marks and row[0] in marks:
@@ -138,7 +138,7 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
     line(f"Memory  {summary.memory_note(result)}", "bold")
     for name, size, remark in summary.memory_rows(result):
         width = max(round(abs(size) / max(result.memory.budget_bytes, 1) * 40), 1 if size else 0)
-        style = {"weights": "blue", "KV cache": "cyan", "free": "dim", "missing": "red"}.get(name, "magenta")
+        style = {"weights": "bright_blue", "KV cache": "cyan", "free": "dim", "missing": "red"}.get(name, "magenta")
         bar = ("░" if name == "free" else "█") * min(width, 60) + ("…" if width > 60 else "")
         console.print(
             Text.assemble(f"  {name:<12}{summary.gib(size):>9} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True

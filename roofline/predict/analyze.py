@@ -138,7 +138,7 @@ def _memory(request: Request) -> Memory:
         max_context=model.max_context(workload.batch),
         kv_capacity_tokens=part.kv_capacity_tokens(step),
         step=name,
-        sequences=sequences(step),
+        sequences=-(-sequences(step) // request.deployment.data_parallel_size),
         tokens_per_sequence=max(segment.cached + segment.new for segment in step),
     )
     if result.fits:
