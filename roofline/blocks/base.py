@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from roofline.dtypes import Precision
 from roofline.numeric import Expr
+from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
 from roofline.specs.deployment import Conventions
 from roofline.specs.sections import Role, Section
@@ -69,20 +71,26 @@ class Block(Section):
         raise NotImplementedError
 
 
-def per_segment(site: Site) -> list[tuple[str, int, Segment]]:
+def per_segment(
+    site: Site, window: Expr | None = None, form: Callable[[Segment], object] = lambda segment: None
+) -> list[tuple[str, int, Segment]]:
     """The segments of a step: what to add to an operator's name, how often it reads the common prefix, and the segment.
 
-    The prefix is read for the segment that has most of it cached; the others find it there. A step of one segment needs
-    no names for it.
+    The prefix is read for the segment that sees most of it; the others find it there, unless they work on it in another
+    `form`. A step of one segment needs no names for it.
     """
     step = site.step
     if len(step) == 1:
         return [("", 1, step[0])]
     prefix = site.conventions.shared_prefix
-    reader = max(range(len(step)), key=lambda at: min(step[at].cached, prefix)) if prefix else 0
+    readers: dict[object, Segment] = {}
+    for segment in step:
+        first = readers.setdefault(form(segment), segment)
+        if prefix and shared_in_sight(prefix, segment.cached, window) > shared_in_sight(prefix, first.cached, window):
+            readers[form(segment)] = segment
     numbered = not all(isinstance(number, int) for segment in step for number in (segment.count, segment.new, segment.cached))
     return [
-        (f"/{position}" if numbered else f"/{segment}", 1 if position == reader else 0, segment)
+        (f"/{position}" if numbered else f"/{segment}", 1 if readers[form(segment)] is segment else 0, segment)
         for position, segment in enumerate(step)
     ]
 

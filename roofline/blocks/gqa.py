@@ -64,7 +64,7 @@ class GroupedQueryAttention(MixerBlock):
             rotated = d_head if self.rotary_dim is None else self.rotary_dim
             found["rope"] = Rope(tokens=site.tokens, heads=n_q + n_kv, rotary_dim=rotated, dtypes=vector)
         found["kv_write"] = Copy(elements=2 * site.tokens * n_kv * d_head, write="cache", dtypes=vector)
-        for suffix, reads, segment in per_segment(site):
+        for suffix, reads, segment in per_segment(site, self.sliding_window):
             found["core" + suffix] = Attention(
                 batch=segment.count,
                 new=segment.new,

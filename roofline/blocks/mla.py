@@ -15,6 +15,7 @@ from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
 from roofline.specs.base import Whole
+from roofline.specs.workload import Segment
 
 
 class LatentAttentionBlock(MixerBlock):
@@ -65,8 +66,12 @@ class LatentAttentionBlock(MixerBlock):
         absorbed_tokens: Expr = 0
         expanded_tokens: Expr = 0
         cores: Operators = {}
-        for suffix, reads, segment in per_segment(site):
-            absorbed = choices.mla == "absorb" or (choices.mla == "auto" and segment.decode)
+
+        def absorbs_in(segment: Segment) -> bool:
+            return choices.mla == "absorb" or (choices.mla == "auto" and segment.decode)
+
+        for suffix, reads, segment in per_segment(site, form=absorbs_in):
+            absorbed = absorbs_in(segment)
             if absorbed:
                 absorbed_tokens = absorbed_tokens + segment.tokens
             else:
