@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from os import PathLike
 from typing import Any
 
@@ -11,7 +12,7 @@ from roofline.cost import ZERO
 from roofline.graph import Graph, build, stages
 from roofline.predict.bounds import matrix_dtype, times
 from roofline.predict.limits import critical_batch_linear, critical_batch_step, max_batch_by_context, standard_contexts
-from roofline.predict.memory import MemoryModel, largest
+from roofline.predict.memory import UNLIMITED, MemoryModel, largest
 from roofline.predict.parameters import count_parameters
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
@@ -134,7 +135,7 @@ def _memory(request: Request) -> Memory:
         needed_bytes=part.needed_bytes(step),
         fits=request.all_fit(),
         max_batch=most,
-        max_batch_of_steps=None if "mixed" in dict(workload.steps) else largest(request.all_fit, guess=most),
+        max_batch_of_steps=None if workload.segmented else largest(request.all_fit, _most_sequences(request), most),
         max_context=model.max_context(workload.batch),
         kv_capacity_tokens=part.kv_capacity_tokens(step),
         step=name,
@@ -146,6 +147,12 @@ def _memory(request: Request) -> Memory:
     from roofline.predict.suggest import what_would_fit
 
     return replace(result, would_fit=tuple(what_would_fit(request, result)))
+
+
+def _most_sequences(request: Request) -> int:
+    """Sequences that the engine takes at once in the whole deployment."""
+    limit = request.deployment.max_num_seqs
+    return UNLIMITED if limit is None else limit * request.deployment.data_parallel_size
 
 
 def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Phase:
@@ -235,9 +242,7 @@ def _mean_decode(request: Request, batch: int, first: int, steps: int) -> float:
         return sum(took) / steps
     # sum over whole contexts between two points of a straight line: the trapezoid, and half of each end once more
     total = (took[0] + took[-1]) / 2
-    for (start, left), (end, right) in zip(
-        zip(contexts, took, strict=True), list(zip(contexts, took, strict=True))[1:], strict=False
-    ):
+    for (start, left), (end, right) in pairwise(zip(contexts, took, strict=True)):
         total += (end - start) * (left + right) / 2
     return total / steps
 
@@ -259,6 +264,6 @@ def _why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: in
     if linear is None:
         return "the linear operators never reach the ridge point"
     return (
-        f"at {context} cached tokens attention reads the cache of every sequence, so that memory time grows with the batch "
-        "as fast as compute time or faster: no batch makes compute the larger share"
+        f"at {context} cached tokens what stays bound by memory at any batch (attention over the caches, norms, activations) "
+        "grows with the batch as fast as compute time or faster: no batch makes compute the larger share"
     )

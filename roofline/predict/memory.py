@@ -7,9 +7,8 @@ cache has two sizes: `mathematical`, the tokens that must be kept, and `allocate
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 from roofline.dtypes import Precision
 from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages
@@ -21,12 +20,11 @@ from roofline.specs.workload import Segment, Step, tokens
 UNLIMITED = 2**60
 
 
-@dataclass(frozen=True)
-class StageMemory:
-    """What a device of one pipeline stage needs and has. `capacity` is in bytes; the limits of the engine are resolved
-    (no None)."""
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is put on a device, and what the engine leaves for it. `capacity` is in bytes; the limits of the engine are
+    resolved (no None)."""
 
-    stage: Stage
     model: Model
     deployment: Deployment
     precision: Precision
@@ -34,6 +32,18 @@ class StageMemory:
     utilization: float
     block_size: int
     max_num_batched_tokens: int
+
+    @property
+    def budget_bytes(self) -> float:
+        """Bytes of a device that the engine may use."""
+        return self.capacity * self.utilization
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageMemory(Setting):
+    """What a device of one pipeline stage needs and has."""
+
+    stage: Stage
 
     @cached_property
     def weights_bytes(self) -> float:
@@ -110,11 +120,6 @@ class StageMemory:
             peak = maximum(peak, operator.cost().activation_bytes)
         return stream + peak
 
-    @property
-    def budget_bytes(self) -> float:
-        """Bytes of the device that the engine may use."""
-        return self.capacity * self.utilization
-
     def usable_bytes(self, step: Step) -> Expr:
         """Bytes left for the cache in a step; negative where not even the weights fit."""
         return self.budget_bytes - self.weights_bytes - self.activation_bytes(step) - self.deployment.reserve
@@ -166,17 +171,9 @@ class StageMemory:
         return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)
 
 
-@dataclass(frozen=True)
-class MemoryModel:
+@dataclass(frozen=True, kw_only=True)
+class MemoryModel(Setting):
     """The memory of a whole deployment: every pipeline stage has to hold its part."""
-
-    model: Model
-    deployment: Deployment
-    precision: Precision
-    capacity: float
-    utilization: float
-    block_size: int
-    max_num_batched_tokens: int
 
     @cached_property
     def stages(self) -> tuple[StageMemory, ...]:
@@ -184,10 +181,8 @@ class MemoryModel:
         differing = {}
         for stage in stages(self.model, self.deployment.pipeline_parallel_size):
             differing[stage.layers, stage.first, stage.last] = stage
-        return tuple(StageMemory(stage, **self._own()) for stage in differing.values())
-
-    def _own(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        own = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        return tuple(StageMemory(stage=stage, **own) for stage in differing.values())
 
     @cached_property
     def fullest(self) -> StageMemory:
@@ -229,11 +224,6 @@ class MemoryModel:
     def tightest(self, step: Step) -> StageMemory:
         """The stage that a step leaves least room in, for plain numbers."""
         return max(self.stages, key=lambda part: part.needed_bytes(step) - part.usable_bytes(step))
-
-    @property
-    def budget_bytes(self) -> float:
-        """Bytes of a device that the engine may use."""
-        return self.capacity * self.utilization
 
     def fits(self, step: Step) -> bool:
         """Whether every stage holds a step, for plain numbers."""

@@ -87,7 +87,7 @@ class Memory:
     max_batch: int
     """Largest batch whose decode step at the context fits."""
     max_batch_of_steps: int | None
-    """Largest batch with which every step looked at fits; None for a mixed step."""
+    """Largest batch with which every step looked at fits; None where the step was given in segments."""
     max_context: int | None
     kv_capacity_tokens: int
     step: str

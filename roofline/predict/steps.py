@@ -26,6 +26,8 @@ class Workload:
     output_len: int | None
     context: int
     steps: tuple[tuple[PhaseName, Step], ...]
+    segmented: bool = False
+    """Whether the one step was given segment by segment: it has no batch or context that could be another."""
 
 
 def workload(options: Options, model: Model, deployment: Deployment, notes: list[Assumption]) -> Workload:
@@ -57,7 +59,7 @@ def _one_step(segments: str | Step, notes: list[Assumption]) -> Workload:
     notes.append(Assumption("segments", ",".join(map(str, step)), "given", "COUNTxNEW@CACHED"))
     kinds = {segment.decode for segment in step}
     name: PhaseName = "mixed" if len(kinds) > 1 else "decode" if True in kinds else "prefill"
-    return Workload(sequences(step), max(segment.new for segment in step), None, longest - 1, ((name, step),))
+    return Workload(sequences(step), max(segment.new for segment in step), None, longest - 1, ((name, step),), segmented=True)
 
 
 def _phases(named: dict[str, object], phase: str, output_len: int | None, notes: list[Assumption]) -> Workload:

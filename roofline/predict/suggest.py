@@ -19,7 +19,7 @@ def what_would_fit(request: Request, result: Memory) -> Iterator[str]:
     if result.max_batch_of_steps:
         yield f"--batch {result.max_batch_of_steps}"
     decodes = any(name == "decode" for name, _ in workload.steps) and workload.output_len is None
-    if decodes and workload.context > 1:
+    if decodes and not workload.segmented and workload.context > 1:
         context = largest(lambda length: _fits_after(request, length), workload.context - 1)
         if context:
             yield f"--context {context}"

@@ -174,8 +174,5 @@ def load_engine(name: str) -> tuple[Engine, Input]:
 
 
 def _input(role: str, name: str, file: YamlFile) -> Input:
-    inside = (
-        file.path.is_relative_to(Path(__file__).resolve().parents[1])
-        or file.path.parent == shipped("models").parent / file.path.parent.name
-    )
-    return Input(role, name, "shipped" if inside else str(file.path), file.sha256)
+    ours = file.path.parent in (shipped("models"), shipped("hardware"), shipped("engines"))
+    return Input(role, name, "shipped" if ours else str(file.path), file.sha256)
