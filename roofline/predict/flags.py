@@ -96,11 +96,12 @@ def deployment(options: Options, engine: Engine, engine_given: bool, notes: list
     why = "its defaults, and its blocks for the allocated KV cache"
     notes.append(Assumption("engine", label, "given" if engine_given else "default", why))
     for name in ("gpu_memory_utilization", "block_size", "max_num_batched_tokens"):
-        value, origin = getattr(found, name), "given"
-        if value is None:
-            value, origin = getattr(engine, name), "default"
         why = "the most tokens for which activations are held at a time" if name == "max_num_batched_tokens" else ""
-        notes.append(Assumption(name, value, "given" if origin == "given" else "default", why))
+        given = getattr(found, name)
+        if given is None:
+            notes.append(Assumption(name, getattr(engine, name), "default", why))
+        else:
+            notes.append(Assumption(name, given, "given", why))
     notes.append(Assumption("reserve", found.reserve, "given" if found.reserve else "default", "bytes kept free"))
     if options.take("enable_prefix_caching"):
         notes.append(

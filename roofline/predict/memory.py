@@ -195,32 +195,6 @@ class MemoryModel(Setting):
         """The layers of the fullest stage."""
         return self.fullest.stage
 
-    @property
-    def weights_bytes(self) -> float:
-        """Bytes of weights on a device of the fullest stage."""
-        return self.fullest.weights_bytes
-
-    @property
-    def kv_bytes_per_token(self) -> float:
-        """What one more token adds on a device of the fullest stage, while it is below every window."""
-        return self.fullest.kv_bytes_per_token
-
-    def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
-        """Cache of one sequence of `length` tokens on a device of the fullest stage."""
-        return self.fullest.kv_bytes(length, allocated=allocated)
-
-    def needed_bytes(self, step: Step, *, allocated: bool = True) -> Expr:
-        """Cache of a step on a device of the fullest stage."""
-        return self.fullest.needed_bytes(step, allocated=allocated)
-
-    def usable_bytes(self, step: Step) -> Expr:
-        """Bytes left for the cache in a step on a device of the fullest stage."""
-        return self.fullest.usable_bytes(step)
-
-    def activation_bytes(self, step: Step) -> Expr:
-        """Largest working set of a step on a device of the fullest stage."""
-        return self.fullest.activation_bytes(step)
-
     def tightest(self, step: Step) -> StageMemory:
         """The stage that a step leaves least room in, for plain numbers."""
         return max(self.stages, key=lambda part: part.needed_bytes(step) - part.usable_bytes(step))

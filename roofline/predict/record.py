@@ -65,7 +65,10 @@ def gaps(hardware: Hardware) -> list[Assumption]:
     if accelerator.devices > 1:
         why = "the figures are those of the whole package, of which each device that software sees has an equal part"
         notes.append(Assumption("devices_in_package", accelerator.devices, "assumed", why))
-    headline = {"bandwidth": accelerator.memory.bandwidth, "memory": accelerator.memory.label}
+    headline = {
+        "bandwidth": accelerator.memory.bandwidth,
+        "memory_bytes": accelerator.memory.reported or accelerator.memory.label,
+    }
     if recalled := [name for name, fact in headline.items() if fact.grade == "C" and name not in hardware.overrides]:
         why = f"figures of {accelerator.name} are from memory, not checked against a source"
         notes.append(Assumption("recalled", ", ".join(recalled), "assumed", why))

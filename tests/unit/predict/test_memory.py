@@ -116,7 +116,7 @@ def test_shared_prefix_behind_the_window_is_not_held() -> None:
 
 def test_shared_prefix_over_segments() -> None:
     """Segments of one step share the same prefix: it is held once, not once a segment."""
-    memory = prepare("llama-3.1-8b", "h100-sxm", segments="3x1@4095,2x1@4095", shared_prefix=1600).memory
+    memory = prepare("llama-3.1-8b", "h100-sxm", segments="3x1@4095,2x1@4095", shared_prefix=1600).memory.fullest
     step = (Segment(3, 1, 4095, decode=True), Segment(2, 1, 4095, decode=True))
     assert memory.needed_bytes(step) == (5 * 256 - 4 * 100) * 16 * LLAMA
     assert memory.needed_bytes(step) == memory.needed_bytes(decode(5, 4095))
@@ -125,23 +125,23 @@ def test_shared_prefix_over_segments() -> None:
 @pytest.mark.parametrize(("tp", "share"), [(1, 1), (2, 1 / 2), (8, 1 / 8), (16, 1 / 8)])
 def test_tensor_parallel_divides_kv_heads(tp: int, share: float) -> None:
     """8 KV heads are divided by up to 8 devices; 16 devices hold each head twice."""
-    memory = prepare("llama-3.1-8b", "dgx-h100", tp=tp).memory
+    memory = prepare("llama-3.1-8b", "dgx-h100", tp=tp).memory.fullest
     assert memory.kv_bytes_per_token == LLAMA * share
 
 
 def test_latent_cache_is_replicated() -> None:
     """MLA's latent has no heads: every tensor-parallel device holds all of it."""
-    assert prepare("deepseek-v2-lite", "dgx-h100", tp=8).memory.kv_bytes_per_token == LITE
+    assert prepare("deepseek-v2-lite", "dgx-h100", tp=8).memory.fullest.kv_bytes_per_token == LITE
 
 
 def test_pipeline_divides_layers() -> None:
     """Four stages of eight layers hold a quarter of the cache each."""
-    assert prepare("llama-3.1-8b", "dgx-h100", pp=4).memory.kv_bytes_per_token == LLAMA / 4
+    assert prepare("llama-3.1-8b", "dgx-h100", pp=4).memory.fullest.kv_bytes_per_token == LLAMA / 4
 
 
 def test_data_parallel_deals_sequences() -> None:
     """Seven sequences on two replicas: the fuller one holds four."""
-    memory = prepare("llama-3.1-8b", "dgx-h100", dp=2).memory
+    memory = prepare("llama-3.1-8b", "dgx-h100", dp=2).memory.fullest
     assert memory.needed_bytes(prefill(7, 1024)) == 4 * 1024 * LLAMA
 
 
