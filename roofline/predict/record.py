@@ -65,11 +65,10 @@ def gaps(hardware: Hardware) -> list[Assumption]:
     if accelerator.devices > 1:
         why = "the figures are those of the whole package, of which each device that software sees has an equal part"
         notes.append(Assumption("devices_in_package", accelerator.devices, "assumed", why))
-    headline = {
-        "bandwidth": accelerator.memory.bandwidth,
-        "memory_bytes": accelerator.memory.reported or accelerator.memory.label,
-    }
-    if recalled := [name for name, fact in headline.items() if fact.grade == "C" and name not in hardware.overrides]:
+    memory = accelerator.memory
+    headline = [("bandwidth", "bandwidth", memory.bandwidth), ("memory_bytes", "memory", memory.reported or memory.label)]
+    kept = [(word, fact) for key, word, fact in headline if key not in hardware.overrides]
+    if recalled := [word for word, fact in kept if fact.grade == "C"]:
         why = f"figures of {accelerator.name} are from memory, not checked against a source"
         notes.append(Assumption("recalled", ", ".join(recalled), "assumed", why))
     return notes

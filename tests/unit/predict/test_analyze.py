@@ -216,3 +216,18 @@ def test_parameters() -> None:
     sparse = roofline.analyze("mixtral-8x7b", "dgx-h100", tp=2).model["parameters"]
     idle = 32 * 6 * 3 * 4096 * 14336  # layers x (8 - 2) experts x three matrices
     assert sparse["total"] - sparse["active"] == idle
+
+
+@pytest.mark.parametrize(
+    ("given", "recalled"),
+    [
+        ({}, "bandwidth, memory"),
+        ({"memory": "90 GB"}, "bandwidth"),
+        ({"bandwidth": "2 TB/s"}, "memory"),
+        ({"memory": "90 GB", "bandwidth": "2 TB/s"}, None),
+    ],
+)
+def test_a_figure_from_memory_is_said_until_it_is_given(given: dict[str, str], recalled: str | None) -> None:
+    """The B100's figures are of grade C: each is named, except those that the user's own take the place of."""
+    notes = {note.name: note.value for note in roofline.analyze("llama-3.1-8b", "b100", **given).assumptions}
+    assert notes.get("recalled") == recalled
