@@ -43,7 +43,9 @@ class AmbiguousNameError(InputError):
 
     def __init__(self, what: str, name: str, choices: Iterable[str]) -> None:
         self.choices = sorted(choices)
-        super().__init__(f"{what} {name!r} is ambiguous: it could be {', '.join(self.choices)}. Name one of them.")
+        several = len(self.choices) > 1
+        why = "is ambiguous: it could be" if several else "is not a whole name; the one that is known is"
+        super().__init__(f"{what} {name!r} {why} {', '.join(self.choices)}. Name {'one of them' if several else 'it'}.")
 
 
 class SpecError(InputError):

@@ -25,6 +25,7 @@ from roofline.operators.copy import Copy
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.operators.host_copy import HostCopy
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.reduce_scatter import ReduceScatter
@@ -134,10 +135,11 @@ KINDS = {
         Kind(Gemm, {"batch": (1, 8)}),
         Kind(
             GroupedGemm,
-            {"experts": (2, 64), "top_k": (1, 8), "local_experts": (1, 64)},
+            {"experts": (2, 64), "top_k": (1, 8), "local_experts": (1, 64), "distinct": (1, 64)},
             {"skew": (0.0, 0.7)},
-            at_most={"top_k": "experts", "local_experts": "experts"},
+            at_most={"top_k": "experts", "local_experts": "experts", "distinct": "experts"},
         ),
+        Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),
         Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64)}, at_most={"shared_prefix": "cached"}),
         Kind(Norm, numbers={"adds": (0, 1, 2)}),
         Kind(ReduceScatter, _WORLD),

@@ -22,6 +22,8 @@ class Operator:
     kind: ClassVar[str]
     multiplies_weights: ClassVar[bool] = True
     """Whether its products have weights in them, whose format then decides which matrix peak applies."""
+    to_host: ClassVar[bool] = False
+    """Whether its link bytes cross the link to the host, not one to other devices."""
     dtypes: Dtypes = BF16
 
     def cost(self) -> Cost:

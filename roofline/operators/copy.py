@@ -9,22 +9,27 @@ from roofline.cost import Cost
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 
+Place = Literal["activations", "cache", "nothing"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(Operator):
     """Read `elements` and write them elsewhere: activations into the KV cache, the cache's content as activations, or
-    activations as activations. The cache's side has the cache's format.
+    activations as activations. The cache's side has the cache's format. With nothing to write it is a pass that only
+    reads (a sum), with nothing to read one that only writes (a fill).
 
     >>> Copy(elements=16, write="cache").cost()  # 2 B*16 read, 2 B*16 written to the cache
     Cost(activation_bytes=32, kv_write_bytes=32)
+    >>> Copy(elements=16, write="nothing").cost()  # 2 B*16 read
+    Cost(activation_bytes=32)
 
     Source: Kwon et al. 2023 (paged KV cache), arXiv:2309.06180, section 4.
     """
 
     kind: ClassVar[str] = "copy"
     elements: Expr
-    read: Literal["activations", "cache"] = "activations"
-    write: Literal["activations", "cache"] = "activations"
+    read: Place = "activations"
+    write: Place = "activations"
 
     def cost(self) -> Cost:
         """Each element read once and written once."""

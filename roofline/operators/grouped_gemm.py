@@ -19,7 +19,8 @@ class GroupedGemm(Operator):
     spread over devices), so that tokens*top_k*local_experts/experts rows are multiplied here: 2nk FLOP each. Rows are
     gathered by index as they are read and written once each: no permuted copy of the tokens is made (as in fused
     kernels; a copy would add 2*top_k rows a token). Weights are read for the *distinct* experts that the step touches,
-    which is their expected number under independent routing: see `expected_distinct`.
+    which is their expected number under independent routing (see `expected_distinct`), or `distinct` of this device's
+    where the routing is known.
 
     >>> one = GroupedGemm(tokens=1, n=4, k=5, experts=8, top_k=2)
     >>> one.cost()  # 2 rows: 2*2*4*5 FLOP; 2 experts read: 2*2*4*5 B; 2*(2*5 + 2*4) B
@@ -38,6 +39,7 @@ class GroupedGemm(Operator):
     experts: Expr
     top_k: Expr
     local_experts: Expr | None = None
+    distinct: Expr | None = None
     bias: bool = False
     skew: float = 0.0
 
@@ -53,14 +55,19 @@ class GroupedGemm(Operator):
 
     def cost(self) -> Cost:
         """2nk FLOP a row; the distinct experts' weights once; rows in and out once."""
-        share = self.held / self.experts if self.local_experts is not None else 1
-        distinct = expected_distinct(self.experts, self.top_k, self.tokens, self.skew) * share
         return Cost(
             matrix_flops=2 * self.rows * self.n * self.k,
             vector_flops=self.rows * self.n if self.bias else 0,
-            weight_bytes=distinct * self._an_expert() * self.dtypes.weight.bytes,
+            weight_bytes=self._read() * self._an_expert() * self.dtypes.weight.bytes,
             activation_bytes=self.rows * (self.k + self.n) * self.dtypes.activation.bytes,
         )
+
+    def _read(self) -> Expr:
+        """Experts whose weights a step reads here."""
+        if self.distinct is not None:
+            return self.distinct
+        share = self.held / self.experts if self.local_experts is not None else 1
+        return expected_distinct(self.experts, self.top_k, self.tokens, self.skew) * share
 
     def _an_expert(self) -> Expr:
         return self.n * self.k + (self.n if self.bias else 0)

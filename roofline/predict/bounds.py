@@ -63,7 +63,7 @@ def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:
     """Busy times of one operator's cost (any number of calls of it) on one device."""
     link = 0.0
     if not (isinstance(cost.link_bytes, int) and cost.link_bytes == 0):
-        joined = hardware.connection(getattr(operator, "span", 2))
+        joined = hardware.to_host() if operator.to_host else hardware.connection(getattr(operator, "span", 2))
         if joined is not None:
             crossing = cost.link_bytes * operator.crossing(joined.together)
             link = joined.seconds(cost.link_bytes, crossing, operator.peers(joined.together))

@@ -62,6 +62,9 @@ class Accelerator(Spec):
     architecture: str
     form_factor: str = ""
     aliases: tuple[str, ...] = ()
+    driver_names: tuple[str, ...] = Field(
+        default=(), description="names that the driver gives the card, by which measured records know it"
+    )
     devices: Whole = Field(
         default=1, ge=1, description="devices that software sees in it; the figures are those of all together"
     )
@@ -215,6 +218,14 @@ class Hardware:
         """Capacity of device memory in bytes: as reported where a source says so, else the label."""
         memory = self.accelerator.memory
         return self.overrides.get("memory_bytes", (memory.reported or memory.label).value)
+
+    def to_host(self) -> Connection:
+        """What joins one accelerator to the host: the node's link where one was named, else the accelerator's."""
+        link = (self.node.host_link if self.node else None) or self.accelerator.host_link
+        if link is None:
+            msg = f"{self.title}: its file has no host_link, so that nothing is known of copies to and from the host"
+            raise InputError(msg)
+        return Connection(link, 2)
 
     def connection(self, devices: int) -> Connection | None:
         """What joins a group of so many neighbouring devices; None for a group of one.

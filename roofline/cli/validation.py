@@ -1,0 +1,153 @@
+"""The answer of `roofline validate`, as tables and as rows."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from roofline.cli.lists import by_name
+from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.page import print_table
+from roofline.errors import InputError
+from roofline.report.summary import Table
+from roofline.text import clean
+from roofline.units import format_si
+from roofline.validate.summary import Validation, to_dict, validate
+
+_FIRST = 10  # refusals that are shown one by one
+
+
+def parse_error(text: str) -> float:
+    """A relative error: a fraction or a percentage.
+
+    >>> parse_error("0.5"), parse_error("50%")
+    (0.5, 0.5)
+    """
+    number = text.strip().removesuffix("%")
+    try:
+        value = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        msg = f"--max-error must be a fraction such as 0.5 or a percentage such as 50%, not {text!r}"
+        raise InputError(msg)
+    return value
+
+
+def answer(
+    paths: list[str], hardware: tuple[str, ...], backend: str | None, limit: float | None, *, quiet: bool
+) -> tuple[Answer, int]:
+    """The comparison in every form, and the exit code."""
+    result = validate(paths, hardware, backend)
+    found = to_dict(result)
+    if not quiet:
+        _warn(result)
+    error = found["overall"]["bound"]["mape"]
+    passed = limit is None or error <= limit
+    whole = {**envelope(by_name(result.inputs)), **found, "max_error": limit, "within_max_error": passed}
+
+    def show() -> None:
+        _show(result, found)
+        if limit is not None:
+            write_stdout(
+                f"Mean absolute error of the bound {error:.1%}: {'within' if passed else 'above'} --max-error {limit:.1%}"
+            )
+
+    return Answer(whole, lambda: _rows(found), show), 0 if passed else 1
+
+
+def _warn(result: Validation) -> None:
+    """What was not used, on stderr."""
+    for refusal in result.refusals[:_FIRST]:
+        sys.stderr.write(f"refused: {clean(refusal)}\n")
+    if (more := len(result.refusals) - _FIRST) > 0:
+        sys.stderr.write(f"refused: and {more} more kinds of rows, listed with --json\n")
+    if result.ignored_columns:
+        sys.stderr.write(f"not used: columns {clean(', '.join(result.ignored_columns))}\n")
+
+
+def _rows(found: dict[str, Any]) -> Rows:
+    """A flat row a group."""
+    return [
+        {name: value for name, value in group.items() if not isinstance(value, dict)}
+        | {f"{kind}_{name}": value for kind in ("bound", "estimate") for name, value in group[kind].items()}
+        for group in found["groups"]
+    ]
+
+
+def _show(result: Validation, found: dict[str, Any]) -> None:
+    left_out = [
+        f"{count:,} {what}"
+        for count, what in (
+            (found["refused"], "refused"),
+            (found["other_hardware"], "of other hardware left out"),
+            (found["other_backend"], "of other backends left out"),
+        )
+        if count
+    ]
+    files = f"{len(result.files):,} file{'s' if len(result.files) > 1 else ''}"
+    write_stdout("; ".join([f"{found['rows']:,} records of {files} compared", *left_out]))
+    for hardware in dict.fromkeys(group["hardware"] for group in found["groups"]):
+        print_table(_groups(hardware, [group for group in found["groups"] if group["hardware"] == hardware]))
+    if found["counters"]:
+        print_table(_counters(found["counters"]))
+    write_stdout("")
+    if found["beneath_bound_reasons"]:
+        print_table(_beneath(found))
+    else:
+        write_stdout("No point was faster than its bound.")
+
+
+def _groups(hardware: str, groups: list[dict[str, Any]]) -> Table:
+    note = (
+        "medians; ratio = measured / bound; then the share of points within 10 % and 25 % of the bound, "
+        "and of those faster than it"
+    )
+    cells = tuple(
+        (
+            group["op"],
+            group["dtype"],
+            group["backend"],
+            group["regime"],
+            f"{group['n']:,}",
+            format_si(group["bound_s"], "s", 3),
+            format_si(group["measured_s"], "s", 3),
+            f"{group['ratio']:.2f}",
+            _share(group["within_10_percent"]),
+            _share(group["within_25_percent"]),
+            _share(group["beneath_bound"]),
+        )
+        for group in groups
+    )
+    columns = ("op", "dtype", "backend", "regime", "n", "bound", "measured", "ratio", "<10%", "<25%", "faster")
+    return Table(hardware, note, columns, (*([False] * 4), *([True] * 7)), cells)
+
+
+def _share(value: float) -> str:
+    """A share, in which a few of very many do not look like none."""
+    return "0" if value == 0 else f"{value:.1%}" if 0.0005 <= value < 0.1 else f"{value:.0%}" if value >= 0.1 else "<0.1%"
+
+
+def _counters(rows: list[dict[str, Any]]) -> Table:
+    def ratio(value: float | None) -> str:
+        return "" if value is None else f"{value:.3f}"
+
+    cells = tuple(
+        (row["hardware"], row["op"], row["backend"], f"{row['n']:,}", ratio(row["bytes_ratio"]), ratio(row["flops_ratio"]))
+        for row in rows
+    )
+    columns = ("hardware", "op", "backend", "n", "bytes", "FLOP")
+    note = "hardware counters over predictions, medians: device memory traffic and matrix FLOP"
+    return Table("Counters", note, columns, (False, False, False, True, True, True), cells)
+
+
+def _beneath(found: dict[str, Any]) -> Table:
+    total = sum(entry["n"] for entry in found["beneath_bound_reasons"])
+    cells = tuple(
+        (entry["op"], f"{entry['n']:,}", f"{entry['fastest']:.2f}", entry["why"], entry["at"])
+        for entry in found["beneath_bound_reasons"]
+    )
+    note = f"{total:,} of {found['rows']:,} points; the lowest measured / bound, and where it stands"
+    return Table(
+        "Faster than the bound", note, ("op", "n", "lowest", "likely because", "at"), (False, True, True, False, False), cells
+    )

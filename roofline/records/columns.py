@@ -1,0 +1,73 @@
+"""The columns of a measured record, in the order in which they are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["text", "count", "number"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `count` is a whole number of things, `number` a real one, in the unit that its name or meaning says."""
+
+    name: str
+    kind: Kind
+    meaning: str
+
+
+COLUMNS = {
+    column.name: column
+    for column in (
+        Column("source", "text", "who measured"),
+        Column("gpu", "text", "id of the accelerator, or of the hardware.yaml beside the records"),
+        Column("op", "text", "what was measured"),
+        Column("dtype", "text", "of the products and activations"),
+        Column("kv_dtype", "text", "of the KV cache; empty: as dtype"),
+        Column("m", "count", "gemm, bmm: rows of x[m, k]"),
+        Column("n", "count", "gemm, bmm: columns of w[n, k]; embedding: rows of the table; sampling: choices"),
+        Column("k", "count", "gemm, bmm: length of the dot products"),
+        Column("batch", "count", "sequences; bmm: products"),
+        Column("q_len", "count", "new tokens of a sequence"),
+        Column("kv_len", "count", "tokens that a sequence attends to, the new ones included"),
+        Column("n_heads", "count", "query heads on the device"),
+        Column("n_kv_heads", "count", "KV heads on the device"),
+        Column("head_dim", "count", "width of a head; MLA: 192 at prefill (expanded), 576 at decode (absorbed)"),
+        Column("window", "count", "tokens that a query sees, itself included; 0: all"),
+        Column("tokens", "count", "rows of an element-wise operator, tokens of an expert layer"),
+        Column("hidden", "count", "width of a row"),
+        Column("inter", "count", "inner width; of experts the full one, of which each of moe_tp devices has a part"),
+        Column("experts", "count", "routed experts"),
+        Column("topk", "count", "experts of a token"),
+        Column("moe_tp", "count", "devices that share each expert"),
+        Column("moe_ep", "count", "devices over which whole experts are spread"),
+        Column("distribution", "text", "of the routing: balanced, uniform, or anything else for a skewed one"),
+        Column("bytes", "count", "of a copy; of the larger of the two buffers that a rank of a collective has"),
+        Column("world", "count", "ranks of a collective"),
+        Column("latency_us", "number", "median of a call, microseconds"),
+        Column("backend", "text", "whose kernels"),
+        Column("version", "text", "of the backend"),
+        Column("kernel", "text", "which kernel; layer, step: id of the model"),
+        Column("tp", "count", "tensor parallelism of the model whose shapes these are; for information"),
+        Column("latency_p10_us", "number", "a tenth of the samples were faster"),
+        Column("latency_p90_us", "number", "a tenth of the samples were slower"),
+        Column(
+            "cache", "text", "cold: inputs, weights and outputs came from device memory; warm: they may have been in a cache"
+        ),
+        Column("chunk_bytes", "count", "bytes of one call of a copy that was made in several"),
+        Column("pinned", "text", "true or false: whether the host's memory was page-locked"),
+        Column("counters_dram_bytes", "number", "bytes of device memory read and written, by hardware counters"),
+        Column("counters_flops", "number", "matrix FLOP, by hardware counters"),
+        Column("counters_dram_read_bytes", "number", "bytes of device memory read, by hardware counters"),
+        Column("counters_dram_write_bytes", "number", "bytes of device memory written, by hardware counters"),
+        Column("counters_l2_bytes", "number", "bytes through the L2 cache, by hardware counters"),
+        Column("notes", "text", "how the call was timed, and what else matters"),
+    )
+}
+
+RESULTS = (
+    *(name for name in COLUMNS if name.startswith(("latency_", "counters_"))),
+    "notes",
+)
+"""What a measurement found; the other columns say what was measured, and identify it."""

@@ -1,0 +1,135 @@
+"""Read records from files and folders. A bad row is refused, by file and line, and the good ones are kept."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline.errors import InputError, MissingExtraError, UnknownNameError
+from roofline.records.check import Checker, Refusal, merged
+from roofline.records.columns import COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".csv", ".parquet")
+_NEEDED = ("gpu", "op", "dtype", "latency_us")
+
+
+@dataclass(slots=True)
+class Records:
+    """Rows that can be used, with the columns of `COLUMNS` and `file`, `line`; what was refused and why."""
+
+    frame: pd.DataFrame
+    refusals: list[Refusal] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    ignored_columns: list[str] = field(default_factory=list)
+
+    @property
+    def refused(self) -> int:
+        """Rows that were refused."""
+        return sum(refusal.rows for refusal in self.refusals)
+
+
+def read(paths: Iterable[str | Path]) -> Records:
+    """The records of files (.csv, .parquet) and of all such files in folders."""
+    import pandas as pd
+
+    frames: list[pd.DataFrame] = []
+    found = Records(pd.DataFrame())
+    for path in _files(paths):
+        raw, refusals = _raw(path)
+        found.files.append(path)
+        found.refusals += refusals
+        found.ignored_columns += [name for name in raw.columns if name not in COLUMNS and name != "line"]
+        checker = Checker(path, raw)
+        frames.append(checker.good())
+        found.refusals += checker.refusals
+    found.frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    found.ignored_columns = sorted(set(found.ignored_columns))
+    return found
+
+
+def _files(paths: Iterable[str | Path]) -> list[Path]:
+    found: list[Path] = []
+    for given in paths:
+        path = Path(given).expanduser()
+        if path.is_dir():
+            inside = [file for suffix in SUFFIXES for file in sorted(path.rglob(f"*{suffix}")) if not file.name.startswith(".")]
+            if not inside:
+                msg = f"{path}: no records in this folder: nothing in it ends in {' or '.join(SUFFIXES)}"
+                raise InputError(msg)
+            found += inside
+        elif not path.exists():
+            msg = f"{path}: no such file or folder"
+            raise InputError(msg)
+        elif path.suffix.lower() not in SUFFIXES:
+            msg = f"{path}: records are read from {' and '.join(SUFFIXES)} files"
+            raise InputError(msg)
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _raw(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
+    """The cells of a file as they stand, with the line of each row."""
+    try:
+        raw, refusals = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not a text file, although it ends in .csv") from None
+    if missing := [name for name in _NEEDED if name not in raw.columns]:
+        raise InputError(f"{path}:1: {_missing(missing, [str(name) for name in raw.columns if name not in COLUMNS])}")
+    return raw, refusals
+
+
+def _missing(missing: list[str], others: list[str]) -> str:
+    what = f"column{'s' if len(missing) > 1 else ''} {', '.join(missing)} {'are' if len(missing) > 1 else 'is'} missing"
+    if "latency_us" in missing and (near := [name for name in others if name.startswith(("latency", "time"))]):
+        return f"{what}; it has {', '.join(near)}: give the latency of a call in microseconds as latency_us"
+    near = [text for name in missing if "Did you mean" in (text := str(UnknownNameError("column", name, others)))]
+    hint = f" It has {', '.join(others)}, which is not known." if near else ""
+    return f"{what}, so that these are no records.{hint}"
+
+
+def _parquet(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
+    import pandas as pd
+
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingExtraError("reading Parquet", "parquet") from None
+    try:
+        raw = pd.read_parquet(path)
+    except (pa.ArrowException, ValueError) as error:
+        raise InputError(f"{path}: is no Parquet file, or a truncated one ({str(error).splitlines()[0]:.120})") from None
+    raw = raw.reset_index(drop=True)
+    raw["line"] = range(1, len(raw) + 1)
+    return raw, []
+
+
+def _csv(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
+    import pandas as pd
+
+    rows: list[list[Any]] = []
+    refusals: list[Refusal] = []
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        header = [name.strip() for name in next(reader, [])]
+        if doubled := sorted({name for name in header if header.count(name) > 1}):
+            raise InputError(f"{path}:1: column {doubled[0]} stands there twice")
+        try:
+            for cells in reader:
+                if len(cells) == len(header):
+                    rows.append([*cells, reader.line_num])
+                elif cells:
+                    few = len(cells) < len(header)
+                    why = f"{len(cells)} cells, and the header has {len(header)}" + ("; is the file cut off?" if few else "")
+                    refusals.append(Refusal(path, reader.line_num, why, "cells"))
+        except csv.Error as error:
+            refusals.append(Refusal(path, reader.line_num, f"is no CSV from here on: {error}", "csv"))
+    return pd.DataFrame(rows, columns=[*header, "line"]), merged(refusals)
