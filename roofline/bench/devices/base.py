@@ -1,0 +1,110 @@
+"""What every device offers, and the statistics of samples."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+Run = Callable[[int], None]
+"""Run a call on the i-th set of inputs, modulo the number of sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one call."""
+
+    median: float
+    p10: float
+    p90: float
+    samples: int
+    calls: int
+    how: str
+
+    @property
+    def notes(self) -> str:
+        """How it was timed, for the record."""
+        return f"{self.how}; {self.samples} samples of {self.calls} call{'s' if self.calls > 1 else ''}"
+
+
+def timing(samples: list[float], calls: int, how: str) -> Timing:
+    """Median, 10th and 90th percentile of samples, each the mean of `calls` calls.
+
+    >>> timing([3.0, 1.0, 2.0], 1, "test").median
+    2.0
+    """
+    ordered = sorted(samples)
+
+    def quantile(q: float) -> float:
+        # linear between order statistics: type 7 of Hyndman and Fan, The American Statistician 50(4), 1996
+        place = q * (len(ordered) - 1)
+        low = math.floor(place)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+    return Timing(quantile(0.5), quantile(0.1), quantile(0.9), len(samples), calls, how)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long a point may be sampled, and how often at least and at most."""
+
+    seconds: float
+    least: int = 7
+    most: int = 50
+
+    def samples(self, each: float) -> int:
+        """Samples of so many seconds each."""
+        return max(self.least, min(self.most, round(self.seconds / max(each, 1e-9))))
+
+
+class Device:
+    """A device that runs calls and times them."""
+
+    kind: ClassVar[Literal["cuda", "cpu"]]
+    name: str
+    """What the driver or the system calls it."""
+    cache_bytes: int
+    """The last cache before memory."""
+    memory_bytes: int
+
+    def free_bytes(self) -> int:
+        """Memory that may be taken now."""
+        raise NotImplementedError
+
+    def measure(self, run: Run, sets: int, effort: Effort, *, launches: bool, composed: bool) -> Timing:
+        """Time a call on `sets` sets of inputs in turn. `launches`: include what launching each call takes; `composed`: a
+        call is many kernels."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Wait for all work, and give its memory back."""
+        raise NotImplementedError
+
+    def noise(self) -> dict[str, float]:
+        """Seconds that the clock itself takes: the median and 90th percentile of timing nothing."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """Clocks, power, temperature, and whatever else may change from run to run."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """What stays the same: the device and its libraries."""
+        raise NotImplementedError
+
+    @property
+    def slug(self) -> str:
+        """The name as an id.
+
+        >>> slug("AMD EPYC 9R14 96-Core")
+        'amd-epyc-9r14-96-core'
+        """
+        return slug(self.name)
+
+
+def slug(name: str) -> str:
+    """A name as an id: lower case, with dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unknown"

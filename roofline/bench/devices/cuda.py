@@ -1,0 +1,202 @@
+"""The first CUDA device, timed with its own events; short kernels inside a CUDA graph."""
+
+from __future__ import annotations
+
+import gc
+import math
+from contextlib import suppress
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from roofline.bench.devices.base import Device, Effort, Run, Timing, timing
+
+_GRAPH_BELOW = 5e-4  # seconds: above it the time between two launches no longer matters
+_REGION = 1e-3  # seconds of a graph at least: events are good to about half a microsecond
+_MOST_CALLS = 1024
+_CLOCKS = {"sm": "NVML_CLOCK_SM", "memory": "NVML_CLOCK_MEM"}
+
+
+class Cuda(Device):
+    """One device. Its settings are left as they are: what it does is recorded, not changed."""
+
+    kind: ClassVar[Literal["cuda", "cpu"]] = "cuda"
+
+    def __init__(self) -> None:
+        properties = torch.cuda.get_device_properties(0)
+        self.name = properties.name
+        self.units = properties.multi_processor_count
+        self.cache_bytes = getattr(properties, "L2_cache_size", 0) or 50 * 1024**2
+        self.memory_bytes = properties.total_memory
+        self.capability = f"{properties.major}.{properties.minor}"
+        self._nvml = _Nvml()
+
+    def free_bytes(self) -> int:
+        """What the driver says is free."""
+        free, _ = torch.cuda.mem_get_info()
+        return int(free)
+
+    def measure(self, run: Run, sets: int, effort: Effort, *, launches: bool, composed: bool) -> Timing:
+        """Events around replays of a graph of calls, or around each call where it is long."""
+        each = self._warm_up(run)
+        if not launches and (composed or each < _GRAPH_BELOW):
+            with suppress(RuntimeError):  # what cannot be captured is launched call by call, and says so
+                return self._replayed(run, sets, each, effort, composed=composed)
+        calls = max(1, min(_MOST_CALLS, round(_REGION / 10 / each)))
+        turn, pairs = 0, []
+        for _ in range(effort.samples(calls * each)):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            for _ in range(calls):
+                run(turn)
+                turn += 1
+            end.record()
+            pairs.append((begin, end))
+        torch.cuda.synchronize()
+        return timing([begin.elapsed_time(end) * 1e-3 / calls for begin, end in pairs], calls, "launched one by one")
+
+    def _warm_up(self, run: Run) -> float:
+        """Seconds of a call after a few. On a stream of its own, as a later capture wants it."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with torch.cuda.stream(stream):
+            for turn in range(3):
+                if turn == 2:
+                    begin.record()
+                run(turn)
+            end.record()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        return max(float(begin.elapsed_time(end)) * 1e-3, 1e-7)
+
+    def _replayed(self, run: Run, sets: int, each: float, effort: Effort, *, composed: bool) -> Timing:
+        calls = sets if composed else min(_MOST_CALLS, math.ceil(_REGION / each))
+        calls = math.ceil(calls / sets) * sets  # whole turns, so that each replay finds the caches as the last one left them
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for turn in range(calls):
+                run(turn)
+        for _ in range(2):
+            graph.replay()
+        torch.cuda.synchronize()
+        pairs = []
+        for _ in range(effort.samples(calls * each)):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            graph.replay()
+            end.record()
+            pairs.append((begin, end))
+        torch.cuda.synchronize()
+        found = timing([begin.elapsed_time(end) * 1e-3 / calls for begin, end in pairs], calls, "CUDA graph")
+        del graph
+        return found
+
+    def finish(self) -> None:
+        """Wait, and give memory back."""
+        torch.cuda.synchronize()
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    def noise(self) -> dict[str, float]:
+        """Two events, one after the other, with nothing between."""
+        pairs = []
+        for _ in range(200):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            end.record()
+            pairs.append((begin, end))
+        torch.cuda.synchronize()
+        found = timing([begin.elapsed_time(end) * 1e-3 for begin, end in pairs], 1, "")
+        return {"timer_s": found.median, "timer_p90_s": found.p90}
+
+    def state(self) -> dict[str, Any]:
+        """Clocks, power, temperature, throttle reasons, as the driver reports them."""
+        return {**self._nvml.state(), "free_bytes": self.free_bytes()}
+
+    def facts(self) -> dict[str, Any]:
+        """The device and the libraries that run on it."""
+        return {
+            "kind": "cuda",
+            "name": self.name,
+            "capability": self.capability,
+            "compute_units": self.units,
+            "cache_bytes": self.cache_bytes,
+            "memory_bytes": self.memory_bytes,
+            "devices": torch.cuda.device_count(),
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),
+            **self._nvml.facts(),
+        }
+
+
+class _Nvml:
+    """The driver's management library, where it is installed; otherwise everything it would say is null."""
+
+    def __init__(self) -> None:
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._library: Any = pynvml
+            # NB: devices by position; CUDA_VISIBLE_DEVICES may name another one, so look for the same bus.
+            self._handle = self._of_torch()
+        except Exception:  # noqa: BLE001 - whatever is wrong with the library, measuring goes on without it
+            self._library = None
+
+    def _of_torch(self) -> Any:
+        identity = getattr(torch.cuda.get_device_properties(0), "uuid", None)
+        if identity is not None:
+            with suppress(Exception):
+                return self._library.nvmlDeviceGetHandleByUUID(f"GPU-{identity}".encode())
+        return self._library.nvmlDeviceGetHandleByIndex(0)
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """One question; None where the driver does not answer it."""
+        try:
+            answer = getattr(self._library, name)(self._handle, *arguments)
+        except Exception:  # noqa: BLE001 - each driver leaves something out
+            return None
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+    def state(self) -> dict[str, Any]:
+        """What changes."""
+        if self._library is None:
+            return {"nvml": None}
+        clocks = {
+            f"clock_{name}_mhz": self._ask("nvmlDeviceGetClockInfo", getattr(self._library, constant, 1))
+            for name, constant in _CLOCKS.items()
+        }
+        power = self._ask("nvmlDeviceGetPowerUsage")
+        reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+        return {
+            **clocks,
+            "power_w": None if power is None else power / 1000,
+            "temperature_c": self._ask("nvmlDeviceGetTemperature", 0),
+            "throttle_reasons": None if reasons is None else self._words(reasons),
+        }
+
+    def _words(self, bits: int) -> list[str]:
+        """The reasons by the names of their constants."""
+        prefix = "nvmlClocksThrottleReason"
+        names = {
+            name.removeprefix(prefix): value
+            for name, value in vars(self._library).items()
+            if name.startswith(prefix) and isinstance(value, int) and value & (value - 1) == 0
+        }
+        return sorted(name for name, value in names.items() if value and bits & value)
+
+    def facts(self) -> dict[str, Any]:
+        """What stays."""
+        if self._library is None:
+            return {"driver": None}
+        driver = None
+        with suppress(Exception):
+            driver = self._library.nvmlSystemGetDriverVersion()
+        limit = self._ask("nvmlDeviceGetPowerManagementLimit")
+        return {
+            "driver": driver.decode() if isinstance(driver, bytes) else driver,
+            "power_limit_w": None if limit is None else limit / 1000,
+            "clock_sm_max_mhz": self._ask("nvmlDeviceGetMaxClockInfo", getattr(self._library, "NVML_CLOCK_SM", 1)),
+            "ecc": self._ask("nvmlDeviceGetEccMode"),
+        }

@@ -1,0 +1,86 @@
+"""`environment.json`: on what, with what, and when the records of a folder were made."""
+
+from __future__ import annotations
+
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from roofline.bench.devices.base import Device
+from roofline.bench.files import write_json
+from roofline.errors import InputError
+from roofline.version import __version__
+
+FILE = "environment.json"
+_LIBRARIES = (
+    *("torch", "numpy", "triton", "nvidia-ml-py"),
+    *(f"nvidia-{name}-{major}" for name in ("cudnn", "cublas", "nccl") for major in ("cu12", "cu13")),
+)
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Environment:
+    """The environment of a folder: what stays the same, and one entry a run. Written anew at each change."""
+
+    def __init__(self, folder: Path, device: Device, gpu: str) -> None:
+        self.path = folder / FILE
+        self.device = device
+        before = self._before()
+        self.content: dict[str, Any] = {
+            "schema_version": 1,
+            "roofline": __version__,
+            "gpu": gpu,
+            "device": device.facts(),
+            "host": {"system": platform.system(), "kernel": platform.release(), "machine": platform.machine()},
+            "python": platform.python_version(),
+            "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+            "noise": before.get("noise") or device.noise(),
+            "runs": before.get("runs", []),
+        }
+
+    def _before(self) -> dict[str, Any]:
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError):
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("runs", []), list):
+            msg = f"{self.path}: is not the environment of a run; move it away, or name another folder"
+            raise InputError(msg)
+        return found
+
+    def begin(self, arguments: dict[str, Any], points: int) -> None:
+        """A run starts."""
+        run = {"started": now(), "ended": None, "outcome": "running", **arguments, "points": points, "records": 0}
+        self.content["runs"].append(run | {"before": self.device.state(), "after": None, "not_run": []})
+        self.write()
+
+    def end(self, outcome: str, records: int, not_run: list[dict[str, str]]) -> None:
+        """A run ends: done, budget, interrupted, failed."""
+        self.content["runs"][-1] |= {
+            "ended": now(),
+            "outcome": outcome,
+            "records": records,
+            "after": self.device.state(),
+            "not_run": not_run,
+        }
+        self.write()
+
+    def write(self) -> None:
+        """All of it, at once."""
+        write_json(self.path, self.content)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

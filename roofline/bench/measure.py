@@ -1,0 +1,80 @@
+"""Measure one point: make its inputs, time it, and say what was found in the columns of a record."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+
+from roofline.bench.devices.base import Device, Effort, Timing
+from roofline.bench.kernels import make
+from roofline.bench.kernels.base import NotRunnableError, nbytes
+from roofline.bench.pace import Pace
+from roofline.bench.place import Place, tf32
+from roofline.bench.point import Point
+from roofline.bench.suites import COLD, MOST_SETS
+
+_SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need room too
+
+
+def measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:
+    """The time of a call. `NotRunnableError` where the device or the library cannot."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with tf32(allowed=point.dtype == "tf32"), torch.no_grad():
+                return _measure(point, device, place, effort, pace)
+        except NotRunnableError as error:
+            raise NotRunnableError(" ".join([str(error), *_words(caught)])) from None
+        except torch.OutOfMemoryError:
+            raise NotRunnableError("out of memory") from None
+        except (NotImplementedError, RuntimeError) as error:
+            # NB: what torch cannot do on a device it says with one of these; anything else is our mistake, and is raised
+            raise NotRunnableError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]:.160}") from None
+        finally:
+            device.finish()
+
+
+def _words(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Why torch did not choose a kernel, which it says in warnings."""
+    said = [str(warning.message).partition(" (Triggered internally")[0] for warning in caught]
+    return [text for text in dict.fromkeys(said) if not text.rstrip().endswith("not used because:")][:1]
+
+
+def _measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:
+    least = point.cost.bytes
+    if least > _SHARE_OF_MEMORY * device.free_bytes():
+        raise NotRunnableError(f"needs {least / 2**30:.1f} GiB, {device.free_bytes() / 2**30:.1f} GiB are free")
+    kernel = make(point, place)
+    first = kernel.inputs()
+    outputs: list[Any] = [kernel.run(*first)]  # also shows early whether it runs at all
+    each = min(nbytes((first, outputs)), point.cost.bytes)  # of a table or of many experts a call touches a part
+    sets = [first]
+    if point.cache == "cold":
+        wanted = max(1, min(MOST_SETS, math.ceil(2 * COLD * device.cache_bytes / each)))
+        room = _SHARE_OF_MEMORY * device.free_bytes()
+        if wanted > 1 and (wanted - 1) * each > room:
+            raise NotRunnableError("too little memory for inputs that are not in the cache")
+        sets += [kernel.inputs() for _ in range(wanted - 1)]
+    # Each set keeps its last output, so that outputs take turns in memory as inputs do.
+    outputs += [None] * (len(sets) - 1)
+
+    def run(turn: int) -> None:
+        index = turn % len(sets)
+        outputs[index] = kernel.run(*sets[index])
+
+    pace.check(point)
+    return device.measure(run, len(sets), effort, launches=point.timing == "eager", composed=kernel.composed)
+
+
+def record(point: Point, timing: Timing, columns: dict[str, str], counted: dict[str, float]) -> dict[str, str]:
+    """The row of a measurement."""
+    return columns | {
+        "latency_us": f"{timing.median * 1e6:.4f}",
+        "latency_p10_us": f"{timing.p10 * 1e6:.4f}",
+        "latency_p90_us": f"{timing.p90 * 1e6:.4f}",
+        "notes": timing.notes,
+        **{name: f"{value:.0f}" for name, value in counted.items()},
+    }

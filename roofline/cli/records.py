@@ -1,0 +1,141 @@
+"""What a folder of records holds, as a person sees it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.page import print_table
+from roofline.errors import InputError
+from roofline.records.read import read
+from roofline.report.summary import Table, plural
+from roofline.text import clean
+from roofline.units import format_si
+from roofline.validate.predict import call
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def answer(folder: Path) -> Answer:
+    """A summary of the records of a folder, and its environment."""
+    if not folder.is_dir():
+        msg = f"{folder}: no such folder"
+        raise InputError(msg)
+    found = read([folder])
+    environment = _environment(folder)
+    rows = _rows(found.frame)
+    refusals = [str(refusal) for refusal in found.refusals]
+    whole = {
+        **envelope({}), "folder": str(folder), "records": len(found.frame), "refused": found.refused, "refusals": refusals,
+        "environment": environment, "ops": rows,
+    }  # fmt: skip
+    return Answer(whole, lambda: rows, lambda: _show(whole))
+
+
+def _environment(folder: Path) -> dict[str, Any] | None:
+    path = folder / "environment.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        msg = f"{path}: cannot be read as JSON: {error}"
+        raise InputError(msg) from None
+    return found if isinstance(found, dict) else None
+
+
+def _rows(frame: pd.DataFrame) -> Rows:
+    """One row an op, dtype, backend and cache: how many, how long, the best rates by the median time of a point."""
+    from roofline.cost import ZERO
+    from roofline.records.ops import registry
+
+    rows: Rows = []
+    keys = ["op", "dtype", "backend", "cache"]
+    for names, group in frame.groupby(keys, sort=True):
+        rates: dict[str, float] = {"flops": 0.0, "bytes": 0.0, "link": 0.0}
+        for _, alike in group.groupby(["kernel", "distribution", "world", group["window"] > 0], dropna=False):
+            operators = registry()[str(names[0])].operators(call(alike))
+            cost = sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
+            seconds = alike["latency_us"].to_numpy() * 1e-6
+            for name, value in (("flops", cost.matrix_flops), ("bytes", cost.bytes), ("link", cost.link_bytes)):
+                rates[name] = max(rates[name], float((value / seconds).max()))
+        spread = (group["latency_p90_us"] - group["latency_p10_us"]) / group["latency_us"]
+        rows.append(
+            {
+                **dict(zip(keys, names, strict=True)), "n": len(group),
+                "latency_min_us": group["latency_us"].min(), "latency_max_us": group["latency_us"].max(),
+                "spread": spread.median() if spread.notna().any() else None,
+                "best_flops_per_s": rates["flops"] or None, "best_bytes_per_s": rates["bytes"] or None,
+                "best_link_bytes_per_s": rates["link"] or None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _show(whole: dict[str, Any]) -> None:
+    environment = whole["environment"] or {}
+    device, libraries = environment.get("device") or {}, environment.get("libraries") or {}
+    parts = [
+        device.get("name"),
+        *(f"{word} {value}" for word, value in (("torch", libraries.get("torch")), ("CUDA", device.get("cuda"))) if value),
+        *([f"driver {device['driver']}"] if device.get("driver") else []),
+        plural(whole["records"], "record"),
+        *([f"{whole['refused']} refused"] if whole["refused"] else []),
+    ]
+    write_stdout(clean(" · ".join(str(part) for part in parts if part)))
+    for run in environment.get("runs") or []:
+        write_stdout(clean(_run(run)))
+    for refusal in whole["refusals"]:
+        write_stdout(f"refused: {clean(refusal)}")
+    write_stdout("")
+    print_table(_table(whole["ops"]))
+
+
+def _run(run: dict[str, Any]) -> str:
+    """When a run was, what it did, and how the device was after it."""
+    records, after = plural(run.get("records") or 0, "record"), run.get("after") or {}
+    heat = [
+        f"{word}{after[name]:,.0f}{unit}"
+        for name, word, unit in (("clock_sm_mhz", "SM ", " MHz"), ("power_w", "", " W"), ("temperature_c", "", " °C"))
+        if after.get(name) is not None
+    ]
+    throttled = after.get("throttle_reasons") or []
+    said = f"{run.get('started')}  {', '.join(run.get('suites') or [])}: {records}, {run.get('outcome')}"
+    return "  ".join([said, *heat, *throttled])
+
+
+def _table(rows: Rows) -> Table:
+    def rate(value: float | None, unit: str) -> str:
+        return "" if value is None else format_si(value, unit, 3)
+
+    cells = tuple(
+        (
+            *(row[name] for name in ("op", "dtype", "backend", "cache")),
+            f"{row['n']:,}",
+            format_si(row["latency_min_us"] * 1e-6, "s", 3),
+            format_si(row["latency_max_us"] * 1e-6, "s", 3),
+            "" if row["spread"] is None else f"{row['spread']:.1%}",
+            rate(row["best_flops_per_s"], "FLOP/s"),
+            rate(row["best_bytes_per_s"], "B/s"),
+            rate(row["best_link_bytes_per_s"], "B/s"),
+        )
+        for row in rows
+    )
+    columns = (
+        "op",
+        "dtype",
+        "backend",
+        "cache",
+        "n",
+        "fastest",
+        "slowest",
+        "p10-p90",
+        "best FLOP/s",
+        "best bytes/s",
+        "best link",
+    )
+    note = "best rates: predicted FLOP and compulsory bytes over the median time; p10-p90: median spread of a point's samples"
+    return Table("Records", note, columns, (*([False] * 4), *([True] * 7)), cells)
