@@ -59,6 +59,9 @@ class Environment:
 
     def begin(self, arguments: dict[str, Any], points: int) -> None:
         """A run starts."""
+        for earlier in self.content["runs"]:
+            if earlier.get("outcome") == "running":  # one run at a time has the folder: that one is dead
+                earlier["outcome"] = "killed"
         run = {"started": now(), "ended": None, "outcome": "running", **arguments, "points": points, "records": 0}
         self.content["runs"].append(run | {"before": self.device.state(), "after": None, "not_run": []})
         self.write()

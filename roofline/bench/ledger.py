@@ -22,39 +22,40 @@ class Ledger:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b")
-            _lock(self._file.fileno(), self.path)
         except OSError as error:
             msg = f"{self.path}: cannot be written: {error.strerror}"
             raise InputError(msg) from None
         self.done: set[tuple[str, ...]] = set()
         self.gpus: set[str] = set()
         self.versions: set[str] = set()
-        self.cut_off = self._read()
+        try:
+            _lock(self._file.fileno(), self.path)
+            self.cut_off = self._read()
+        except InputError:
+            self.close()
+            raise
 
     def _read(self) -> bool:
         """Take in the records there are. A last line without an end was being written when its run died."""
         self._file.seek(0)
         content = self._file.read()
+        header = f"{','.join(COLUMNS)}\n".encode()
+        if not header.startswith(content[: len(header)]):
+            msg = f"{self.path}:1: is no table of records, or one of another version; name another folder"
+            raise InputError(msg)
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
             self._file.truncate(len(whole))
-        try:
-            header, *rows = list(csv.reader(io.StringIO(whole.decode("utf-8")))) or [[]]
-        except (UnicodeDecodeError, csv.Error):
-            msg = f"{self.path}: is no table of records; name another folder"
-            raise InputError(msg) from None
         if not whole:
             self._append(list(COLUMNS))
-        elif header != list(COLUMNS):
-            msg = f"{self.path}:1: its columns are not those of this version; name another folder"
-            raise InputError(msg)
-        for cells in rows:
+        reader = csv.reader(io.StringIO(whole.decode("utf-8", errors="replace")))
+        next(reader, None)
+        for cells in reader:
             row = dict(zip(COLUMNS, cells, strict=False))
-            if len(row) < len(COLUMNS):
-                continue  # `validate` says so
-            self.done.add(tuple(row[name] for name in _IDENTITY))
-            self.gpus.add(row["gpu"])
-            self.versions.add(row["version"])
+            if len(row) == len(COLUMNS):  # `validate` says what is wrong with the others
+                self.done.add(self._identity(row))
+                self.gpus.add(row["gpu"])
+                self.versions.add(row["version"])
         return len(whole) < len(content)
 
     def __contains__(self, columns: dict[str, str]) -> bool:

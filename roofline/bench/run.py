@@ -170,7 +170,8 @@ class _Runner:
         together = [point for point in todo if point.suite == "collectives"]
         place, effort, pace = Place(self.device.kind), self._effort(len(alone)), Pace(self._longest())
         # Collectives need processes of their own, which take seconds to start: with a budget they have a part of its end.
-        reserved = min(30.0, 0.15 * (self.left or 0.0)) if together else 0.0
+        left = self.left or 0.0
+        reserved = min(30.0, max(0.15 * left, min(10.0, 0.4 * left))) if together else 0.0
         outcome: Outcome = "done"
         for index, point in enumerate(alone):
             if self.left is not None and self.left <= reserved:

@@ -74,7 +74,7 @@ def regimes(frame: pd.DataFrame) -> Any:
     import numpy as np
     import pandas as pd
 
-    microseconds = frame["measured_s"] * 1e6
+    microseconds = frame["latency_us"]
     by_time = np.select([microseconds < 15, microseconds <= 100], REGIMES[:2], REGIMES[2])
     by_rows = np.select([frame["m"] <= 64, frame["m"] <= 512], REGIMES[3:5], REGIMES[5])
     return pd.Categorical(np.where(frame["op"] == "gemm", by_rows, by_time), REGIMES, ordered=True)
@@ -83,7 +83,8 @@ def regimes(frame: pd.DataFrame) -> Any:
 def errors(rows: pd.DataFrame) -> dict[str, float]:
     """Of predicted against measured: median and mean of the absolute relative error, and the median error with its sign."""
     relative = rows["bound_s"] / rows["measured_s"] - 1
-    return {"median_ape": relative.abs().median(), "mape": relative.abs().mean(), "bias": relative.median()}
+    absolute = relative.abs()
+    return {"median_ape": float(absolute.median()), "mape": float(absolute.mean()), "bias": float(relative.median())}
 
 
 NO_ESTIMATE: dict[str, None] = {"median_ape": None, "mape": None, "bias": None}
@@ -97,12 +98,12 @@ def figures(rows: pd.DataFrame) -> dict[str, Any]:
         "bound": errors(rows),
         "estimate": NO_ESTIMATE,
         "coverage": None,
-        "bound_s": rows["bound_s"].median(),
-        "measured_s": rows["measured_s"].median(),
-        "ratio": ratio.median(),
-        "within_10_percent": (ratio <= 1.1).mean(),
-        "within_25_percent": (ratio <= 1.25).mean(),
-        "beneath_bound": (ratio < 1).mean(),
+        "bound_s": float(rows["bound_s"].median()),
+        "measured_s": float(rows["measured_s"].median()),
+        "ratio": float(ratio.median()),
+        "within_10_percent": float((ratio <= 1.1).mean()),
+        "within_25_percent": float((ratio <= 1.25).mean()),
+        "beneath_bound": float((ratio < 1).mean()),
         "unexplained": int((rows["why"] == UNEXPLAINED).sum()),
     }
 

@@ -29,10 +29,22 @@ def mask(new: int, keys: int, window: Expr | None, device: Any) -> Any:
     return allowed if window is None else allowed & (query - key < window)
 
 
+def mask_of(new: int, keys: int, window: Expr | None, backend: str, device: Any) -> Any:
+    """The mask as a tensor, where a kernel is not told by a flag; None where it is, or where there is nothing to hide.
+
+    NB: torch says "aligned at the last key" (a chunk of a prompt) to two of its CUDA kernels only.
+    """
+    if new == 1:
+        return None
+    windowed = window is not None and window < keys
+    told = new == keys or (device.type == "cuda" and backend in ("sdpa-flash", "sdpa-efficient"))
+    return mask(new, keys, window, device) if windowed or backend == EAGER or not told else None
+
+
 def attend(q: Any, k: Any, v: Any, *, backend: str, causal: bool, seen: Any = None) -> Any:
     """Attention of q[B, n_q, S_q, d] to k, v[B, n_kv, S_kv, d]; `seen` is a mask where causality alone does not say it."""
     if backend == EAGER:
-        return _eager(q, k, v, seen if seen is not None or not causal else mask(q.shape[2], k.shape[2], None, q.device))
+        return _eager(q, k, v, seen)
     whole = q.shape[2] == k.shape[2]
     bias = seen
     if causal and seen is None and not whole:

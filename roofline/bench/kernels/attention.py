@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from roofline.bench.kernels.attend import attend, mask
+from roofline.bench.kernels.attend import attend, mask_of
 from roofline.bench.kernels.base import Kernel
 from roofline.bench.place import whole
 from roofline.operators.attention import keys_read
@@ -13,14 +13,11 @@ from roofline.operators.attention import keys_read
 class _OverCache(Kernel):
     """What attention over a cache has in common."""
 
-    def masks(self, new: int, keys: int, window: Any = None) -> Any:
-        """The mask as a tensor, where causality alone does not say it, or torch's bias for it has no kernel."""
-        if self.whole_products or new == 1:
+    def masks(self, new: float, keys: float, window: Any = None) -> Any:
+        """The mask as a tensor, where one is needed."""
+        if self.whole_products:
             return None
-        windowed = window is not None and window < keys
-        # NB: torch's bottom-right causal bias is for CUDA kernels; elsewhere the mask of a chunk is a tensor.
-        chunked = new < keys and self.place.device.type != "cuda"
-        return mask(new, keys, window, self.place.device) if windowed or chunked else None
+        return mask_of(whole(new), whole(keys), window, self.point.backend, self.place.device)
 
     def attend(self, q: Any, k: Any, v: Any, seen: Any) -> Any:
         """Every query against what it sees."""
@@ -59,7 +56,7 @@ class Latents(_OverCache):
         keys = op.new + op.cached
         width = op.r_kv + op.d_rope if op.absorbed else op.d_nope + op.d_rope
         q = place.random(op.batch, op.new, op.n_heads, width, dtype=self.dtype).transpose(1, 2)
-        seen = self.masks(whole(op.new), whole(keys))
+        seen = self.masks(op.new, keys)
         if op.absorbed:
             return q, place.random(op.batch, keys, 1, width, dtype=self.dtype).transpose(1, 2), None, seen
         k = place.random(op.batch, keys, op.n_heads, width, dtype=self.dtype).transpose(1, 2)

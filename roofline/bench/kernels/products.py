@@ -19,6 +19,8 @@ class Products(Kernel):
     def inputs(self) -> tuple[Any, ...]:
         """Both factors, with k as the last dimension."""
         operator, place = self.operator(), self.place
+        if self.point.op == "bmm" and self.dtype in ("fp8", "int8"):
+            raise NotRunnableError(f"torch has no batch of {self.dtype} products")
         batch = () if self.point.op == "gemm" else (operator.batch,)
         if self.dtype == "fp8":
             before = self.point.texts.get("kernel") == PREQUANTISED

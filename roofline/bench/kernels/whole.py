@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch.nn import functional
 
-from roofline.bench.kernels.attend import attend, mask
+from roofline.bench.kernels.attend import attend, mask_of
 from roofline.bench.kernels.base import Kernel, NotRunnableError
 from roofline.bench.kernels.elementwise import draw, rms_norm, rope
 from roofline.bench.kernels.experts import experts, route
@@ -99,10 +99,8 @@ class Decoder:
         if mixer.rotary_dim != 0:
             angles = (1, new, 1, mixer.head_dim // 2)
             found |= {name: place.random(*angles, dtype=self.dtype) for name in ("cos", "sin")}
-        window = mixer.sliding_window
-        windowed = window is not None and new > 1 and window < keys
-        if windowed or (1 < new < keys and place.device.type != "cuda"):
-            found["seen"] = mask(new, keys, window, place.device)
+        if not self.whole_products:
+            found["seen"] = mask_of(new, keys, mixer.sliding_window, self.attention, place.device)
         if isinstance(layer.mlp, MixtureOfExperts):
             mlp = layer.mlp
             sizes = {"tokens": batch * new, "experts": mlp.num_experts, "topk": mlp.num_experts_per_tok}
@@ -130,14 +128,14 @@ class Decoder:
         state["v"][:, keys - new :].copy_(v)
         window = mixer.sliding_window
         first = max(keys - new - (window - 1), 0) if window is not None else 0
-        seen = state["seen"][:, first:] if "seen" in state else None
+        seen = state["seen"][:, first:] if state.get("seen") is not None else None
         attended = attend(
             q.transpose(1, 2),
             state["k"][:, first:].transpose(1, 2),
             state["v"][:, first:].transpose(1, 2),
             backend=self.attention,
             causal=new > 1 and not self.whole_products,
-            seen=None if self.whole_products else seen,
+            seen=seen,
         )
         return functional.linear(attended.transpose(1, 2).reshape(batch, new, n_q * d), *weights["o"])
 

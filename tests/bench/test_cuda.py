@@ -1,0 +1,155 @@
+"""The logic of timing on a CUDA device, on a stand-in for torch.cuda: what is captured, what is launched, what is said.
+
+What no stand-in can show (that a kernel runs, how long it takes) needs a device: see tests/gpu.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the bench runs through torch")
+
+from roofline.bench.devices.base import Effort  # noqa: E402
+from roofline.bench.devices.cuda import Cuda  # noqa: E402
+from roofline.bench.machine import gpu_id, shipped_id  # noqa: E402
+
+
+class Event:
+    """Knows the host's time."""
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        """Now."""
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, other: Event) -> float:
+        """Milliseconds between the two."""
+        return (other.at - self.at) * 1e3
+
+
+class Graph:
+    """Takes as long to replay as what was captured."""
+
+    captured: ClassVar[list[Graph]] = []
+
+    def __init__(self) -> None:
+        self.calls, self.replays = 0, 0
+        Graph.captured.append(self)
+
+    def replay(self) -> None:
+        """Take a tenth of a millisecond."""
+        self.replays += 1
+        time.sleep(1e-4)
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
+    """A device with 50 MB of L2 that the driver calls an H200."""
+    properties = SimpleNamespace(
+        name="NVIDIA H200", multi_processor_count=132, L2_cache_size=50 * 2**20, total_memory=140 * 2**30, major=9, minor=0
+    )
+
+    @contextlib.contextmanager
+    def capture(_: Graph) -> Iterator[None]:
+        yield
+
+    stream = SimpleNamespace(wait_stream=lambda _: None)
+    for name, value in {
+        "get_device_properties": lambda _: properties,
+        "Event": Event,
+        "CUDAGraph": Graph,
+        "graph": capture,
+        "Stream": lambda: stream,
+        "stream": lambda _: contextlib.nullcontext(),
+        "current_stream": lambda: stream,
+        "synchronize": lambda: None,
+        "mem_get_info": lambda: (100 * 2**30, 140 * 2**30),
+        "device_count": lambda: 1,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    Graph.captured.clear()
+    return Cuda()
+
+
+def test_short_kernels_are_replayed_in_whole_turns(cuda: Cuda) -> None:
+    """With seven sets of inputs a graph holds a multiple of seven calls, each set as often as any other."""
+    turns: list[int] = []
+    found = cuda.measure(lambda turn: turns.append(turn % 7), 7, Effort(0.01), launches=False, composed=False)
+    (graph,) = Graph.captured
+    captured = turns[3:]  # three calls warmed it up
+    assert found.calls == len(captured)
+    assert found.calls % 7 == 0
+    assert {captured.count(place) for place in range(7)} == {found.calls // 7}
+    assert graph.replays == found.samples + 2
+    assert found.how == "CUDA graph"
+    assert found.p10 <= found.median <= found.p90
+    # a replay took 0.1 ms at least, which is shared by all its calls
+    assert found.median >= 1e-4 / found.calls
+
+
+def test_long_kernels_are_launched(cuda: Cuda) -> None:
+    """From half a millisecond on, the gap between launches no longer matters."""
+    found = cuda.measure(lambda _: time.sleep(1e-3), 2, Effort(0.01), launches=False, composed=False)
+    assert Graph.captured == []
+    assert (found.how, found.calls) == ("launched one by one", 1)
+    assert found.samples >= 7
+    assert 1e-3 <= found.median < 2e-3
+
+
+def test_launches_are_never_hidden_in_a_graph(cuda: Cuda) -> None:
+    """What a launch costs is measured by launching."""
+    found = cuda.measure(lambda _: None, 1, Effort(0.001), launches=True, composed=False)
+    assert Graph.captured == []
+    assert found.how == "launched one by one"
+
+
+def test_a_composed_call_is_captured_once_a_set(cuda: Cuda) -> None:
+    """A step of many kernels is a graph however long it takes."""
+    found = cuda.measure(lambda _: time.sleep(1e-3), 2, Effort(0.001), launches=False, composed=True)
+    assert (found.how, found.calls) == ("CUDA graph", 2)
+
+
+def test_what_cannot_be_captured_is_launched(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the record says so."""
+
+    @contextlib.contextmanager
+    def refuse(_: Graph) -> Iterator[None]:
+        raise RuntimeError("operation not permitted when stream is capturing")
+        yield
+
+    monkeypatch.setattr(torch.cuda, "graph", refuse)
+    assert cuda.measure(lambda _: None, 1, Effort(0.001), launches=False, composed=False).how == "launched one by one"
+
+
+def test_without_the_drivers_library(cuda: Cuda) -> None:
+    """Clocks and power are null, and measuring goes on."""
+    state, facts = cuda.state(), cuda.facts()
+    assert state["free_bytes"] == 100 * 2**30
+    assert state.get("nvml") is None
+    assert (facts["name"], facts["compute_units"], facts["capability"]) == ("NVIDIA H200", 132, "9.0")
+
+
+def test_the_card_is_known_by_its_name(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of a shipped card carry its id; a slice of one is another device."""
+    assert gpu_id(cuda) == "h200-sxm"
+    cuda.name = "NVIDIA H200 MIG 1g.18gb"
+    assert shipped_id(cuda) is None
+    assert gpu_id(cuda) == "nvidia-h200-mig-1g-18gb-measured"
+
+
+def test_throttle_reasons_have_names(cuda: Cuda) -> None:
+    """Bits become the names of the driver's constants."""
+    nvml: Any = cuda._nvml
+    nvml._library = SimpleNamespace(
+        nvmlClocksThrottleReasonSwPowerCap=4, nvmlClocksThrottleReasonHwSlowdown=8, nvmlClocksThrottleReasonAll=12
+    )
+    assert nvml._words(12) == ["HwSlowdown", "SwPowerCap"]
+    assert nvml._words(0) == []

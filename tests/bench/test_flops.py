@@ -1,0 +1,88 @@
+"""PyTorch's own FLOP counter over the very kernels that the bench times, against our matrix FLOP.
+
+Attention is the written-out one with no mask, for the counter sees whole products and nothing of fused kernels on a host.
+Tensors are on the meta device: shapes alone. What the counter cannot see is listed, and is none of the products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not installed")
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from roofline.bench.kernels import make  # noqa: E402
+from roofline.bench.place import Place  # noqa: E402
+from roofline.bench.point import Point  # noqa: E402
+from roofline.bench.suites import Scope, plan  # noqa: E402
+from roofline.bench.variants import COMPILED, EAGER, LOOP  # noqa: E402
+
+CUDA, CPU = Scope("cuda", 50 * 2**20, ("bf16", "fp8")), Scope("cpu", 32 * 2**20, ("fp32",))
+# The counter has no rule for torch._int_mm; the others have no products.
+NOT_COUNTED = {"int8"}
+WITHOUT_PRODUCTS = {"copy_d2d", "copy_h2d", "copy_d2h", "add", "rmsnorm", "rope", "silu_mul", "embedding", "sampling"}
+BACKEND = {"attention_prefill": EAGER, "attention_decode": EAGER, "mla_prefill": EAGER, "mla_decode": EAGER, "moe": LOOP,
+           "layer": f"{EAGER}+{LOOP}", "step": f"{EAGER}+{LOOP}"}  # fmt: skip
+
+
+def points(op: str) -> list[Point]:
+    """The points of an op in both plans, each set of dimensions once, the small ones of it: counting takes time too."""
+    found: dict[str, Point] = {}
+    for scope in (CUDA, CPU):
+        for point in plan(("ceilings", "operators"), scope):
+            if point.op == op and point.dtype not in NOT_COUNTED:
+                kept = replace(point, backend=BACKEND.get(op, point.backend))
+                found.setdefault(f"{kept.dtype} {dict(kept.numbers)} {dict(kept.texts)}", kept)
+    return list(found.values())
+
+
+def counted(point: Point) -> int:
+    """FLOP of one call by PyTorch."""
+    kernel = make(point, Place("meta"), whole_products=True)
+    inputs = kernel.inputs()
+    with FlopCounterMode(display=False) as counter:
+        kernel.run(*inputs)
+    return int(counter.get_total_flops())
+
+
+def predicted(point: Point) -> Any:
+    """Our matrix FLOP, every query against every key."""
+    total = 0
+    for operator, repeat in point.operators.values():
+        whole = replace(operator, mask="full") if hasattr(operator, "mask") else operator
+        total += whole.cost().matrix_flops * repeat
+    return total
+
+
+@pytest.mark.parametrize(
+    "op",
+    ["gemm", "bmm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode", "moe", "layer", "step"],
+)
+def test_kernels_do_the_flop_that_are_predicted(op: str) -> None:
+    """Equal to the last one, at every size that is ever measured."""
+    listed = points(op)
+    assert len(listed) >= 5
+    for point in listed:
+        assert counted(point) == predicted(point), point
+
+
+def test_every_op_is_counted_or_has_no_products() -> None:
+    """A new op of the suites is in the test above, or predicts no matrix FLOP."""
+    for scope in (CUDA, CPU):
+        for point in plan(("ceilings", "operators", "transfers"), scope):
+            if point.op not in WITHOUT_PRODUCTS:
+                assert point.op in ("gemm", "bmm") or point.op in BACKEND
+                continue
+            assert point.cost.matrix_flops == 0
+            if point.op not in ("copy_h2d", "copy_d2h") and point.backend != COMPILED:  # those need a device
+                assert counted(point) == 0
+
+
+def test_the_counter_would_notice() -> None:
+    """A kernel with one more token does not pass."""
+    point = points("layer")[0]
+    more = replace(point, numbers={**point.numbers, "kv_len": point.numbers["kv_len"] + 1})
+    assert counted(more) != predicted(point)

@@ -1,0 +1,191 @@
+"""What the kernels compute: timed code that computes something else would be timed for nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the bench runs through torch")
+
+from roofline.bench.kernels import make  # noqa: E402
+from roofline.bench.kernels.attend import attend, mask, mask_of  # noqa: E402
+from roofline.bench.kernels.base import NotRunnableError, nbytes  # noqa: E402
+from roofline.bench.kernels.elementwise import draw, rope  # noqa: E402
+from roofline.bench.kernels.experts import experts, route  # noqa: E402
+from roofline.bench.place import Place  # noqa: E402
+from roofline.bench.point import Point  # noqa: E402
+from roofline.bench.variants import EAGER, LOOP  # noqa: E402
+
+CPU = Place("cpu")
+
+
+def one_by_one(q: Any, k: Any, v: Any, window: int | None) -> Any:
+    """Attention as its definition reads, query by query and in double precision."""
+    batch, n_q, new, d = q.shape
+    n_kv, keys = k.shape[1], k.shape[2]
+    out = torch.empty(batch, n_q, new, v.shape[3], dtype=torch.float64)
+    for b in range(batch):
+        for h in range(n_q):
+            for i in range(new):
+                last = keys - new + i  # the place of the query among the keys
+                first = 0 if window is None else max(0, last - window + 1)
+                seen = k[b, h * n_kv // n_q, first : last + 1].double()
+                weights = torch.softmax(seen @ q[b, h, i].double() / math.sqrt(d), dim=0)
+                out[b, h, i] = weights @ v[b, h * n_kv // n_q, first : last + 1].double()
+    return out
+
+
+@pytest.mark.parametrize("backend", ["sdpa-flash", "sdpa-math", EAGER])
+@pytest.mark.parametrize(("new", "keys", "window"), [(1, 17, None), (9, 9, None), (5, 14, None), (9, 9, 4), (5, 14, 6)])
+def test_attention_backends(backend: str, new: int, keys: int, window: int | None) -> None:
+    """Prompt, chunk, decode, with and without a window: every backend gives what the definition gives."""
+    q, k, v = CPU.random(2, 6, new, 8, dtype="fp32"), *(CPU.random(2, 2, keys, 8, dtype="fp32") for _ in "kv")
+    seen = mask_of(new, keys, window, backend, CPU.device)
+    found = attend(q, k, v, backend=backend, causal=new > 1, seen=seen)
+    torch.testing.assert_close(found.double(), one_by_one(q, k, v, window), rtol=1e-4, atol=1e-5)
+
+
+def test_mask_rows() -> None:
+    """Two new queries after two cached tokens, a window of two: each sees itself and the one before."""
+    assert mask(2, 4, 2, "cpu").tolist() == [[False, True, True, False], [False, False, True, True]]
+
+
+def test_absorbed_latents() -> None:
+    """The kernel's values are the first 512 of the 576 of its keys, and all heads share them."""
+    numbers = {"batch": 2, "q_len": 1, "kv_len": 7, "n_heads": 4, "head_dim": 576}
+    kernel = make(Point("operators", "mla_decode", "fp32", numbers, backend=EAGER), CPU)
+    q, k, v, seen = kernel.inputs()
+    assert (v, seen) == (None, None)
+    expected = one_by_one(q, k, k[..., :512], None)
+    torch.testing.assert_close(kernel.run(q, k, v, seen).double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_experts(balanced: bool) -> None:
+    """Token by token: each of its experts' SwiGLU, scaled by the gate of that pair, summed."""
+    tokens, hidden, inner, count, topk = 5, 6, 4, 7, 3
+    routing = route(CPU, tokens=tokens, experts=count, topk=topk, balanced=balanced, dtype="fp32")
+    x, up = CPU.random(tokens, hidden, dtype="fp32"), CPU.random(count, 2 * inner, hidden, dtype="fp32")
+    down = CPU.random(count, hidden, inner, dtype="fp32")
+    expected = torch.zeros(tokens, hidden)
+    chosen: dict[int, list[int]] = {token: [] for token in range(tokens)}
+    start = 0
+    for expert, end in enumerate(routing.ends):
+        for row in range(start, end):
+            token = int(routing.tokens[row])
+            chosen[token].append(expert)
+            gate, value = (up[expert] @ x[token]).chunk(2)
+            out = down[expert] @ (torch.nn.functional.silu(gate) * value)
+            expected[token] += routing.gates[row] * out
+        start = end
+    torch.testing.assert_close(experts(x, up, down, routing, LOOP), expected, rtol=1e-4, atol=1e-4)
+    assert all(len(set(listed)) == topk for listed in chosen.values())  # each token meets topk different experts
+    if balanced:
+        sizes = [end - start for start, end in zip([0, *routing.ends], routing.ends, strict=False)]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_rope_keeps_lengths() -> None:
+    """A rotation: by 90 degrees the halves change places; by any angle the norm stays."""
+    x = CPU.random(3, 2, 8, dtype="fp32")
+    turned = rope(x, torch.zeros(3, 1, 4), torch.ones(3, 1, 4))
+    torch.testing.assert_close(turned, torch.cat((-x[..., 4:], x[..., :4]), dim=-1))
+    angle = CPU.random(3, 1, 4, dtype="fp32")
+    torch.testing.assert_close(rope(x, angle.cos(), angle.sin()).norm(dim=-1), x.norm(dim=-1))
+
+
+def test_draws_follow_the_softmax() -> None:
+    """20,000 draws from chances of 0.7, 0.2 and 0.1: within five standard deviations."""
+    torch.manual_seed(0)
+    chances = torch.tensor([0.7, 0.2, 0.1])
+    drawn = draw(chances.log().repeat(20_000, 1))
+    shares = torch.bincount(drawn, minlength=3) / 20_000
+    assert ((shares - chances).abs() < 5 * (chances * (1 - chances) / 20_000).sqrt()).all()
+
+
+@pytest.mark.parametrize("chunk", [None, 64])
+def test_copies(chunk: int | None) -> None:
+    """All bytes arrive; in chunks each arrives where the table says, every one once."""
+    numbers = {"bytes": 4096, **({"chunk_bytes": chunk} if chunk else {})}
+    kernel = make(Point("transfers", "copy_d2d", "fp32", numbers, {"kernel": "copy"}), CPU)
+    source, target, blocks = kernel.inputs()
+    kernel.run(source, target, blocks)
+    if chunk is None:
+        assert torch.equal(source, target)
+    else:
+        assert len(blocks) == 64
+        assert torch.equal(source.sort().values, target.sort().values)
+        assert all(torch.equal(one, other) for one, other in blocks)
+
+
+def test_products() -> None:
+    """Rows of x times rows of w, one and a batch."""
+    for op, numbers in (("gemm", {"m": 3, "n": 4, "k": 5}), ("bmm", {"batch": 2, "m": 3, "n": 4, "k": 5})):
+        kernel = make(Point("operators", op, "fp32", numbers), CPU)
+        x, w = kernel.inputs()
+        torch.testing.assert_close(kernel.run(x, w), x @ w.transpose(-1, -2))
+
+
+def test_int8_and_fp8_products() -> None:
+    """Whole numbers exactly; fp8 as far as three bits of mantissa go, with the activations quantised in the call."""
+    kernel = make(Point("operators", "gemm", "int8", {"m": 32, "n": 16, "k": 48}), CPU)
+    x, w = kernel.inputs()
+    assert torch.equal(kernel.run(x, w).long(), x.long() @ w.long().t())
+    kernel = make(Point("operators", "gemm", "fp8", {"m": 32, "n": 16, "k": 64}), CPU)
+    x, w, one = kernel.inputs()
+    exact = x.to(torch.float8_e4m3fn).double() @ w.double().t()
+    torch.testing.assert_close(kernel.run(x, w, one).double(), exact, rtol=0.02, atol=0.1)
+
+
+def test_step_of_a_model() -> None:
+    """GPT-2 from ids to ids: one drawn token a sequence, each in the vocabulary; its caches were written to."""
+    numbers = {"batch": 2, "q_len": 1, "kv_len": 5}
+    kernel = make(Point("operators", "step", "fp32", numbers, {"kernel": "gpt2"}, "sdpa-flash"), CPU)
+    inputs = kernel.inputs()
+    state = inputs[4][0][2]
+    before = state["k"].clone()
+    drawn = kernel.run(*inputs)
+    assert drawn.shape == (2,)
+    assert 0 <= int(drawn.min()) <= int(drawn.max()) < 50257
+    assert torch.equal(before[:, :4], state["k"][:, :4])
+    assert not torch.equal(before[:, 4:], state["k"][:, 4:])
+
+
+def test_backends_agree_on_a_layer() -> None:
+    """The same weights and caches through fused attention and written-out attention: a chunk of three after four."""
+    numbers = {"batch": 1, "q_len": 3, "kv_len": 7}
+    texts = {"kernel": "llama-3.2-1b"}
+    fused = make(Point("operators", "layer", "fp32", numbers, texts, "sdpa-math"), CPU)
+    decoder, layer, weights, state, *streams = fused.inputs()
+    found = fused.run(decoder, layer, weights, state, *streams)
+    decoder.attention = EAGER
+    for one, other in zip(found, fused.run(decoder, layer, weights, state, *streams), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["deepseek-v2-lite", "gpt-oss-20b", "falcon-7b"])
+def test_models_whose_pass_is_not_written(model: str) -> None:
+    """They are refused with a reason, never run as something else."""
+    point = Point("operators", "layer", "fp32", {"batch": 1, "q_len": 1, "kv_len": 4}, {"kernel": model}, "sdpa-flash")
+    with pytest.raises(NotRunnableError, match=model):
+        make(point, CPU).inputs()
+
+
+def test_a_backend_that_cannot() -> None:
+    """Flash attention wants keys and values of one width, which MLA's are not."""
+    numbers = {"batch": 1, "q_len": 1, "kv_len": 4, "n_heads": 2, "head_dim": 576}
+    point = Point("operators", "mla_decode", "fp32", numbers, backend="sdpa-flash")
+    kernel = make(point, CPU)
+    with pytest.warns(UserWarning, match="Flash"), pytest.raises(NotRunnableError, match="sdpa-flash"):
+        kernel.run(*kernel.inputs())
+    with pytest.raises(NotRunnableError, match="no memory of its own"):
+        make(replace(point, op="copy_h2d", numbers={"bytes": 4096}), CPU).inputs()
+
+
+def test_bytes_of_a_nest() -> None:
+    """Views of one memory count once."""
+    x = torch.zeros(10)
+    assert nbytes((x, {"again": x[2:], "more": [torch.zeros(5, dtype=torch.int8)]}, None)) == 45

@@ -1,0 +1,243 @@
+"""Runs from end to end on the host: records, resuming, interruption, what a folder may hold."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="the bench runs through torch")
+
+from roofline.bench.ledger import Ledger
+from roofline.bench.point import Point
+from roofline.bench.suites import Scope, plan
+from roofline.errors import InputError
+from roofline.records.columns import COLUMNS
+from roofline.specs.library import load_hardware
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+pytestmark = pytest.mark.slow
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "roofline", *map(str, arguments)]
+
+
+def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own."""
+    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=300)
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "records.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def identities(folder: Path) -> list[tuple[str, ...]]:
+    names = [name for name in COLUMNS if not name.startswith(("latency", "counters")) and name != "notes"]
+    return [tuple(row[name] for name in names) for row in rows(folder)]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that a short run of all suites wrote."""
+    folder = tmp_path_factory.mktemp("records")
+    done = bench("bench", "run", "--suite", "all", "--device", "cpu", "--budget", "25", "-o", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["outcome"] in ("budget", "done")
+    assert report["records"] == len(rows(folder))
+    assert report["hardware"] is True
+    return folder
+
+
+def test_records_have_the_columns_of_the_schema(measured: Path) -> None:
+    """In order; with a source, a device, an op, a latency between its percentiles, and how it was timed."""
+    found = rows(measured)
+    assert list(found[0]) == list(COLUMNS)
+    assert len(found) >= 15
+    for row in found:
+        assert row["source"] == "roofline"
+        assert 0 < float(row["latency_p10_us"]) <= float(row["latency_us"]) <= float(row["latency_p90_us"])
+        assert row["cache"] in ("cold", "warm")
+        assert "samples" in row["notes"] or "clock" in row["notes"]
+    assert len({row["gpu"] for row in found}) == 1
+
+
+def test_collectives_have_their_share_of_a_budget(measured: Path) -> None:
+    """Two processes on the host, over gloo: measured although other points were left."""
+    assert {row["op"] for row in rows(measured) if row["world"] == "2"} >= {"all_reduce"}
+
+
+def test_environment(measured: Path) -> None:
+    """Device, libraries, noise of the clock, one entry a run with the state before and after."""
+    found = json.loads((measured / "environment.json").read_text(encoding="utf-8"))
+    assert found["device"]["kind"] == "cpu"
+    assert found["libraries"]["torch"].startswith("2.")
+    assert 0 < found["noise"]["timer_s"] < 1e-4
+    (run,) = found["runs"]
+    assert run["outcome"] in ("budget", "done")
+    assert run["before"]["free_bytes"] > 0
+    assert run["after"] is not None
+
+
+def test_the_machine_as_measured_is_a_hardware_file(measured: Path) -> None:
+    """It loads, its id is what the records carry, and its figures are the best that the records show."""
+    hardware, _ = load_hardware(measured / "hardware.yaml")
+    found = rows(measured)
+    assert hardware.name == found[0]["gpu"]
+    best = max(
+        2 * int(row["m"]) * int(row["n"]) * int(row["k"]) / float(row["latency_p10_us"]) * 1e6
+        for row in found
+        if row["op"] == "gemm" and row["dtype"] == "fp32"
+    )
+    assert hardware.peak("fp32") == pytest.approx(best, rel=1e-3)
+    copies = [
+        (1 if row["kernel"] in ("read", "write") else 2) * int(row["bytes"]) / float(row["latency_p10_us"]) * 1e6
+        for row in found
+        if row["op"] == "copy_d2d" and row["cache"] == "cold"
+    ]
+    assert hardware.bandwidth >= max(copies) * 0.999
+
+
+def test_validate_against_the_machine_as_measured(measured: Path) -> None:
+    """Its table is printed, all rows are used, and no cold point that is not noise beats the ceilings."""
+    done = bench("validate", measured, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["rows"], found["refused"]) == (len(rows(measured)), 0)
+    assert [entry for entry in found["beneath_bound_reasons"] if entry["why"] == "unexplained"] == []
+    table = bench("validate", measured)
+    assert "measured / bound" in table.stdout
+    assert "attention_decode" in table.stdout
+
+
+def test_show(measured: Path) -> None:
+    """What the folder holds."""
+    done = bench("bench", "show", measured)
+    assert done.returncode == 0
+    assert f"{len(rows(measured))} records" in done.stdout
+    found = json.loads(bench("bench", "show", measured, "--json").stdout)
+    assert found["records"] == len(rows(measured))
+    assert sum(entry["n"] for entry in found["ops"]) == found["records"]
+
+
+def started(folder: Path) -> subprocess.Popen[bytes]:
+    """A run that has written a few records."""
+    process = subprocess.Popen(
+        command("bench", "run", "--suite", "ceilings", "--device", "cpu", "-o", folder),
+        env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if (folder / "records.csv").exists() and (folder / "records.csv").read_bytes().count(b"\n") >= 4:
+            return process
+        time.sleep(0.05)
+    pytest.fail(f"no record after a minute; the run ended with {process.poll()}")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 4), (signal.SIGTERM, 4), (signal.SIGKILL, -9)])
+def test_no_finished_record_is_lost(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """Ctrl-C, a polite kill and a rough one; the next run keeps what there is and repeats none of it."""
+    process = started(tmp_path)
+    before = identities(tmp_path)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+    kept = identities(tmp_path)
+    assert kept[: len(before)] == before
+    again = bench("bench", "run", "--suite", "ceilings", "--device", "cpu", "--budget", "6", "-o", tmp_path, "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["before"] == len(kept)
+    found = identities(tmp_path)
+    assert found[: len(kept)] == kept
+    assert len(set(found)) == len(found)
+    outcomes = [run["outcome"] for run in json.loads((tmp_path / "environment.json").read_text())["runs"]]
+    assert outcomes[0] == ("interrupted" if code == 4 else "killed")
+
+
+def test_half_a_line_is_cut_away(tmp_path: Path) -> None:
+    """A record that was being written when the machine went down is no record."""
+    ledger = Ledger(tmp_path)
+    columns = Point("operators", "gemm", "fp32", {"m": 1, "n": 2, "k": 3}).columns("somewhere", "2.13.0")
+    ledger.add({**columns, "latency_us": "5.0"})
+    ledger.close()
+    whole = ledger.path.read_bytes()
+    ledger.path.write_bytes(whole + whole.splitlines()[-1][:30])
+    again = Ledger(tmp_path)
+    assert again.cut_off
+    assert columns in again
+    again.close()
+    assert ledger.path.read_bytes() == whole
+
+
+def test_two_runs_into_one_folder(tmp_path: Path) -> None:
+    """The second is refused."""
+    ledger = Ledger(tmp_path)
+    with pytest.raises(InputError, match="another run is writing"):
+        Ledger(tmp_path)
+    ledger.close()
+    Ledger(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "words"), [("a100-sxm-80gb", "", "holds records of a100-sxm-80gb"), ("", "2.4.0", "torch 2.4.0")]
+)
+def test_a_folder_of_another_machine(gpu: str, version: str, words: str, tmp_path: Path) -> None:
+    """Records of two devices, or of two versions of torch, are not mixed."""
+    import torch
+
+    from roofline.bench.devices import device
+    from roofline.bench.machine import gpu_id
+
+    ledger = Ledger(tmp_path)
+    point = Point("operators", "gemm", "fp32", {"m": 1, "n": 2, "k": 3})
+    ledger.add(point.columns(gpu or gpu_id(device("cpu")), version or torch.__version__) | {"latency_us": "5.0"})
+    ledger.close()
+    done = bench("bench", "run", "--device", "cpu", "--budget", "5", "-o", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert "name another folder" in done.stderr
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2\n", "\x00\xff", "nothing\n"])
+def test_a_folder_with_another_table(content: str, tmp_path: Path) -> None:
+    """What is no table of records is not appended to."""
+    (tmp_path / "records.csv").write_text(content, encoding="latin-1")
+    with pytest.raises(InputError, match="name another folder"):
+        Ledger(tmp_path)
+    assert (tmp_path / "records.csv").read_text(encoding="latin-1") == content
+
+
+@pytest.mark.parametrize("scope", [Scope("cuda", 60 * 2**20, ("bf16",), 4), Scope("cpu", 32 * 2**20, ("fp32",))])
+def test_the_plan(scope: Scope) -> None:
+    """Every point once; ceilings before all else; all ops among the first; nothing cold that cannot be."""
+    points = plan(("ceilings", "operators", "transfers", "collectives"), scope)
+    assert len({str(point) for point in points}) == len(points)
+    tiers = [point.tier for point in points]
+    ceilings = [index for index, point in enumerate(points) if point.suite == "ceilings" and point.tier == 0]
+    assert ceilings == list(range(len(ceilings)))
+    assert tiers == sorted(tiers)
+    first = {point.op for point in points if point.tier == 0}
+    assert first >= {
+        "gemm",
+        "attention_prefill",
+        "attention_decode",
+        "moe",
+        "rmsnorm",
+        "layer",
+        "step",
+        "copy_d2d",
+        "all_reduce",
+    }
+    for point in points:
+        if point.cache == "cold":
+            assert point.cost.bytes * 1024 >= 4 * scope.cache_bytes

@@ -1,0 +1,154 @@
+"""Reading records: good rows are used, bad ones are refused by file and line with a reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roofline.errors import InputError
+from roofline.records.read import read
+
+HEADER = (
+    "source,gpu,op,dtype,m,n,k,latency_us,backend,batch,q_len,kv_len,n_heads,n_kv_heads,head_dim,window,"
+    "tokens,hidden,bytes,world"
+)
+GOOD = "lab,h100-sxm,gemm,bf16,16,4096,4096,12.5,torch,,,,,,,,,,,"
+
+
+def table(folder: Path, *lines: str, name: str = "records.csv", end: str = "\n") -> Path:
+    path = folder / name
+    path.write_text("\n".join([HEADER, *lines]) + end, encoding="utf-8")
+    return path
+
+
+def test_good_rows(tmp_path: Path) -> None:
+    """Numbers are floats, empty numbers are NaN, empty texts are empty; each row knows its line."""
+    found = read([table(tmp_path, GOOD, GOOD)])
+    assert found.refused == 0
+    assert found.frame["line"].tolist() == [2, 3]
+    assert found.frame["m"].tolist() == [16.0, 16.0]
+    assert found.frame["batch"].isna().all()
+    assert found.frame["kernel"].tolist() == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (GOOD.replace("12.5", "-3"), ["latency_us", "-3", "not above 0"]),
+        (GOOD.replace("12.5", "0"), ["latency_us", "not above 0"]),
+        (GOOD.replace("12.5", ""), ["latency_us is empty"]),
+        (GOOD.replace("12.5", "12.5 ms"), ["latency_us", "'12.5 ms'", "microseconds", "no unit"]),
+        (GOOD.replace("12.5", "inf"), ["latency_us", "'inf'"]),
+        (GOOD.replace("gemm", "gemmm"), ["unknown op 'gemmm'", "Did you mean gemm"]),
+        (GOOD.replace("gemm", ""), ["op is empty"]),
+        (GOOD.replace("bf16", "bf17"), ["unknown dtype 'bf17'", "bf16"]),
+        (GOOD.replace("4096,4096", "4k,4096"), ["n: '4k' is no whole number"]),
+        (GOOD.replace("4096,4096", "4096.5,4096"), ["n: 4096.5 is no whole number"]),
+        (GOOD.replace("4096,4096", ",4096"), ["gemm needs n, which is empty"]),
+        (GOOD.replace("16,4096", "0,4096"), ["m: 0 is less than 1"]),
+        (GOOD.replace("16,4096", "-1,4096"), ["m: -1"]),
+        ("lab,h100-sxm,gemm,bf16,16,4096", ["6 cells, and the header has 20", "cut off"]),
+        (GOOD + ",1,2", ["22 cells, and the header has 20"]),
+        ("lab,h100-sxm,attention_decode,bf16,,,,9,fa3,4,8,4,32,8,128,0,,,,", ["q_len (8) is more than kv_len (4)"]),
+        ("lab,h100-sxm,attention_decode,bf16,,,,9,fa3,4,1,4,32,5,128,0,,,,", ["n_kv_heads (5) does not divide n_heads (32)"]),
+        ("lab,h100-sxm,mla_decode,bf16,,,,9,fa3,4,1,4,32,1,128,0,,,,", ["head_dim: 128 is not known for mla_decode, only 576"]),
+        ("lab,h100-sxm,all_reduce,bf16,,,,9,nccl,,,,,,,,,,4096,1", ["world: 1 is less than 2"]),
+    ],
+)  # fmt: skip
+def test_a_bad_row_between_good_ones(row: str, words: list[str], tmp_path: Path) -> None:
+    """It is refused by file and line; the rows around it are used."""
+    path = table(tmp_path, GOOD, row, GOOD)
+    found = read([path])
+    assert found.frame["line"].tolist() == [2, 4]
+    (refusal,) = found.refusals
+    assert str(refusal).startswith(f"{path}:3: ")
+    for word in words:
+        assert word in refusal.why
+
+
+def test_many_alike_are_one_refusal(tmp_path: Path) -> None:
+    """The first is shown, with how many there are of its kind."""
+    found = read([table(tmp_path, GOOD, *[GOOD.replace("12.5", "-1")] * 5)])
+    assert found.refused == 5
+    assert [str(entry) for entry in found.refusals] == [
+        f"{tmp_path / 'records.csv'}:3: latency_us: -1 is not above 0 (and 4 more like it)"
+    ]
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
+    """The last line has too few cells: the others are used."""
+    path = table(tmp_path, GOOD, GOOD, "lab,h100-sxm,ge", end="")
+    found = read([path])
+    assert (len(found.frame), found.refused) == (2, 1)
+    assert "cut off" in found.refusals[0].why
+
+
+def test_no_final_newline(tmp_path: Path) -> None:
+    """A whole last line is a record, with or without an end."""
+    assert len(read([table(tmp_path, GOOD, GOOD, end="")]).frame) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (HEADER.replace("latency_us", "latency_ms"), ["latency_us is missing", "latency_ms", "microseconds"]),
+        (HEADER.replace(",op,", ",operator,"), ["column op is missing"]),
+        ("", ["columns gpu, op, dtype, latency_us are missing"]),
+        (HEADER + ",m", ["column m stands there twice"]),
+    ],
+)
+def test_a_file_that_is_no_table_of_records(text: str, words: list[str], tmp_path: Path) -> None:
+    """The first line says what is wrong."""
+    path = tmp_path / "records.csv"
+    path.write_text(text + "\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read([path])
+    assert str(caught.value).startswith(f"{path}:1: ")
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_binary_files(tmp_path: Path) -> None:
+    """Neither text under .csv nor a table under .parquet."""
+    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x80")
+    with pytest.raises(InputError, match="is not a text file"):
+        read([tmp_path / "a.csv"])
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(InputError, match="no Parquet file, or a truncated one"):
+        read([tmp_path / "b.parquet"])
+
+
+def test_files_and_folders(tmp_path: Path) -> None:
+    """A folder is every table in it, at any depth; a path twice is read once."""
+    inside = tmp_path / "machine" / "2026-01-01"
+    inside.mkdir(parents=True)
+    path = table(inside, GOOD)
+    assert len(read([tmp_path, path]).frame) == 1
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="nothing in it ends in"):
+        read([tmp_path / "empty"])
+    with pytest.raises(InputError, match="no such file"):
+        read([tmp_path / "nowhere.csv"])
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(InputError, match=r"\.csv and \.parquet"):
+        read([tmp_path / "x.json"])
+
+
+def test_parquet_is_the_same(tmp_path: Path) -> None:
+    """The same rows in Parquet, with numbers as numbers: the same records, and the same refusals."""
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    path = table(tmp_path, GOOD, GOOD.replace("12.5", "-1"))
+    pd.read_csv(path).to_parquet(tmp_path / "records.parquet")
+    found, other = read([path]), read([tmp_path / "records.parquet"])
+    assert found.frame.drop(columns=["file", "line"]).equals(other.frame.drop(columns=["file", "line"]))
+    assert [entry.why for entry in found.refusals] == [entry.why for entry in other.refusals]
+
+
+def test_columns_of_others(tmp_path: Path) -> None:
+    """A column that is not ours is not used, and said so."""
+    path = tmp_path / "records.csv"
+    path.write_text(f"{HEADER},quality\n{GOOD},ok\n", encoding="utf-8")
+    assert read([path]).ignored_columns == ["quality"]
