@@ -39,6 +39,7 @@ bench:
 # write the generated pages
 docs:
     {{bin}}/python docs/build_nomenclature.py
+    {{bin}}/python docs/build_columns.py
 
 # wheel and source distribution, and a look into the wheel
 build:

@@ -38,7 +38,7 @@ class Environment:
             "roofline": __version__,
             "gpu": gpu,
             "device": device.facts(),
-            "host": {"system": platform.system(), "kernel": platform.release(), "machine": platform.machine()},
+            "host": {"system": platform.system(), "machine": platform.machine(), "libc": " ".join(platform.libc_ver())},
             "python": platform.python_version(),
             "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
             "noise": before.get("noise") or device.noise(),

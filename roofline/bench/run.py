@@ -108,6 +108,12 @@ def _same_machine(ledger: Ledger, gpu: str) -> None:
 
 
 class _Runner:
+    """One run: `place`, `effort` and `pace` are set when its points are known."""
+
+    place: Place
+    effort: Effort
+    pace: Pace
+
     def __init__(
         self,
         request: Request,
@@ -120,7 +126,8 @@ class _Runner:
     ) -> None:
         self.request, self.device, self.gpu = request, device, gpu
         self.ledger, self.environment, self.begin, self.show = ledger, environment, begin, show
-        self.records = 0
+        self.records, self.seen, self.total = 0, 0, 0
+        self.machine: bool | None = None
         self.not_run: list[dict[str, str]] = []
         self.said: list[str] = []
         self.counted: dict[str, dict[str, float]] = {}
@@ -168,45 +175,57 @@ class _Runner:
             self.said += [found.said] if found.said else []
         alone = [point for point in todo if point.suite != "collectives"]
         together = [point for point in todo if point.suite == "collectives"]
-        place, effort, pace = Place(self.device.kind), self._effort(len(alone)), Pace(self._longest())
-        # Collectives need processes of their own, which take seconds to start: with a budget they have a part of its end.
+        self.total, self.place = len(todo), Place(self.device.kind)
+        self.effort, self.pace = self._effort(len(alone)), Pace(self._longest())
+        # Collectives need processes of their own, which take seconds to start: with a budget a part of it is kept for them.
         left = self.left or 0.0
-        reserved = min(30.0, max(0.15 * left, min(10.0, 0.4 * left))) if together else 0.0
-        outcome: Outcome = "done"
-        for index, point in enumerate(alone):
-            if self.left is not None and self.left <= reserved:
-                outcome = "budget"
-                break
-            self.show(Progress(len(todo), index, self._ahead(index, len(todo)), str(point)))
-            self._alone(point, place, effort, pace)
-        after = self._together(groups(together), len(todo), len(alone))
-        self.show(Progress(len(todo), len(todo), 0.0, ""))
-        return "budget" if "budget" in (outcome, after) else "done"
+        kept = min(30.0, max(0.15 * left, min(15.0, 0.5 * left))) if together else 0.0
+        remaining = self._until(alone, kept)
+        finished = self._together(groups(together))
+        remaining = self._until(remaining, 0.0)
+        self.show(Progress(self.total, self.seen, 0.0, ""))
+        return "done" if finished and not remaining else "budget"
 
-    def _alone(self, point: Point, place: Place, effort: Effort, pace: Pace) -> None:
+    def _until(self, points: list[Point], kept: float) -> list[Point]:
+        """Measure points until no more than so much of the budget is left; those that it did not come to."""
+        for index, point in enumerate(points):
+            if self.left is not None and self.left <= kept:
+                return points[index:]
+            if self.machine is None and not (point.suite == "ceilings" and point.tier == 0):
+                self.machine = write_hardware(self.request.folder, self.device)  # a run that is killed has it too
+            self._next(point)
+            self._alone(point)
+        return []
+
+    def _next(self, point: Point) -> None:
+        """Say what comes next."""
+        self.show(Progress(self.total, self.seen, self._ahead(), str(point)))
+        self.seen += 1
+
+    def _alone(self, point: Point) -> None:
         try:
-            pace.check(point)
-            timing = measure(point, self.device, place, effort, pace)
+            self.pace.check(point)
+            timing = measure(point, self.device, self.place, self.effort, self.pace)
         except NotRunnableError as error:
             self.not_run.append({"point": str(point), "why": str(error)})
             return
-        pace.learn(point, timing.median)
+        self.pace.learn(point, timing.median)
         self.ledger.add(record(point, timing, self._columns(point), self.counted.get(str(point), {})))
         self.records += 1
 
-    def _together(self, parts: list[Group], total: int, done: int) -> Outcome:
+    def _together(self, parts: list[Group]) -> bool:
+        """Measure groups of processes; whether the budget was enough for all."""
         for group in parts:
             for point, found in group.run(self.device.kind, self.left):
-                self.show(Progress(total, done, self._ahead(done, total), str(point)))
-                done += 1
+                self._next(point)
                 if isinstance(found, str):
                     self.not_run.append({"point": str(point), "why": found})
                 else:
                     self.ledger.add(record(point, found, self._columns(point), {}))
                     self.records += 1
             if group.stopped:
-                return "budget"
-        return "done"
+                return False
+        return True
 
     def _effort(self, points: int) -> Effort:
         """Longer samples where the budget has room for them."""
@@ -216,10 +235,10 @@ class _Runner:
     def _longest(self) -> float:
         return 30.0 if self.left is None else max(2.0, 0.05 * self.left)
 
-    def _ahead(self, done: int, total: int) -> float | None:
+    def _ahead(self) -> float | None:
         """Seconds to go: of the budget, or at the pace so far if that is sooner."""
         spent = time.monotonic() - self.begin
-        pace = spent / done * (total - done) if done >= 5 else None
+        pace = spent / self.seen * (self.total - self.seen) if self.seen >= 5 else None
         return min((value for value in (self.left, pace) if value is not None), default=None)
 
 

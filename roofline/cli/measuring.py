@@ -69,7 +69,7 @@ def run(
     from roofline.bench.run import Request, execute
 
     where = device or best()
-    folder = output if output is not None else _default_folder(where)
+    folder = output if output is not None else default_folder(where)
     if folder.exists() and not folder.is_dir():
         msg = f"{folder}: is a file; records go into a folder"
         raise InputError(msg)
@@ -87,12 +87,14 @@ def run(
     return 4 if report.outcome == "interrupted" else 0
 
 
-def _default_folder(device: str) -> Path:
+def default_folder(device: str) -> Path:
+    """Where records go when no folder is named: measurements/<device>/<date>."""
     from roofline.bench.devices import device as find_device
     from roofline.bench.environment import now
-    from roofline.bench.machine import gpu_id
+    from roofline.bench.machine import shipped_id
 
-    return Path("measurements") / gpu_id(find_device(device)) / now()[:10]
+    found = find_device(device)
+    return Path("measurements") / (shipped_id(found) or found.slug) / now()[:10]
 
 
 def _as_dict(report: Report) -> dict[str, Any]:

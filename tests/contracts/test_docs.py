@@ -19,7 +19,11 @@ import roofline
 from roofline.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "reports/*.md") for path in ROOT.glob(pattern))
+PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "benchmarks/*.md", "measurements/*.md", "reports/*.md")
+    for path in ROOT.glob(pattern)
+)
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(roofline .*?)(?:\s+# exit (\d))?$")
@@ -28,13 +32,14 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Shown:
-    """A command in a page, the exit code beside it, and the lines of output beneath it."""
+    """A command in a page, the exit code beside it, the lines of output beneath it, and what was measured before it."""
 
     page: str
     line: int
     command: str
     code: int
     output: tuple[str, ...]
+    before: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -51,7 +56,7 @@ def commands() -> list[Shown]:
         text = page.read_text(encoding="utf-8")
         for block in _BLOCK.finditer(text):
             first = text.count("\n", 0, block.start(2)) + 1
-            lines = block[2].splitlines()
+            lines, measured = block[2].splitlines(), []
             for index, line in enumerate(lines):
                 if (match := _COMMAND.match(line)) is None:
                     continue
@@ -61,7 +66,10 @@ def commands() -> list[Shown]:
                         if after.startswith("$ "):
                             break
                         following.append(after)
-                found.append(Shown(_name(page), first + index, match[1], int(match[2] or 0), tuple(following)))
+                shown = Shown(_name(page), first + index, match[1], int(match[2] or 0), tuple(following), tuple(measured))
+                found.append(shown)
+                if match[1].startswith("roofline bench run"):
+                    measured.append(match[1])
     return found
 
 
@@ -91,6 +99,10 @@ def test_there_are_commands_to_run() -> None:
 @pytest.mark.parametrize("shown", commands(), ids=str)
 def test_command_runs_and_shows_its_output(shown: Shown, folder: Path) -> None:
     """The exit code is 0, or the one that stands beside the command; lines shown are its lines, in order (`...` leaves out)."""
+    if re.match(r"roofline bench (run|list)", " ".join([*shown.before, shown.command])):
+        pytest.importorskip("torch", reason="measuring needs torch")
+    for earlier in shown.before:  # later commands of a block look at what it wrote
+        assert run(earlier, folder).returncode == 0
     done = run(shown.command, folder)
     assert done.returncode == shown.code, done.stderr[-500:]
     assert "Traceback" not in done.stderr
@@ -149,10 +161,11 @@ def test_every_page_is_linked_from_the_index() -> None:
     assert {page for page in PAGES if page.is_relative_to(index.parent)} - {index} <= linked
 
 
-def test_nomenclature_is_up_to_date() -> None:
-    """Writing it again changes nothing."""
-    script = ROOT / "docs" / "build_nomenclature.py"
-    spec = importlib.util.spec_from_file_location("build_nomenclature", script)
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "docs").glob("build_*.py")))
+def test_generated_pages_are_up_to_date(name: str) -> None:
+    """Writing them again changes nothing."""
+    script = ROOT / "docs" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, script)
     assert spec is not None
     assert spec.loader is not None
     builder = importlib.util.module_from_spec(spec)

@@ -1,0 +1,23 @@
+"""Write the table of columns into measurements/README.md: `python docs/build_columns.py`."""  # noqa: INP001 - no package
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roofline.records.columns import COLUMNS
+
+PAGE = Path(__file__).resolve().parents[1] / "measurements" / "README.md"
+BEGIN, END = "<!-- columns: written by docs/build_columns.py -->", "<!-- end of columns -->"
+
+
+def page() -> str:
+    """The whole page, with the table in its place."""
+    text = PAGE.read_text(encoding="utf-8")
+    rows = [f"| `{column.name}` | {column.kind} | {column.meaning} |" for column in COLUMNS.values()]
+    table = "\n".join(["| column | holds | meaning |", "|---|---|---|", *rows])
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
