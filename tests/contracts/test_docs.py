@@ -85,7 +85,10 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("documented")
+    """An empty folder, with our measurements where a checkout has them."""
+    folder = tmp_path_factory.mktemp("documented")
+    (folder / "measurements").symlink_to(ROOT / "measurements")
+    return folder
 
 
 def test_there_are_commands_to_run() -> None:

@@ -41,6 +41,31 @@ def test_nothing_is_faster_than_its_bound_without_a_reason(kernels: Validation) 
     assert from_cache.sum() / (why != "").sum() > 0.9
 
 
+def test_figures_of_the_page(kernels: Validation) -> None:
+    """docs/validation.md says what is so."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "validation.md").read_text(encoding="utf-8")
+    frame = kernels.frame.assign(ratio=kernels.frame["measured_s"] / kernels.frame["bound_s"])
+    why = frame["why"]
+    counts = [len(frame) + kernels.refused, len(frame), kernels.refused, (why != "").sum()]
+    counts += [(frame["bytes_moved"] > 4 * frame["l2_bytes"]).sum(), why.str.contains("L2 cache").sum()]
+    counts += [why.str.contains(word).sum() for word in ("gate", "from one operator", "switch")]
+    for count in counts:
+        assert f"{count:,}" in page
+    long = frame[frame["dtype"].isin(["bf16", "fp16"]) & (frame["latency_us"] > 100)]
+    rows = {"gemm": "gemm", "attention, prefill": "attention_prefill", "attention, decode": "attention_decode"}
+    rows |= {"MLA, decode": "mla_decode", "moe": "moe", "all_reduce": "all_reduce"}
+    for title, op in rows.items():
+        cells = []
+        for card in ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s"):
+            ratio = long[(long["op"] == op) & (long["hardware"] == card)]["ratio"]
+            cells.append(f"{_shown(ratio.median())}, {_shown(ratio.quantile(0.1))}" if len(ratio) else "")
+        assert f"| {title} | {' | '.join(cells)} |".replace("|  |", "| |") in page
+
+
+def _shown(ratio: float) -> str:
+    return f"{ratio:.1f}" if ratio >= 10 else f"{ratio:.2f}"
+
+
 @pytest.mark.parametrize("op", ["attention_decode", "attention_prefill", "mla_decode", "mla_prefill", "gemm"])
 def test_no_large_kernel_is_faster(kernels: Validation, op: str) -> None:
     """Where neither cache nor clock can help (over four times the L2), the bound holds for every row."""
