@@ -15,9 +15,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench.devices.base import Effort  # noqa: E402
-from roofline.bench.devices.cuda import Cuda  # noqa: E402
-from roofline.bench.machine import gpu_id, shipped_id  # noqa: E402
+from roofline.bench.devices.base import Effort
+from roofline.bench.devices.cuda import Cuda
+from roofline.bench.machine import gpu_id, shipped_id
 
 
 class Event:

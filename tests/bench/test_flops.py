@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not installed")
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode
 
-from roofline.bench.kernels import make  # noqa: E402
-from roofline.bench.place import Place  # noqa: E402
-from roofline.bench.point import Point  # noqa: E402
-from roofline.bench.suites import Scope, plan  # noqa: E402
-from roofline.bench.variants import COMPILED, EAGER, LOOP  # noqa: E402
+from roofline.bench.kernels import make
+from roofline.bench.place import Place
+from roofline.bench.point import Point
+from roofline.bench.suites import Scope, plan
+from roofline.bench.variants import COMPILED, EAGER, LOOP
 
 CUDA, CPU = Scope("cuda", 50 * 2**20, ("bf16", "fp8")), Scope("cpu", 32 * 2**20, ("fp32",))
 # The counter has no rule for torch._int_mm; the others have no products.

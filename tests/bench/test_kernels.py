@@ -10,14 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench.kernels import make  # noqa: E402
-from roofline.bench.kernels.attend import attend, mask, mask_of  # noqa: E402
-from roofline.bench.kernels.base import NotRunnableError, nbytes  # noqa: E402
-from roofline.bench.kernels.elementwise import draw, rope  # noqa: E402
-from roofline.bench.kernels.experts import experts, route  # noqa: E402
-from roofline.bench.place import Place  # noqa: E402
-from roofline.bench.point import Point  # noqa: E402
-from roofline.bench.variants import EAGER, LOOP  # noqa: E402
+from roofline.bench.kernels import make
+from roofline.bench.kernels.attend import attend, mask, mask_of
+from roofline.bench.kernels.base import NotRunnableError, nbytes
+from roofline.bench.kernels.elementwise import draw, rope
+from roofline.bench.kernels.experts import experts, route
+from roofline.bench.place import Place
+from roofline.bench.point import Point
+from roofline.bench.variants import EAGER, LOOP
 
 CPU = Place("cpu")
 

@@ -241,3 +241,20 @@ def test_the_plan(scope: Scope) -> None:
     for point in points:
         if point.cache == "cold":
             assert point.cost.bytes * 1024 >= 4 * scope.cache_bytes
+
+
+def test_the_script_of_the_whole_plan(tmp_path: Path) -> None:
+    """Two calls into one folder: the second goes on where the first stopped, and both end with the comparison."""
+    environment = {**ENVIRONMENT, "DEVICE": "cpu", "BUDGET": "12", "PYTHON": sys.executable}
+    script = ROOT / "measurements" / "measure"
+    counts = []
+    for part in ("1", "2"):
+        done = subprocess.run(
+            [str(script), part, str(tmp_path)], capture_output=True, text=True, check=False, env=environment, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert "measured / bound" in done.stdout
+        counts.append(len(rows(tmp_path)))
+    assert counts[1] > counts[0] > 5
+    assert len(set(identities(tmp_path))) == counts[1]
+    assert subprocess.run([str(script)], capture_output=True, check=False, env=environment).returncode == 2

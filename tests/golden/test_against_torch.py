@@ -17,7 +17,7 @@ from roofline.predict.result import Analysis, Phase
 
 torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not installed")
 functional, Linear = torch.nn.functional, torch.nn.Linear
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode
 
 # Widths are odd on purpose: no two of them, and no product of two, are equal.
 D, D_FF, VOCABULARY, LAYERS = 48, 112, 331, 2

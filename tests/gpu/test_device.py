@@ -1,0 +1,100 @@
+"""The bench on a CUDA device: every op runs, by one backend at least, and its time is one that physics allows.
+
+`pytest -m gpu` where there is a device; elsewhere these are skipped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the bench runs through torch")
+
+from roofline.bench.devices.base import Effort
+from roofline.bench.kernels.base import NotRunnableError
+from roofline.bench.measure import measure
+from roofline.bench.pace import Pace
+from roofline.bench.place import Place
+from roofline.bench.point import Point
+from roofline.bench.suites import Scope, plan
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+
+@pytest.fixture(scope="module")
+def device() -> Any:
+    from roofline.bench.devices.cuda import Cuda
+
+    return Cuda()
+
+
+@pytest.fixture(scope="module")
+def points(device: Any) -> list[Point]:
+    return plan(("ceilings", "operators", "transfers"), Scope("cuda", device.cache_bytes, ("bf16",)))
+
+
+def first(points: list[Point], op: str) -> dict[str, Point]:
+    """The first point of each backend of an op."""
+    found: dict[str, Point] = {}
+    for point in points:
+        if point.op == op:
+            found.setdefault(f"{point.dtype} {point.backend}", point)
+    return found
+
+
+def test_every_op_runs(device: Any, points: list[Point]) -> None:
+    """By one backend at least; the clock's own time is far below what is measured."""
+    failed = {}
+    for op in sorted({point.op for point in points}):
+        why = {}
+        for name, point in first(points, op).items():
+            try:
+                timing = measure(point, device, Place("cuda"), Effort(0.02), Pace(30.0))
+            except NotRunnableError as error:
+                why[name] = str(error)
+            else:
+                assert 0 < timing.p10 <= timing.median <= timing.p90
+        if len(why) == len(first(points, op)):
+            failed[op] = why
+    assert failed == {}
+
+
+def test_a_copy_is_not_faster_than_the_memory(device: Any) -> None:
+    """2 GiB read and written: between a third of the datasheet's bandwidth and all of it, where the card is a shipped one."""
+    from roofline.bench.machine import shipped_id
+    from roofline.specs.library import load_hardware
+
+    name = shipped_id(device)
+    if name is None:
+        pytest.skip(f"{device.name} is no shipped accelerator")
+    point = Point("ceilings", "copy_d2d", "fp32", {"bytes": 2**31}, {"kernel": "copy"})
+    rate = 2**32 / measure(point, device, Place("cuda"), Effort(0.1), Pace(30.0)).median
+    bandwidth = load_hardware(name)[0].bandwidth
+    assert bandwidth / 3 < rate <= bandwidth
+
+
+def test_replaying_and_launching_agree_on_a_long_kernel(device: Any) -> None:
+    """A product of some milliseconds takes as long in a graph as launched alone, within a tenth."""
+    x = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+
+    def run(_: int) -> None:
+        torch.mm(x, x)
+
+    launched = device.measure(run, 1, Effort(0.2), launches=True, composed=False)
+    replayed = device.measure(run, 1, Effort(0.2), launches=False, composed=True)
+    assert (launched.how, replayed.how) == ("launched one by one", "CUDA graph")
+    assert replayed.median == pytest.approx(launched.median, rel=0.1)
+
+
+def test_cold_is_slower_than_warm(device: Any) -> None:
+    """A pass over a quarter of the L2: from the cache it is faster than from memory."""
+    size = device.cache_bytes // 8 // 4096 * 4096
+    times = {}
+    for cache in ("cold", "warm"):
+        point = Point("ceilings", "copy_d2d", "fp32", {"bytes": size}, {"kernel": "copy"}, cache=cache)  # type: ignore[arg-type]
+        times[cache] = measure(point, device, Place("cuda"), Effort(0.05), Pace(30.0)).median
+    assert times["warm"] < times["cold"]
