@@ -210,20 +210,23 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show(name: str, points: list[Point]) -> None:
-    kinds: dict[tuple[str, str, str, str], list[Point]] = {}
+    write_stdout(
+        f"{clean(name)}: {plural(len(points), 'point')}; `first` are those that a short run measures before all others"
+    )
+    for suite in dict.fromkeys(point.suite for point in points):
+        print_table(_table(suite, [point for point in points if point.suite == suite]))
+
+
+def _table(suite: str, points: list[Point]) -> Table:
+    """One row an op and its kernels."""
+    kinds: dict[tuple[str, str], list[Point]] = {}
     for point in points:
-        kinds.setdefault((point.suite, point.op, point.dtype, point.backend), []).append(point)
-    cells = tuple((*kind, f"{len(group):,}", f"{sum(p.tier == 0 for p in group):,}", _ranges(group))
-                  for kind, group in sorted(kinds.items(), key=lambda item: _place(item[0][0])))  # fmt: skip
-    columns = ("suite", "op", "dtype", "backend", "points", "first", "over")
-    note = f"{len(points):,} points; `first` are those that a short run measures before all others"
-    print_table(Table(name, note, columns, (False, False, False, False, True, True, False), cells))
-
-
-def _place(suite: str) -> int:
-    from roofline.bench.point import SUITES
-
-    return [str(entry) for entry in SUITES].index(suite)
+        kinds.setdefault((point.op, f"{point.dtype} {point.backend}"), []).append(point)
+    cells = tuple(
+        (*kind, f"{len(group):,}", f"{sum(point.tier == 0 for point in group):,}", _ranges(group))
+        for kind, group in kinds.items()
+    )
+    return Table(suite, "", ("op", "kernels", "points", "first", "over"), (False, False, True, True, False), cells)
 
 
 def _ranges(group: list[Point]) -> str:

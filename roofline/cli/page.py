@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 from roofline.cli.output import as_markdown, write_stdout
@@ -13,6 +14,8 @@ from roofline.predict.result import Analysis
 from roofline.report import summary
 from roofline.report.summary import Table
 
+_WORDS = ("why", "likely because", "over", "note", "source")  # columns of sentences, which may be wrapped
+_SENTENCE = 14  # the least width for one
 _PLAIN_WIDTH = 10_000  # a pipe has no width: nothing is wrapped or cut
 
 
@@ -97,7 +100,19 @@ def print_table(table: Table) -> None:
         console.print(clean(table.title), style="bold", markup=False)
     if table.note:
         console.print(clean(table.note), style="dim", markup=False)
-    console.print(_rich(table))
+    if _needed(table) > console.width:
+        # Lines that the terminal wraps: a drawn table would cut cells off, and half a number is a wrong one.
+        write_stdout(clean(plain(replace(table, title="", note="")), keep_lines=True))
+    else:
+        console.print(_rich(table))
+
+
+def _needed(table: Table) -> int:
+    """Columns of a terminal that a drawn table takes at least."""
+    cells = [table.columns, *table.rows]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(table.columns))]
+    least = (min(width, _SENTENCE) if name in _WORDS else width for name, width in zip(table.columns, widths, strict=True))
+    return sum(least) + 2 * len(widths)
 
 
 def _rich(table: Table, marks: dict[str, str] | None = None) -> Any:
@@ -105,9 +120,9 @@ def _rich(table: Table, marks: dict[str, str] | None = None) -> Any:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for name, right in zip(table.columns, table.right, strict=True):
-        drawn.add_column(name, justify="right" if right else "left", no_wrap=name != "why", overflow="fold")
+        drawn.add_column(name, justify="right" if right else "left", no_wrap=name not in _WORDS, overflow="fold")
     colours = {"compute": "red", "memory": "cyan", "link": "magenta", "assumed": "yellow", "given": "green"}
     for row in table.rows:
         cells = [Text(clean(cell), style=colours.get(cell, "")) for cell in row]

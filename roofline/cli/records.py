@@ -111,31 +111,22 @@ def _table(rows: Rows) -> Table:
     def rate(value: float | None, unit: str) -> str:
         return "" if value is None else format_si(value, unit, 3)
 
+    linked = any(row["best_link_bytes_per_s"] for row in rows)
     cells = tuple(
         (
-            *(row[name] for name in ("op", "dtype", "backend", "cache")),
+            row["op"],
+            f"{row['dtype']} {row['backend']}",
+            row["cache"],
             f"{row['n']:,}",
             format_si(row["latency_min_us"] * 1e-6, "s", 3),
             format_si(row["latency_max_us"] * 1e-6, "s", 3),
-            "" if row["spread"] is None else f"{row['spread']:.1%}",
+            "" if row["spread"] is None else f"{row['spread']:.0%}",
             rate(row["best_flops_per_s"], "FLOP/s"),
             rate(row["best_bytes_per_s"], "B/s"),
-            rate(row["best_link_bytes_per_s"], "B/s"),
+            *([rate(row["best_link_bytes_per_s"], "B/s")] if linked else []),
         )
         for row in rows
     )
-    columns = (
-        "op",
-        "dtype",
-        "backend",
-        "cache",
-        "n",
-        "fastest",
-        "slowest",
-        "p10-p90",
-        "best FLOP/s",
-        "best bytes/s",
-        "best link",
-    )
-    note = "best rates: predicted FLOP and compulsory bytes over the median time; p10-p90: median spread of a point's samples"
-    return Table("Records", note, columns, (*([False] * 4), *([True] * 7)), cells)
+    columns = ("op", "kernels", "cache", "n", "fastest", "slowest", "spread", "matrix", "memory", *(["link"] if linked else []))
+    note = "best rates by predicted FLOP and compulsory bytes over the median; spread: p10 to p90 of a point's samples"
+    return Table("Records", note, columns, (False, False, False, *([True] * (len(columns) - 3))), cells)
