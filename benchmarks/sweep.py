@@ -10,27 +10,15 @@ with times, bytes, memory and limits costs.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 import time
-from collections.abc import Callable
 
 import numpy as np
+from clock import seconds
 
 import roofline
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
-
-
-def seconds(function: Callable[[], object], runs: int) -> float:
-    """Median time of a call, after one that is not counted."""
-    function()
-    taken = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        function()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken)
 
 
 def main() -> int:

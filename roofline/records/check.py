@@ -85,8 +85,9 @@ class Checker:
             self.frame = self.frame.assign(**{name: np.nan})
             return
         cells = self.frame[name]
-        if not pd.api.types.is_numeric_dtype(cells):
-            cells = cells.map(lambda cell: cell.strip() if isinstance(cell, str) else cell).replace("", np.nan)
+        if pd.api.types.is_string_dtype(cells):
+            cells = cells.str.strip()
+            cells = cells.mask(cells == "")
         values = pd.to_numeric(cells, errors="coerce").astype(float)
         self.frame = self.frame.assign(**{name: values})
         what = "whole number" if whole else "number"

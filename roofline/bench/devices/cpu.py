@@ -60,8 +60,9 @@ class Cpu(Device):
         return timing([sample(calls) for _ in range(count)], calls, "monotonic clock")
 
     def finish(self) -> None:
-        """Give memory back."""
-        gc.collect()
+        """Give memory back once much of it is taken."""
+        if self.free_bytes() < 0.5 * self.memory_bytes:
+            gc.collect()
 
     def noise(self) -> dict[str, float]:
         """Two readings of the clock, one after the other."""

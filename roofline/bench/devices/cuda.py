@@ -14,6 +14,7 @@ from roofline.bench.devices.base import Device, Effort, Run, Timing, timing
 _GRAPH_BELOW = 5e-4  # seconds: above it the time between two launches no longer matters
 _REGION = 1e-3  # seconds of a graph at least: events are good to about half a microsecond
 _MOST_CALLS = 1024
+_MUCH = 0.4  # share of the device's memory
 _CLOCKS = {"sm": "NVML_CLOCK_SM", "memory": "NVML_CLOCK_MEM"}
 
 
@@ -32,9 +33,9 @@ class Cuda(Device):
         self._nvml = _Nvml()
 
     def free_bytes(self) -> int:
-        """What the driver says is free."""
+        """What the driver says is free, and what torch holds without using it."""
         free, _ = torch.cuda.mem_get_info()
-        return int(free)
+        return int(free) + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
 
     def measure(self, run: Run, sets: int, effort: Effort, *, launches: bool, composed: bool) -> Timing:
         """Events around replays of a graph of calls, or around each call where it is long."""
@@ -93,10 +94,11 @@ class Cuda(Device):
         return found
 
     def finish(self) -> None:
-        """Wait, and give memory back."""
+        """Wait, and give memory back once there is much of it: both take as long as a point does."""
         torch.cuda.synchronize()
-        gc.collect()
-        torch.cuda.empty_cache()
+        if torch.cuda.memory_reserved() > _MUCH * self.memory_bytes:
+            gc.collect()
+            torch.cuda.empty_cache()
 
     def noise(self) -> dict[str, float]:
         """Two events, one after the other, with nothing between."""

@@ -11,7 +11,13 @@ from roofline.cli.page import print_table
 from roofline.report.summary import Table
 
 ROWS = (
-    ("attention_prefill", "bf16 sarathi/vllm+torch", "12,345", "1.09 ms", "all its bytes fit in the cache, which was not flushed"),
+    (
+        "attention_prefill",
+        "bf16 sarathi/vllm+torch",
+        "12,345",
+        "1.09 ms",
+        "all its bytes fit in the cache, which was not flushed",
+    ),
     ("gemm", "bf16 torch", "7", "364.44", ""),
 )
 TABLE = Table("Title", "a note", ("op", "kernels", "n", "bound", "likely because"), (False, False, True, True, False), ROWS)
