@@ -1,6 +1,6 @@
 """Rows a second of `roofline validate`, against reading the same table with pandas.
 
-A made-up table of products and decode attention (shapes drawn at random, latencies twice a bound) is read, checked, predicted and
+A made-up table of products and decode attention (shapes and latencies drawn at random) is read, checked, predicted and
 summarised; the baseline only parses the CSV.
 
     python benchmarks/validate.py [--rows 200000] [--runs 3]

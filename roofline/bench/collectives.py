@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from roofline.bench.devices.base import Timing, timing
+from roofline.bench.kernels.base import first_line
 from roofline.bench.point import Point
 
 _SAMPLES, _CALLS = 20, 5
@@ -134,7 +135,7 @@ def _time(point: Point, rank: int, world: int, kind: str) -> Timing | str:
             _wait(kind)
             samples.append((time.perf_counter() - begin) / _CALLS)
     except (RuntimeError, NotImplementedError) as error:
-        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]:.160}"
+        return f"{type(error).__name__}: {first_line(error)}"
     return timing(samples, _CALLS, "wall clock from a barrier on")
 
 

@@ -17,7 +17,7 @@ from roofline.version import __version__
 FILE = "environment.json"
 _LIBRARIES = (
     *("torch", "numpy", "triton", "nvidia-ml-py"),
-    *(f"nvidia-{name}-{major}" for name in ("cudnn", "cublas", "nccl") for major in ("cu12", "cu13")),
+    *(f"nvidia-{name}{major}" for name in ("cudnn", "cublas", "nccl") for major in ("", "-cu12", "-cu13")),
 )
 
 
@@ -42,8 +42,19 @@ class Environment:
             "python": platform.python_version(),
             "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
             "noise": before.get("noise") or device.noise(),
+            "suspects": before.get("suspects", []),
             "runs": before.get("runs", []),
         }
+
+    @property
+    def suspects(self) -> list[str]:
+        """Points in which a run died."""
+        return list(self.content["suspects"])
+
+    def suspect(self, point: str) -> None:
+        """A run died in a point."""
+        if point not in self.content["suspects"]:
+            self.content["suspects"].append(point)
 
     def _before(self) -> dict[str, Any]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from typing import Any
 
@@ -10,11 +11,12 @@ import torch
 
 from roofline.bench.devices.base import Device, Effort, Timing
 from roofline.bench.kernels import make
-from roofline.bench.kernels.base import NotRunnableError, nbytes
+from roofline.bench.kernels.base import NotRunnableError, first_line, nbytes
 from roofline.bench.pace import Pace
 from roofline.bench.place import Place, tf32
 from roofline.bench.point import Point
 from roofline.bench.suites import COLD, MOST_SETS
+from roofline.bench.variants import COMPILED
 
 _SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need room too
 
@@ -27,14 +29,13 @@ def measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pa
             with tf32(allowed=point.dtype == "tf32"), torch.no_grad():
                 return _measure(point, device, place, effort, pace)
         except NotRunnableError as error:
-            raise NotRunnableError(" ".join([str(error), *_words(caught)])) from None
+            why = " ".join([str(error), *_words(caught)])
         except torch.OutOfMemoryError:
-            raise NotRunnableError("out of memory") from None
-        except (NotImplementedError, RuntimeError) as error:
-            # NB: what torch cannot do on a device it says with one of these; anything else is our mistake, and is raised
-            raise NotRunnableError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]:.160}") from None
-        finally:
-            device.finish()
+            why = "out of memory"
+        except Exception as error:  # noqa: BLE001 - compilers and kernels raise what they like, and the next point goes on
+            why = f"{type(error).__name__}: {first_line(error)}"
+    # NB: raised out here, where nothing holds the frames above with the memory of the point in them.
+    raise NotRunnableError(why)
 
 
 def _words(caught: list[warnings.WarningMessage]) -> list[str]:
@@ -49,7 +50,11 @@ def _measure(point: Point, device: Device, place: Place, effort: Effort, pace: P
         raise NotRunnableError(f"needs {least / 2**30:.1f} GiB, {device.free_bytes() / 2**30:.1f} GiB are free")
     kernel = make(point, place)
     first = kernel.inputs()
+    begin = time.monotonic()
     outputs: list[Any] = [kernel.run(*first)]  # also shows early whether it runs at all
+    device.wait()
+    if point.backend != COMPILED:  # whose first call compiles
+        pace.check_first(time.monotonic() - begin)
     each = min(nbytes((first, outputs)), point.cost.bytes)  # of a table or of many experts a call touches a part
     sets = [first]
     if point.cache == "cold":

@@ -42,6 +42,11 @@ class Pace:
         if expected > self.longest:
             raise NotRunnableError(f"would take about {expected:.0f} s on this device: left out")
 
+    def check_first(self, seconds: float) -> None:
+        """Refuse a point whose first call alone took as long as it may take in all."""
+        if seconds > self.longest:
+            raise NotRunnableError(f"its first call took {seconds:.0f} s on this device: left out")
+
 
 def _kind(point: Point) -> tuple[str, str, str]:
     return point.op, point.dtype, point.backend

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ import torch
 from roofline.bench.collectives import Group, groups
 from roofline.bench.counters import count
 from roofline.bench.devices import device as find_device
-from roofline.bench.devices.base import Device, Effort
+from roofline.bench.devices.base import Device, DeviceLostError, Effort
 from roofline.bench.environment import Environment
 from roofline.bench.kernels.base import NotRunnableError
 from roofline.bench.ledger import Ledger
@@ -25,10 +25,11 @@ from roofline.bench.pace import Pace
 from roofline.bench.place import Place
 from roofline.bench.point import Point, Suite
 from roofline.bench.suites import Scope, plan
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 
-Outcome = Literal["done", "budget", "interrupted"]
+Outcome = Literal["done", "budget", "interrupted", "failed"]
 _DEFAULT_DTYPE = {"cuda": "bf16", "cpu": "fp32"}
+_AT = ".at"  # names the point that is being measured: if a run dies of it, the next one knows
 _ENDING = 2.0  # seconds kept for writing what is left to write
 
 
@@ -127,6 +128,7 @@ class _Runner:
         self.request, self.device, self.gpu = request, device, gpu
         self.ledger, self.environment, self.begin, self.show = ledger, environment, begin, show
         self.records, self.seen, self.total = 0, 0, 0
+        self.at = request.folder / _AT
         self.machine: bool | None = None
         self.not_run: list[dict[str, str]] = []
         self.said: list[str] = []
@@ -139,7 +141,9 @@ class _Runner:
 
     def run(self, points: list[Point]) -> Report:
         """All points that are not yet in the ledger."""
+        suspects = self._suspects()
         todo = [point for point in points if self._columns(point) not in self.ledger]
+        todo.sort(key=lambda point: str(point) in suspects)  # last: whatever they do, the others are measured
         self.environment.begin(
             {
                 "suites": list(self.request.suites),
@@ -156,14 +160,32 @@ class _Runner:
             with _terminate_as_interrupt():
                 outcome = self._points(todo)
         except KeyboardInterrupt:
-            pass
+            self.at.unlink(missing_ok=True)
+        except DeviceLostError as error:
+            outcome = "failed"
+            self.said.append(f"the device does not answer any more ({error}); the same command goes on in a new process")
         finally:
-            hardware = write_hardware(self.request.folder, self.device)
+            hardware = self._write_hardware()
             self.environment.end(outcome, self.records, self.not_run)
         return Report(
             outcome, self.records, len(points) - len(todo), len(points), time.monotonic() - self.begin, hardware, self.not_run,
             self.said,
         )  # fmt: skip
+
+    def _suspects(self) -> list[str]:
+        """Points in which an earlier run of this folder died."""
+        with suppress(FileNotFoundError):
+            self.environment.suspect(self.at.read_text(encoding="utf-8"))
+            self.at.unlink()
+        return self.environment.suspects
+
+    def _write_hardware(self) -> bool:
+        """The machine as measured; what cannot be written now must not end a run."""
+        try:
+            return write_hardware(self.request.folder, self.device)
+        except RooflineError as error:
+            self.said.append(f"no hardware.yaml: {error}")
+            return False
 
     def _columns(self, point: Point) -> dict[str, str]:
         return point.columns(self.gpu, torch.__version__)
@@ -192,7 +214,7 @@ class _Runner:
             if self.left is not None and self.left <= kept:
                 return points[index:]
             if self.machine is None and not (point.suite == "ceilings" and point.tier == 0):
-                self.machine = write_hardware(self.request.folder, self.device)  # a run that is killed has it too
+                self.machine = self._write_hardware()  # a run that is killed has it too
             self._next(point)
             self._alone(point)
         return []
@@ -203,15 +225,18 @@ class _Runner:
         self.seen += 1
 
     def _alone(self, point: Point) -> None:
+        self.at.write_text(str(point), encoding="utf-8")
         try:
             self.pace.check(point)
             timing = measure(point, self.device, self.place, self.effort, self.pace)
         except NotRunnableError as error:
             self.not_run.append({"point": str(point), "why": str(error)})
-            return
-        self.pace.learn(point, timing.median)
-        self.ledger.add(record(point, timing, self._columns(point), self.counted.get(str(point), {})))
-        self.records += 1
+        else:
+            self.pace.learn(point, timing.median)
+            self.ledger.add(record(point, timing, self._columns(point), self.counted.get(str(point), {})))
+            self.records += 1
+        self.device.finish()
+        self.at.unlink()
 
     def _together(self, parts: list[Group]) -> bool:
         """Measure groups of processes; whether the budget was enough for all."""
@@ -233,7 +258,7 @@ class _Runner:
         return Effort(min(max(each, 0.02), 0.25))
 
     def _longest(self) -> float:
-        return 30.0 if self.left is None else max(2.0, 0.05 * self.left)
+        return 30.0 if self.left is None else max(2.0, min(10.0, 0.05 * self.left))
 
     def _ahead(self) -> float | None:
         """Seconds to go: of the budget, or at the pace so far if that is sooner."""

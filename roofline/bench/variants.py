@@ -4,6 +4,8 @@ from __future__ import annotations
 
 PREQUANTISED = "prequantised"
 """Activations of an fp8 product were quantised before the call."""
+FAST = "prequantised, fast accumulation"
+"""Likewise, and sums are kept in the matrix units' own precision: the rate that datasheets state."""
 OVERLAPPED = "beside a product"
 """A copy on a stream of its own, while the matrix units are busy."""
 BOTH_WAYS = "both ways"

@@ -84,7 +84,7 @@ def run(
         write_stdout(dump_json({**envelope({}), "folder": str(folder), **_as_dict(report)}))
     else:
         _tell(folder, report)
-    return 4 if report.outcome == "interrupted" else 0
+    return 4 if report.outcome in ("interrupted", "failed") else 0
 
 
 def default_folder(device: str) -> Path:
@@ -106,8 +106,9 @@ def _as_dict(report: Report) -> dict[str, Any]:
 def _tell(folder: Path, report: Report) -> None:
     left = report.points - report.before - report.records - len(report.not_run)
     ended = {
-        "done": "All points are measured.",
+        "done": "All points are measured." if not report.not_run else "All points that run here are measured.",
         "budget": f"The budget is spent; {plural(left, 'point')} are left: the same command goes on with them.",
+        "failed": f"The device failed; {plural(left, 'point')} are left: the same command goes on with them.",
         "interrupted": f"Interrupted; {plural(left, 'point')} are left: the same command goes on with them.",
     }[report.outcome]
     write_stdout(f"{plural(report.records, 'record')} in {report.seconds:.0f} s, in {clean(folder)}. {ended}")

@@ -12,6 +12,10 @@ Run = Callable[[int], None]
 """Run a call on the i-th set of inputs, modulo the number of sets."""
 
 
+class DeviceLostError(Exception):
+    """The device is in a state that only a new process gets out of; the message says what it said last."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Seconds of one call."""
@@ -79,8 +83,11 @@ class Device:
         call is many kernels."""
         raise NotImplementedError
 
+    def wait(self) -> None:
+        """Wait for all work."""
+
     def finish(self) -> None:
-        """Wait for all work, and give its memory back."""
+        """Wait, and give memory back. `DeviceLostError` where the device does not answer any more."""
         raise NotImplementedError
 
     def noise(self) -> dict[str, float]:

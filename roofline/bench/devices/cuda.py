@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import gc
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, ClassVar, Literal
 
 import torch
 
-from roofline.bench.devices.base import Device, Effort, Run, Timing, timing
+from roofline.bench.devices.base import Device, DeviceLostError, Effort, Run, Timing, timing
+from roofline.bench.kernels.base import NotRunnableError, first_line
 
 _GRAPH_BELOW = 5e-4  # seconds: above it the time between two launches no longer matters
 _REGION = 1e-3  # seconds of a graph at least: events are good to about half a microsecond
 _MOST_CALLS = 1024
 _MUCH = 0.4  # share of the device's memory
+_WARM, _MOST_WARM = 0.02, 200  # seconds of replays before sampling, and how many at most
 _CLOCKS = {"sm": "NVML_CLOCK_SM", "memory": "NVML_CLOCK_MEM"}
+
+
+def _turns(calls: float, sets: int) -> int:
+    """So many calls or a few more, in whole turns over the sets."""
+    return math.ceil(max(1, min(_MOST_CALLS, math.ceil(calls))) / sets) * sets
 
 
 class Cuda(Device):
@@ -31,34 +39,49 @@ class Cuda(Device):
         self.memory_bytes = properties.total_memory
         self.capability = f"{properties.major}.{properties.minor}"
         self._nvml = _Nvml()
+        self._aside = torch.cuda.Stream()  # one for all points: each stream keeps a workspace of its own
 
     def free_bytes(self) -> int:
         """What the driver says is free, and what torch holds without using it."""
         free, _ = torch.cuda.mem_get_info()
-        return int(free) + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
     def measure(self, run: Run, sets: int, effort: Effort, *, launches: bool, composed: bool) -> Timing:
         """Events around replays of a graph of calls, or around each call where it is long."""
-        each = self._warm_up(run)
+        each, how = self._warm_up(run), "launched one by one"
         if not launches and (composed or each < _GRAPH_BELOW):
-            with suppress(RuntimeError):  # what cannot be captured is launched call by call, and says so
-                return self._replayed(run, sets, each, effort, composed=composed)
+            try:
+                return self._replayed(run, sets, each, effort)
+            except (RuntimeError, NotRunnableError) as error:
+                how = f"launched one by one, for a graph cannot hold it ({first_line(error):.60})"
+            self._after_capture()
         calls = max(1, min(_MOST_CALLS, round(_REGION / 10 / each)))
-        turn, pairs = 0, []
-        for _ in range(effort.samples(calls * each)):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
+        turn = 0
+
+        def launch() -> None:
+            nonlocal turn
             for _ in range(calls):
                 run(turn)
                 turn += 1
+
+        return timing(self._timed(launch, effort.samples(calls * each), calls), calls, how)
+
+    @staticmethod
+    def _timed(work: Callable[[], None], samples: int, calls: int) -> list[float]:
+        """Seconds of a call by events before and after each sample; the host runs ahead of the device."""
+        pairs = []
+        for _ in range(samples):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            work()
             end.record()
             pairs.append((begin, end))
         torch.cuda.synchronize()
-        return timing([begin.elapsed_time(end) * 1e-3 / calls for begin, end in pairs], calls, "launched one by one")
+        return [begin.elapsed_time(end) * 1e-3 / calls for begin, end in pairs]
 
     def _warm_up(self, run: Run) -> float:
-        """Seconds of a call after a few. On a stream of its own, as a later capture wants it."""
-        stream = torch.cuda.Stream()
+        """Seconds of a call after a few, launches included. On a stream of its own, as a later capture wants it."""
+        stream = self._aside
         stream.wait_stream(torch.cuda.current_stream())
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         with torch.cuda.stream(stream):
@@ -71,31 +94,50 @@ class Cuda(Device):
         torch.cuda.synchronize()
         return max(float(begin.elapsed_time(end)) * 1e-3, 1e-7)
 
-    def _replayed(self, run: Run, sets: int, each: float, effort: Effort, *, composed: bool) -> Timing:
-        calls = sets if composed else min(_MOST_CALLS, math.ceil(_REGION / each))
-        calls = math.ceil(calls / sets) * sets  # whole turns, so that each replay finds the caches as the last one left them
+    @staticmethod
+    def _capture(run: Run, calls: int) -> Any:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for turn in range(calls):
                 run(turn)
-        for _ in range(2):
-            graph.replay()
-        torch.cuda.synchronize()
-        pairs = []
-        for _ in range(effort.samples(calls * each)):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            begin.record()
-            graph.replay()
-            end.record()
-            pairs.append((begin, end))
-        torch.cuda.synchronize()
-        found = timing([begin.elapsed_time(end) * 1e-3 / calls for begin, end in pairs], calls, "CUDA graph")
+        return graph
+
+    def _replayed(self, run: Run, sets: int, each: float, effort: Effort) -> Timing:
+        """A graph of whole turns over the sets, so that each replay finds the caches as the last one left them.
+
+        What a call takes with its launch says how long a graph has to be at most; once one was replayed, what a call takes
+        without it says how long it has to be.
+        """
+        calls = _turns(_REGION / each, sets)
+        graph = self._capture(run, calls)
+        graph.replay()
+        real = max(self._timed(graph.replay, 3, calls)[-1], 1e-8)
+        if real * calls < _REGION / 2 and (longer := _turns(_REGION / real, sets)) > calls:
+            del graph
+            calls = longer
+            graph = self._capture(run, calls)
+        for _ in range(max(2, min(_MOST_WARM, math.ceil(_WARM / (real * calls))))):
+            graph.replay()  # clocks rise with work
+        found = self._timed(graph.replay, effort.samples(real * calls), calls)
         del graph
-        return found
+        return timing(found, calls, "CUDA graph")
+
+    @staticmethod
+    def _after_capture() -> None:
+        """Leave the stream of a capture that failed, which torch does not."""
+        torch.cuda.set_stream(torch.cuda.default_stream())
+        torch.cuda.synchronize()
+
+    def wait(self) -> None:
+        """Wait for all work."""
+        torch.cuda.synchronize()
 
     def finish(self) -> None:
         """Wait, and give memory back once there is much of it: both take as long as a point does."""
-        torch.cuda.synchronize()
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:  # an illegal access: every later call of this process would say the same
+            raise DeviceLostError(first_line(error)) from None
         if torch.cuda.memory_reserved() > _MUCH * self.memory_bytes:
             gc.collect()
             torch.cuda.empty_cache()
@@ -114,7 +156,10 @@ class Cuda(Device):
 
     def state(self) -> dict[str, Any]:
         """Clocks, power, temperature, throttle reasons, as the driver reports them."""
-        return {**self._nvml.state(), "free_bytes": self.free_bytes()}
+        free = None
+        with suppress(RuntimeError):  # the device may be lost: then the rest is worth the more
+            free = self.free_bytes()
+        return {**self._nvml.state(), "free_bytes": free}
 
     def facts(self) -> dict[str, Any]:
         """The device and the libraries that run on it."""

@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
-from roofline.bench.kernels.base import NotRunnableError
+from roofline.bench.kernels.base import NotRunnableError, first_line
 from roofline.bench.variants import EAGER
 from roofline.numeric import Expr
 
@@ -55,7 +55,7 @@ def attend(q: Any, k: Any, v: Any, *, backend: str, causal: bool, seen: Any = No
                 q, k, v, attn_mask=bias, is_causal=causal and whole and seen is None, enable_gqa=q.shape[1] != k.shape[1]
             )
         except RuntimeError as error:
-            raise NotRunnableError(f"{backend}: {str(error).splitlines()[0]}") from None
+            raise NotRunnableError(f"{backend}: {first_line(error)}") from None
 
 
 def _eager(q: Any, k: Any, v: Any, seen: Any) -> Any:

@@ -12,6 +12,15 @@ class NotRunnableError(Exception):
     """The device, the library or the backend cannot run a point; the message says why."""
 
 
+def first_line(error: BaseException) -> str:
+    r"""What an error says, cut to a line.
+
+    >>> first_line(RuntimeError("")), first_line(ValueError("one\ntwo"))
+    ('', 'one')
+    """
+    return (str(error).strip().splitlines() or [""])[0][:160]
+
+
 class Kernel:
     """Runs the operators of a point, whose dimensions it reads from the operators themselves."""
 

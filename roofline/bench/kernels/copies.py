@@ -12,8 +12,8 @@ from roofline.bench.place import whole
 from roofline.bench.variants import BOTH_WAYS, OVERLAPPED
 
 WORD = 4  # bytes of the elements that are moved: fp32
-_WIDTH = 4096  # of the products beside which a copy is made: 137 GFLOP each
-_A_PRODUCT = 4 * 2**20  # bytes that a link moves in less time than the fastest of today's devices takes for one
+_WIDTH = 8192  # of the products beside which a copy is made: 1.1 TFLOP each
+_A_PRODUCT = 32 * 2**20  # bytes that a link moves in less time than the fastest of today's devices takes for one
 
 
 class InMemory(Kernel):
@@ -73,8 +73,9 @@ class ToHost(Kernel):
         return blocks, beside, torch.cuda.Stream() if kind else None
 
     def _sides(self, size: int, *, pinned: bool) -> tuple[Any, Any]:
-        host = torch.rand(size, pin_memory=pinned)
-        return host, self.place.random(size, dtype="fp32")
+        host, device = torch.empty(size, pin_memory=pinned), self.place.random(size, dtype="fp32")
+        host.copy_(device)
+        return host, device
 
     def run(self, *inputs: Any) -> Any:
         """All blocks, in one direction; the other direction or the product on another stream."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch.nn import functional
 
-from roofline.bench.kernels.base import Kernel, NotRunnableError
+from roofline.bench.kernels.base import Kernel, NotRunnableError, first_line
 from roofline.bench.variants import COMPILED
 
 
@@ -40,8 +40,14 @@ FUNCTIONS = {"rmsnorm": rms_norm, "rope": rope, "silu_mul": silu_mul, "add": tor
 
 
 @cache
-def _compiled(op: str) -> Any:
-    return torch.compile(FUNCTIONS[op], dynamic=True)
+def _compiled(op: str, width: int) -> Any:
+    """One a width: with the width known, a row is reduced as an engine's kernel does it; the number of rows is left open."""
+    del width
+    return torch.compile(FUNCTIONS[op])
+
+
+_BROKEN: dict[str, str] = {}
+"""Why an op could not be compiled: asked once, for a compiler that fails takes seconds each time."""
 
 
 class Elementwise(Kernel):
@@ -77,7 +83,10 @@ class Elementwise(Kernel):
             return functional.embedding(*inputs)
         if self.point.backend != COMPILED:
             return FUNCTIONS[op](*inputs)
+        if op in _BROKEN:
+            raise NotRunnableError(_BROKEN[op])
         try:
-            return _compiled(op)(*inputs)
-        except (RuntimeError, ImportError) as error:  # torch's own compiler errors derive from RuntimeError
-            raise NotRunnableError(f"compiled: {str(error).splitlines()[0]:.100}") from None
+            return _compiled(op, inputs[0].shape[-1])(*inputs)
+        except Exception as error:  # noqa: BLE001 - torch's compiler, Triton's and the C compiler raise errors of their own
+            _BROKEN[op] = f"compiled: {type(error).__name__}: {first_line(error)}"
+            raise NotRunnableError(_BROKEN[op]) from None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch.nn import functional
 
-from roofline.bench.kernels.base import Kernel, NotRunnableError
+from roofline.bench.kernels.base import Kernel, NotRunnableError, first_line
 from roofline.bench.place import Place, whole
 from roofline.bench.variants import GROUPED
 
@@ -51,7 +51,7 @@ def multiply(rows: Any, weights: Any, routing: Routing, backend: str) -> Any:
         try:
             return grouped(rows, weights.transpose(1, 2), offs=routing.ends_on_device)
         except RuntimeError as error:
-            raise NotRunnableError(f"grouped: {str(error).splitlines()[0]}") from None
+            raise NotRunnableError(f"grouped: {first_line(error)}") from None
     out = torch.empty(rows.shape[0], weights.shape[1], dtype=rows.dtype, device=rows.device)
     for expert, (start, end) in enumerate(zip([0, *routing.ends], routing.ends, strict=False)):
         if end > start:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from roofline.bench.kernels.base import Kernel, NotRunnableError
-from roofline.bench.variants import PREQUANTISED
+from roofline.bench.variants import FAST, PREQUANTISED
 
 
 class Products(Kernel):
@@ -23,7 +23,7 @@ class Products(Kernel):
             raise NotRunnableError(f"torch has no batch of {self.dtype} products")
         batch = () if self.point.op == "gemm" else (operator.batch,)
         if self.dtype == "fp8":
-            before = self.point.texts.get("kernel") == PREQUANTISED
+            before = self.point.texts.get("kernel") in (PREQUANTISED, FAST)
             x = place.random(operator.m, operator.k, dtype="fp8" if before else "bf16")
             one = torch.ones((), dtype=torch.float32, device=place.device)
             return x, place.random(operator.n, operator.k, dtype="fp8"), one
@@ -37,7 +37,12 @@ class Products(Kernel):
             if not hasattr(torch, "_scaled_mm"):
                 raise NotRunnableError("this torch has no product of fp8 matrices")
             return torch._scaled_mm(  # noqa: SLF001 - the only fp8 product in all the versions that we support
-                x.to(torch.float8_e4m3fn), w.t(), scale_a=scale[0], scale_b=scale[0], out_dtype=torch.bfloat16
+                x.to(torch.float8_e4m3fn),
+                w.t(),
+                scale_a=scale[0],
+                scale_b=scale[0],
+                out_dtype=torch.bfloat16,
+                use_fast_accum=self.point.texts.get("kernel") == FAST,
             )
         if self.dtype == "int8":
             return torch._int_mm(x, w.t())  # noqa: SLF001 - likewise

@@ -7,7 +7,7 @@ from typing import Literal
 
 from roofline.bench.point import Point
 from roofline.bench.suites.scope import GIB, MIB, Scope
-from roofline.bench.variants import PREQUANTISED
+from roofline.bench.variants import FAST, PREQUANTISED
 
 _DTYPES = {"cuda": ("bf16", "fp16", "tf32", "fp8", "int8", "fp32"), "cpu": ("fp32", "bf16", "int8", "fp16")}
 
@@ -48,9 +48,10 @@ def _products(scope: Scope) -> Iterator[Point]:
         for size in sizes:
             if dtype == "fp32" and size > 8192:
                 continue  # 0.2 s a call and nothing new
-            texts = {"kernel": PREQUANTISED} if dtype == "fp8" else {}
-            tier = 0 if size >= sizes[1] else 1
-            yield Point("ceilings", "gemm", dtype, {"m": size, "n": size, "k": size}, texts, cache="warm", tier=tier)
+            for kernel in (PREQUANTISED, FAST) if dtype == "fp8" else ("",):
+                numbers = {"m": size, "n": size, "k": size}
+                tier = 0 if size >= sizes[1] else 1
+                yield Point("ceilings", "gemm", dtype, numbers, {"kernel": kernel}, cache="warm", tier=tier)
 
 
 def _launches(scope: Scope) -> Iterator[Point]:

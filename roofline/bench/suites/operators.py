@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -35,6 +35,12 @@ class Heads:
     def columns(self) -> dict[str, int]:
         """As columns of a record."""
         return {"n_heads": self.query, "n_kv_heads": self.kv, "head_dim": self.width, "window": self.window}
+
+
+def runs(backend: str, head: Heads) -> bool:
+    """Whether a backend of torch's attention is known to take such heads: no efficient kernel with shared keys, no cuDNN
+    kernel with wide ones."""
+    return not (backend == "sdpa-efficient" and head.query != head.kv) and not (backend == "sdpa-cudnn" and head.width > 128)
 
 
 def points(scope: Scope) -> Iterator[Point]:
@@ -99,53 +105,86 @@ def _heads_of_products(scope: Scope, dtype: str, heads: tuple[int, ...], tokens:
                 yield Point("operators", "bmm", dtype, numbers, tier=0 if m == 1 and scope.large else 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What attention is measured over: passes (sequences, new tokens, all tokens) and decodes (sequences, all tokens), the
+    first of each for the first heads, the others for all."""
+
+    heads: tuple[Heads, ...]
+    windowed: tuple[Heads, ...]
+    first_passes: tuple[tuple[int, int, int], ...]
+    first_decodes: tuple[tuple[int, int], ...]
+    passes: tuple[tuple[int, int, int], ...]
+    decodes: tuple[tuple[int, int], ...]
+    largest: int
+    """Bytes of the largest cache."""
+
+
+_ACCELERATOR = Grid(
+    heads=(Heads(32, 8, 128), Heads(64, 8, 128), Heads(32, 32, 128), Heads(28, 4, 128), Heads(16, 8, 256), Heads(71, 1, 64)),
+    windowed=(Heads(32, 8, 128, 4096), Heads(16, 8, 256, 4096)),
+    first_passes=((1, 512, 512), (1, 2048, 2048), (1, 8192, 8192), (1, 512, 4096)),
+    first_decodes=tuple((batch, kv) for batch in (1, 32, 128) for kv in (1024, 4096, 16384)),
+    passes=(
+        *((1, prompt, prompt) for prompt in (128, 256, 1024, 4096, 16384)),
+        *((8, 1024, 1024), (32, 256, 256), (8, 64, 2048)),
+        *((1, new, kv) for new in (128, 512, 2048) for kv in (2048, 8192, 32768) if new < kv),
+    ),
+    decodes=tuple((batch, kv) for batch in (1, 4, 8, 16, 32, 64, 128, 256) for kv in (128, 512, 2048, 8192, 32768, 131072)),
+    largest=8 * GIB,
+)
+_HOST = Grid(
+    heads=(Heads(12, 12, 64), Heads(32, 8, 64), Heads(16, 2, 64)),
+    windowed=(Heads(8, 4, 64, 128),),
+    first_passes=((1, 128, 128), (1, 512, 512), (1, 64, 512)),
+    first_decodes=((1, 512), (8, 1024)),
+    passes=((1, 1024, 1024), (4, 256, 256), (1, 128, 1024)),
+    decodes=((1, 4096), (4, 512), (16, 512)),
+    largest=64 * MIB,
+)
+
+
 def _attention(scope: Scope, dtype: str) -> Iterator[Point]:
-    element = dtypes(dtype).activation.bytes
-    if scope.large:
-        llama = Heads(32, 8, 128)
-        more = [Heads(64, 8, 128), Heads(32, 32, 128), Heads(28, 4, 128), Heads(16, 8, 256), Heads(71, 1, 64)]
-        windowed = [Heads(32, 8, 128, 4096), Heads(16, 8, 256, 4096)]
-        prefills = [(1, 512, 512), (1, 2048, 2048), (1, 8192, 8192)]
-        chunks = [(1, 512, 4096)]
-        decodes = [(batch, kv) for batch in (1, 32, 128) for kv in (1024, 4096, 16384)]
-        more_prefills = [(1, s, s) for s in (128, 256, 1024, 4096, 16384)] + [(8, 1024, 1024), (32, 256, 256)]
-        more_chunks = [(1, q, kv) for q in (128, 512, 2048) for kv in (2048, 8192, 32768) if q < kv] + [(8, 64, 2048)]
-        more_decodes = [
-            (batch, kv) for batch in (1, 4, 8, 16, 32, 64, 128, 256) for kv in (128, 512, 2048, 8192, 32768, 131072)
-        ]
-    else:
-        llama = Heads(12, 12, 64)
-        more, windowed = [Heads(32, 8, 64), Heads(16, 2, 64)], [Heads(8, 4, 64, 128)]
-        prefills, chunks = [(1, 128, 128), (1, 512, 512)], [(1, 64, 512)]
-        decodes = [(1, 512), (8, 1024)]
-        more_prefills, more_chunks = [(1, 1024, 1024), (4, 256, 256)], [(1, 128, 1024)]
-        more_decodes = [(1, 4096), (4, 512), (16, 512)]
-    largest = 8 * GIB if scope.large else 64 * MIB
-    for tier, heads, passes, steps in (
-        (0, [llama], prefills + chunks, decodes),
-        (1, [llama, *more, *windowed], more_prefills + more_chunks, decodes),
-        (2, more + windowed, prefills + chunks, more_decodes),
+    grid = _ACCELERATOR if scope.large else _HOST
+    every = (*grid.heads, *grid.windowed)
+    for tier, heads, passes, decodes in (
+        (0, grid.heads[:1], grid.first_passes, grid.first_decodes),
+        (1, every, grid.passes, grid.first_decodes),
+        (2, every[1:], grid.first_passes, grid.decodes),
     ):
         for head in heads:
             for backend in scope.attention_backends:
-                # What engines never use is measured where it is told apart from what they do, and no further.
-                slow = backend in ("sdpa-math", "sdpa-efficient")
-                if slow and tier == 2 and scope.large:
+                # What engines do not use is measured where it is told apart from what they do, and no further.
+                seldom = backend in ("sdpa-math", "sdpa-efficient")
+                if not runs(backend, head) or (scope.large and _left_out(backend, head, tier, grid)):
                     continue
-                for batch, new, kv in passes:
-                    if backend == "sdpa-math" and batch * head.query * new * kv * element > 2 * GIB:
-                        continue
-                    numbers = {"batch": batch, "q_len": new, "kv_len": kv, **head.columns}
-                    yield Point(
-                        "operators", "attention_prefill", dtype, numbers, backend=backend, tier=tier + (slow and tier == 1)
-                    )
-                for batch, kv in steps:
-                    if batch * kv * 2 * head.kv * head.width * element > largest:
-                        continue
-                    numbers = {"batch": batch, "q_len": 1, "kv_len": kv, **head.columns}
-                    yield Point(
-                        "operators", "attention_decode", dtype, numbers, backend=backend, tier=tier + (slow and tier == 1)
-                    )
+                yield from _of_heads(grid, head, dtype, backend, tier + (seldom and tier == 1), passes, decodes)
+
+
+def _left_out(backend: str, head: Heads, tier: int, grid: Grid) -> bool:
+    """Slow backends do not fill the grids; cuDNN makes a plan for each shape, which takes half a second."""
+    if backend == "sdpa-cudnn":
+        return tier == 2 or head not in grid.heads[:2]
+    return tier == 2 and backend != "sdpa-flash"
+
+
+def _of_heads(
+    grid: Grid, head: Heads, dtype: str, backend: str, tier: int, passes: Iterable[tuple[int, int, int]],
+    decodes: Iterable[tuple[int, int]],
+) -> Iterator[Point]:  # fmt: skip
+    """The points of one kind of heads, as far as memory goes."""
+    element = dtypes(dtype).activation.bytes
+    for batch, new, kv in passes:
+        scores = batch * head.query * new * kv * element
+        masked = head.window and head.window < kv and backend == "sdpa-flash" and grid is _ACCELERATOR  # it takes no mask
+        if masked or (backend == "sdpa-math" and scores > 2 * GIB):
+            continue
+        numbers = {"batch": batch, "q_len": new, "kv_len": kv, **head.columns}
+        yield Point("operators", "attention_prefill", dtype, numbers, backend=backend, tier=tier)
+    for batch, kv in decodes:
+        if batch * kv * 2 * head.kv * head.width * element <= grid.largest:
+            numbers = {"batch": batch, "q_len": 1, "kv_len": kv, **head.columns}
+            yield Point("operators", "attention_decode", dtype, numbers, backend=backend, tier=tier)
 
 
 def _latent_attention(scope: Scope, dtype: str) -> Iterator[Point]:
@@ -157,17 +196,23 @@ def _latent_attention(scope: Scope, dtype: str) -> Iterator[Point]:
         steps = [(batch, kv) for batch in (1, 8, 32, 128) for kv in (1024, 4096, 16384)]
     else:
         heads, prompts, steps = (4,), (128, 256), [(1, 256), (4, 1024)]
+    # Absorbed, a key is wider than its values and all heads share it: only what is written out takes that. Expanded, flash
+    # attention would want values as wide as keys.
     for n in heads:
-        for backend in (EAGER, *scope.attention_backends):
-            tier = 0 if n == heads[0] and backend in (EAGER, "sdpa-cudnn") else 1 if backend != "sdpa-math" else 2
+        for backend in (EAGER, "sdpa-math"):
+            tier = 0 if n == heads[0] and backend == EAGER else 1 if backend == EAGER else 2
+            for batch, kv in steps:
+                numbers = {"batch": batch, "q_len": 1, "kv_len": kv, "n_heads": n, "head_dim": 576}
+                first = tier if kv == steps[0][1] else max(tier, 1)
+                yield Point("operators", "mla_decode", dtype, numbers, backend=backend, tier=first)
+        for backend in (EAGER, *(name for name in scope.attention_backends if name != "sdpa-flash")):
             for prompt in prompts:
                 if backend in (EAGER, "sdpa-math") and n * prompt**2 * 4 > 2 * GIB:
                     continue
                 numbers = {"batch": 1, "q_len": prompt, "kv_len": prompt, "n_heads": n, "head_dim": 192}
-                yield Point("operators", "mla_prefill", dtype, numbers, backend=backend, tier=max(tier, 1))
-            for batch, kv in steps:
-                numbers = {"batch": batch, "q_len": 1, "kv_len": kv, "n_heads": n, "head_dim": 576}
-                yield Point("operators", "mla_decode", dtype, numbers, backend=backend, tier=tier if kv == steps[0][1] else 1)
+                yield Point(
+                    "operators", "mla_prefill", dtype, numbers, backend=backend, tier=2 if backend == "sdpa-math" else 1
+                )
 
 
 def _experts(scope: Scope, dtype: str) -> Iterator[Point]:
@@ -202,7 +247,7 @@ def _elementwise(scope: Scope, dtype: str) -> Iterator[Point]:
         def point(op: str, tier: int, numbers: dict[str, int], backend: str = backend) -> Point:
             return Point("operators", op, dtype, numbers, backend=backend, tier=tier)
 
-        for place, (hidden, inner) in enumerate(widths):
+        for place, (hidden, inner) in enumerate(widths if backend == "torch" else widths[:1]):  # each width is compiled anew
             for count in tokens:
                 tier = 0 if place == 0 and count in tokens[2:5:2] else 1 if place == 0 else 2
                 yield point("rmsnorm", tier, {"tokens": count, "hidden": hidden})

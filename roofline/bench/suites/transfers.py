@@ -20,8 +20,13 @@ def points(scope: Scope) -> Iterator[Point]:
     whole = 256 * MIB if scope.large else 64 * MIB
     for chunk in (4 * _KIB, _KV_BLOCK, MIB, 16 * MIB):
         numbers = {"bytes": min(whole, chunk * 2048), "chunk_bytes": chunk}
-        yield Point("transfers", "copy_d2d", "fp32", numbers, {"kernel": "copy"}, tier=0 if chunk == _KV_BLOCK else 1)
-    yield Point("transfers", "copy_d2d", "fp32", {"bytes": whole, "chunk_bytes": whole}, {"kernel": "copy"}, tier=0)
+        yield _blocks(numbers, 0 if chunk == _KV_BLOCK else 1)
+    yield _blocks({"bytes": whole, "chunk_bytes": whole}, 0)
+
+
+def _blocks(numbers: dict[str, int], tier: int) -> Point:
+    """Launched one by one, as an engine moves blocks: what that costs is what is asked."""
+    return Point("transfers", "copy_d2d", "fp32", numbers, {"kernel": "copy"}, tier=tier, timing="eager")
 
 
 def _over_the_link() -> Iterator[Point]:
