@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from roofline.records.columns import COLUMNS
+from roofline.records.ops import registry
 
 PAGE = Path(__file__).resolve().parents[1] / "measurements" / "README.md"
 BEGIN, END = "<!-- columns: written by docs/build_columns.py -->", "<!-- end of columns -->"
@@ -15,8 +16,14 @@ def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     rows = [f"| `{column.name}` | {column.kind} | {column.meaning} |" for column in COLUMNS.values()]
     table = "\n".join(["| column | holds | meaning |", "|---|---|---|", *rows])
+    needs = [f"| `{op}` | {_names(rule.needs)} | {_names(rule.optional)} |" for op, rule in registry().items()]
+    ops = "\n".join(["| op | needs | looks at, where filled |", "|---|---|---|", *needs])
     before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n\n{table}\n\n{ops}\n\n{END}{rest.partition(END)[2]}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import signal
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ _PATIENCE = 60.0  # seconds without a word from the processes, after which they 
 class Group:
     """The points of one number of ranks."""
 
-    def __init__(self, world: int, points: list[Point]) -> None:
-        self.world, self.points = world, points
+    def __init__(self, world: int, points: list[Point], cores: Sequence[int] = ()) -> None:
+        self.world, self.points, self.cores = world, points, cores
         self.stopped = False
         """The budget ended before the points did."""
 
@@ -40,15 +41,17 @@ class Group:
         context = torch.multiprocessing.get_context("spawn")
         found: Any = context.Queue()
         with tempfile.TemporaryDirectory() as folder:
+            meeting = str(Path(folder, "meet"))
             ranks = [
                 context.Process(
-                    target=_rank, args=(rank, self.world, kind, self.points, str(Path(folder, "meet")), found), daemon=True
+                    target=_rank, args=(rank, self.world, self._core(rank), kind, self.points, meeting, found), daemon=True
                 )
                 for rank in range(self.world)
             ]
             try:
-                for rank in ranks:
-                    rank.start()
+                with _unbound(self.cores):
+                    for rank in ranks:
+                        rank.start()
                 yield from self._collect(found, ranks, end)
             finally:
                 for rank in ranks:
@@ -56,6 +59,10 @@ class Group:
                         rank.terminate()
                 for rank in ranks:
                     rank.join(timeout=10)
+
+    def _core(self, rank: int) -> int | None:
+        """Each rank on a host has a core of its own, as far as they go."""
+        return self.cores[rank % len(self.cores)] if self.cores else None
 
     def _collect(self, found: Any, ranks: list[Any], end: float | None) -> Iterator[tuple[Point, Timing | str]]:
         for position, point in enumerate(self.points):
@@ -85,17 +92,33 @@ class Group:
                 return answer
 
 
-def groups(points: list[Point]) -> list[Group]:
-    """Points by their number of ranks, the smallest first."""
+@contextmanager
+def _unbound(cores: Sequence[int]) -> Iterator[None]:
+    """The thread that starts processes may be bound to a core, which they would all inherit."""
+    if not cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def groups(points: list[Point], cores: Sequence[int] = ()) -> list[Group]:
+    """Points by their number of ranks, the smallest first. `cores`: those of a host that the ranks may have."""
     worlds = sorted({point.numbers["world"] for point in points})
-    return [Group(world, [point for point in points if point.numbers["world"] == world]) for world in worlds]
+    return [Group(world, [point for point in points if point.numbers["world"] == world], cores) for world in worlds]
 
 
-def _rank(rank: int, world: int, kind: str, points: list[Point], meeting: str, found: Any) -> None:
+def _rank(rank: int, world: int, core: int | None, kind: str, points: list[Point], meeting: str, found: Any) -> None:
     """One process of a group. It ends by itself when the first process is gone, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     parent = os.getppid()
+    if core is not None:
+        os.sched_setaffinity(0, {core})
     if kind == "cpu":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         torch.set_num_threads(1)

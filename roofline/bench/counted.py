@@ -1,24 +1,26 @@
-"""What the profiler runs: each point once, between marks. `python -m roofline.bench.counted POINTS.json`."""
+"""What the profiler runs: each point once, between marks. `python -m roofline.bench.counted POINTS.json SECONDS`."""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from roofline.bench.kernels import Kernel, make
-from roofline.bench.kernels.base import NotRunnableError
 from roofline.bench.place import Place, tf32
 from roofline.bench.point import Point
 
 
-def main(listed: Path) -> None:
-    """Warm up and run every point; one that fails leaves its marks with nothing between."""
-    place = Place("cuda")
+def main(listed: Path, seconds: float) -> None:
+    """Warm up and run every point until the time is up; one that fails leaves its marks with nothing between."""
+    end, place = time.monotonic() + seconds, Place("cuda")
     for entry in json.loads(listed.read_text(encoding="utf-8")):
+        if time.monotonic() > end:
+            break
         point = Point(**entry)
         with tf32(allowed=point.dtype == "tf32"), torch.no_grad():
             kernel, inputs = _ready(point, place)
@@ -40,11 +42,11 @@ def _ready(point: Point, place: Place) -> tuple[Kernel | None, tuple[Any, ...]]:
         kernel = make(point, place)
         inputs = kernel.inputs()
         kernel.run(*inputs)
-    except (NotRunnableError, RuntimeError, NotImplementedError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the next point is counted
         sys.stderr.write(f"{point}: {error}\n")  # timing it will say so too
         return None, ()
     return kernel, inputs
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), float(sys.argv[2]))

@@ -9,15 +9,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from roofline.bench.point import Point
+from roofline.bench.variants import COMPILED
 
 MARK = "spin_kernel"
 """A kernel that stands before and after each point: `torch.cuda._sleep`."""
@@ -26,13 +31,16 @@ BYTES = {
     "dram__bytes_write.sum": "counters_dram_write_bytes",
     "lts__t_bytes.sum": "counters_l2_bytes",
 }
-# Operations of the matrix units by the dtype they take; an FMA is two.
+# Operations of the matrix units by the dtype they take; an FMA is two. Which of them there are depends on the chip.
 FLOPS = tuple(
     f"sm__ops_path_tensor_src_{name}.sum"
-    for name in ("bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32", "fp8", "int8")
+    for name in (
+        *("bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32"),
+        *("fp8", "fp8_dst_fp16", "fp8_dst_fp32", "int8"),
+    )
 )
 MOST = 24
-_SECONDS = 180.0
+_SECONDS, _QUERY = 180.0, 20.0
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu", "/usr/local/NVIDIA-Nsight-Compute*/ncu")
 
 
@@ -49,12 +57,9 @@ def sample(points: list[Point]) -> list[Point]:
     seen: dict[str, int] = {}
     chosen = []
     for point in points:
-        if (
-            point.suite in ("transfers", "collectives")
-            or point.op == "step"
-            or point.texts.get("kernel", "").startswith("launch")
-        ):
-            continue  # copies to the host and links are not counted here; a step is many hundred kernels
+        launches = point.texts.get("kernel", "").startswith("launch")
+        if point.suite in ("transfers", "collectives") or point.op == "step" or point.backend == COMPILED or launches:
+            continue  # links are not counted here, a step is hundreds of kernels, and a compiler would be profiled too
         seen[point.op] = seen.get(point.op, 0) + 1
         if seen[point.op] <= 3:
             chosen.append(point)
@@ -69,15 +74,18 @@ def count(points: list[Point], kind: str, left: float | None) -> Counted:
     if program is None:
         return Counted(said="no counters: Nsight Compute (ncu) is not installed")
     chosen = sample(points)
-    limit = min(_SECONDS, _SECONDS if left is None else left / 3)
-    said = ""
-    for metrics in ([*BYTES, *FLOPS], [*BYTES]):  # not every architecture has every counter of the matrix units
-        output, said = _profile(program, metrics, chosen, limit)
-        if output is not None and (found := parse(output, [str(point) for point in chosen])):
-            return Counted(found)
-        if "permission" in said or "time" in said:
-            break
+    deadline = time.monotonic() + min(_SECONDS, _SECONDS if left is None else left / 3)
+    output, said = _profile(program, [*BYTES, *_known(program, FLOPS)], chosen, deadline)
+    found = parse(output, [str(point) for point in chosen])
+    if found:
+        return Counted(found, said and f"not all counters: {said}")
     return Counted(said=f"no counters: {said or 'the profiler reported no kernel'}")
+
+
+def _known(program: str, metrics: Iterable[str]) -> list[str]:
+    """Those of the counters that the chip has: an unknown one would end the whole profile."""
+    answer, _ = _ask([program, "--query-metrics"], time.monotonic() + _QUERY)
+    return [metric for metric in metrics if re.search(rf"^{re.escape(metric.removesuffix('.sum'))}\s", answer, re.MULTILINE)]
 
 
 def _program() -> str | None:
@@ -89,30 +97,43 @@ def _program() -> str | None:
     return None
 
 
-def _profile(program: str, metrics: Iterable[str], points: list[Point], limit: float) -> tuple[str | None, str]:
-    """What the profiler prints, or None and why."""
+def _profile(program: str, metrics: Iterable[str], points: list[Point], deadline: float) -> tuple[str, str]:
+    """What the profiler prints, and what is wrong with it."""
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder, "points.json")
         listed.write_text(json.dumps([asdict(point) for point in points]), encoding="utf-8")
-        # Clocks are left alone: the profiler would lock them.
+        seconds = deadline - time.monotonic()
+        # Clocks are left alone: the profiler would lock them. The program stops by itself a little before its time is up, so
+        # that what was counted is printed.
         command = [
             *(program, "--csv", "--page", "raw", "--print-units", "base"),
             *("--clock-control", "none", "--profile-from-start", "off", "--metrics", ",".join(metrics)),
-            *(sys.executable, "-m", "roofline.bench.counted", str(listed)),
+            *(sys.executable, "-m", "roofline.bench.counted", str(listed), f"{0.8 * seconds:.0f}"),
         ]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)  # noqa: S603 - our own
-        except subprocess.TimeoutExpired:
-            return None, f"the profiler took more time than {limit:.0f} s"
-        except OSError as error:
-            return None, f"{program}: {error.strerror}"
-    text = done.stdout + done.stderr
+        return _ask(command, deadline)
+
+
+def _ask(command: list[str], deadline: float) -> tuple[str, str]:
+    """Output of a program, and what went wrong. At the deadline all its processes are ended: one that went on would be
+    measured with everything that is measured after it."""
+    try:
+        with subprocess.Popen(  # noqa: S603 - our own command
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True
+        ) as process:
+            try:
+                text, _ = process.communicate(timeout=max(deadline - time.monotonic(), 1.0))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                text, _ = process.communicate()
+                return text, "the profiler did not end in time"
+    except OSError as error:
+        return "", f"{command[0]}: {error.strerror}"
     if "ERR_NVGPUCTRPERM" in text:
-        return None, "the driver gives no permission to read them (ERR_NVGPUCTRPERM)"
-    if done.returncode:
+        return text, "the driver gives no permission to read them (ERR_NVGPUCTRPERM)"
+    if process.returncode:
         lines = [line for line in text.splitlines() if "ERROR" in line or "Error" in line] or text.splitlines()[-1:]
-        return None, f"the profiler ended with {done.returncode}: {(lines or [''])[0]:.160}"
-    return done.stdout, ""
+        return text, f"the profiler ended with {process.returncode}: {(lines or [''])[0]:.160}"
+    return text, ""
 
 
 def parse(output: str, points: list[str]) -> dict[str, dict[str, float]]:

@@ -63,7 +63,7 @@ class Environment:
             return {}
         except (OSError, ValueError):
             found = None
-        if not isinstance(found, dict) or not isinstance(found.get("runs", []), list):
+        if not isinstance(found, dict) or not _all(found.get("runs", []), dict) or not _all(found.get("suspects", []), str):
             msg = f"{self.path}: is not the environment of a run; move it away, or name another folder"
             raise InputError(msg)
         return found
@@ -91,6 +91,11 @@ class Environment:
     def write(self) -> None:
         """All of it, at once."""
         write_json(self.path, self.content)
+
+
+def _all(value: Any, kind: type) -> bool:
+    """Whether a value is a list of such."""
+    return isinstance(value, list) and all(isinstance(entry, kind) for entry in value)
 
 
 def _version(name: str) -> str | None:

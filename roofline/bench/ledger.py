@@ -51,8 +51,8 @@ class Ledger:
         reader = csv.reader(io.StringIO(whole.decode("utf-8", errors="replace")))
         next(reader, None)
         for cells in reader:
-            row = dict(zip(COLUMNS, cells, strict=False))
-            if len(row) == len(COLUMNS):  # `validate` says what is wrong with the others
+            if len(cells) == len(COLUMNS):  # `validate` says what is wrong with the others
+                row = dict(zip(COLUMNS, cells, strict=True))
                 self.done.add(self._identity(row))
                 self.gpus.add(row["gpu"])
                 self.versions.add(row["version"])

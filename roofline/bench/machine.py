@@ -18,21 +18,17 @@ from roofline.records.formats import dtypes
 from roofline.records.ops import Call, registry
 from roofline.records.read import read
 from roofline.specs.hardware import MATRIX_DTYPES
-from roofline.specs.library import ids, load_hardware
+from roofline.specs.library import by_driver_name, load_hardware
 
 NAME = "hardware.yaml"
+_PRODUCTS = ("gemm", "bmm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode")
 _LONG = 64 * 2**20  # bytes of a transfer whose latency no longer matters
 
 
 def shipped_id(device: Device) -> str | None:
     """The shipped accelerator that the driver calls so; None where there is none. NB: a slice of a card (MIG) has a name of
     its own, and is not the card."""
-    for name, path in ids("hardware").items():
-        if device.name in path.read_text(encoding="utf-8"):
-            hardware, _ = load_hardware(name)
-            if hardware.node is None and device.name in hardware.accelerator.driver_names:
-                return name
-    return None
+    return by_driver_name(device.name)
 
 
 def gpu_id(device: Device) -> str:
@@ -53,6 +49,8 @@ class Ceilings:
     bandwidth: float = 0.0
     host_link: float = 0.0
     link: float = 0.0
+    ceilings: bool = False
+    """Whether there are square products among them: those of operators alone are no peak."""
 
 
 def ceilings(folder: Path) -> Ceilings:
@@ -60,9 +58,10 @@ def ceilings(folder: Path) -> Ceilings:
     found = Ceilings()
     for row in read([folder / FILE]).frame.to_dict("records"):
         seconds = (row["latency_p10_us"] if row["latency_p10_us"] > 0 else row["latency_us"]) * 1e-6
-        if row["op"] == "gemm" and row["dtype"] in MATRIX_DTYPES:
+        if row["op"] in _PRODUCTS and row["dtype"] in MATRIX_DTYPES:
             rate = _cost(row).matrix_flops / seconds
             found.peaks[row["dtype"]] = max(found.peaks.get(row["dtype"], 0.0), rate)
+            found.ceilings |= row["op"] == "gemm" and row["m"] == row["n"] == row["k"]
         elif row["op"] in ("copy_d2d", "add") and row["cache"] == "cold":
             found.bandwidth = max(found.bandwidth, _cost(row).bytes / seconds)
         elif row["op"] in ("copy_h2d", "copy_d2h") and row["pinned"] == "true" and row["bytes"] >= _LONG and not row["kernel"]:
@@ -74,6 +73,8 @@ def ceilings(folder: Path) -> Ceilings:
 
 def _cost(row: dict[Any, Any]) -> Any:
     numbers = {name: row[name] for name, column in COLUMNS.items() if column.kind == "count" and row[name] >= 0}
+    if not row["window"] > 0:
+        numbers.pop("window", None)
     operators = registry()[row["op"]].operators(Call(dtypes(row["dtype"]), numbers, {"kernel": row["kernel"]}))
     return sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
 
@@ -81,7 +82,7 @@ def _cost(row: dict[Any, Any]) -> Any:
 def write_hardware(folder: Path, device: Device) -> bool:
     """Write the hardware.yaml of a folder; False where its records do not yet say enough (no ceilings)."""
     best = ceilings(folder)
-    if not best.peaks or not best.bandwidth:
+    if not best.ceilings or not best.bandwidth:
         return False
     shipped = shipped_id(device)
     day = datetime.now(UTC).date().isoformat()
@@ -89,6 +90,7 @@ def write_hardware(folder: Path, device: Device) -> bool:
     def fact(value: str, note: str = "") -> str:
         return f"{{value: {value}, source: measured, grade: B{f', note: {json.dumps(note)}' if note else ''}}}"
 
+    by_memory = "of the fastest cold pass (read, write, copy or add), by the p10 of its samples"
     lines = [
         "# Written by `roofline bench run` from the records beside it: the best rates that were seen, not a datasheet's.",
         "schema_version: 1",
@@ -100,7 +102,7 @@ def write_hardware(folder: Path, device: Device) -> bool:
         *([f"aliases: [{shipped}]"] if shipped else []),
         "peak_flops:",
         *(
-            f"  {dtype}: {fact(f'{best.peaks[dtype] / 1e9:.6g} GFLOP/s', 'of the fastest product')}"
+            f"  {dtype}: {fact(f'{best.peaks[dtype] / 1e9:.6g} GFLOP/s', 'of the fastest product, by the p10 of its samples')}"
             for dtype in MATRIX_DTYPES
             if dtype in best.peaks
         ),
@@ -108,7 +110,7 @@ def write_hardware(folder: Path, device: Device) -> bool:
         "  type: as measured",
         f"  label: {fact(f'{device.memory_bytes} B')}",
         f"  reported: {fact(f'{device.memory_bytes} B')}",
-        f"  bandwidth: {fact(f'{best.bandwidth / 1e9:.6g} GB/s', 'of the fastest cold pass: read, write, copy or add')}",
+        f"  bandwidth: {fact(f'{best.bandwidth / 1e9:.6g} GB/s', by_memory)}",
         f"l2: {fact(f'{device.cache_bytes} B', 'last cache before memory')}",
     ]
     if best.link:

@@ -19,7 +19,7 @@ from roofline.bench.devices.base import Device, DeviceLostError, Effort
 from roofline.bench.environment import Environment
 from roofline.bench.kernels.base import NotRunnableError
 from roofline.bench.ledger import Ledger
-from roofline.bench.machine import gpu_id, write_hardware
+from roofline.bench.machine import gpu_id, measured_id, write_hardware
 from roofline.bench.measure import measure, record
 from roofline.bench.pace import Pace
 from roofline.bench.place import Place
@@ -53,6 +53,9 @@ class Report:
     points: int
     seconds: float
     hardware: bool
+    """Whether there is a hardware.yaml."""
+    shipped: bool
+    """Whether the device is one whose figures are shipped."""
     not_run: list[dict[str, str]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -83,6 +86,9 @@ def execute(request: Request, show: Callable[[Progress], None]) -> Report:
     """Run. Whatever ends it, every finished record is on the disk, and the folder says how it ended."""
     begin = time.monotonic()
     device = find_device(request.device)
+    if device.kind == "cpu" and "tf32" in request.dtypes:
+        msg = "--dtype tf32: a way in which CUDA devices multiply fp32; on a host use fp32"
+        raise InputError(msg)
     points = plan(request.suites, scope_of(device, request.dtypes))
     ledger = Ledger(request.folder)
     try:
@@ -153,6 +159,8 @@ class _Runner:
             },
             len(todo),
         )
+        if busy := self.device.busy():
+            self.said.append(busy)
         if self.ledger.cut_off:
             self.said.append("a record that an earlier run had not finished writing was cut away")
         outcome: Outcome = "interrupted"
@@ -168,8 +176,8 @@ class _Runner:
             hardware = self._write_hardware()
             self.environment.end(outcome, self.records, self.not_run)
         return Report(
-            outcome, self.records, len(points) - len(todo), len(points), time.monotonic() - self.begin, hardware, self.not_run,
-            self.said,
+            outcome, self.records, len(points) - len(todo), len(points), time.monotonic() - self.begin, hardware,
+            self.gpu != measured_id(self.device), self.not_run, self.said,
         )  # fmt: skip
 
     def _suspects(self) -> list[str]:
@@ -192,6 +200,7 @@ class _Runner:
 
     def _points(self, todo: list[Point]) -> Outcome:
         if self.request.counters:
+            self.show(Progress(len(todo), 0, self.left, "hardware counters"))
             found = count(todo, self.device.kind, self.left)
             self.counted = found.by_point
             self.said += [found.said] if found.said else []
@@ -201,9 +210,9 @@ class _Runner:
         self.effort, self.pace = self._effort(len(alone)), Pace(self._longest())
         # Collectives need processes of their own, which take seconds to start: with a budget a part of it is kept for them.
         left = self.left or 0.0
-        kept = min(30.0, max(0.15 * left, min(15.0, 0.5 * left))) if together else 0.0
+        kept = min(30.0, max(0.15 * left, min(6.0, 0.3 * left))) if together else 0.0
         remaining = self._until(alone, kept)
-        finished = self._together(groups(together))
+        finished = self._together(groups(together, self.device.cores))
         remaining = self._until(remaining, 0.0)
         self.show(Progress(self.total, self.seen, 0.0, ""))
         return "done" if finished and not remaining else "budget"

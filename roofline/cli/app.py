@@ -73,7 +73,7 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        _fail(f"cannot write the result: {error.strerror}", 2)
+        _fail(f"cannot write {error.filename or 'the result'}: {error.strerror}", 2)
     except Exception as error:  # the last net: whatever it is, a user is not shown a traceback
         if os.environ.get("ROOFLINE_DEBUG"):
             raise

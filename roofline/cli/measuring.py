@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 import time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from roofline.bench.run import Progress, Report
 
 _DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "int8")
+_LEAST_BUDGET = 5.0
 _EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 
 
@@ -53,10 +55,11 @@ def seconds(text: str) -> float:
     (540.0, 540.0, 3600.0)
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h)?\s*", text)
-    if not match or float(match[1]) <= 0:
-        msg = f"--budget must be a number of seconds above 0, such as 540, 540s or 9m, not {text!r}"
+    value = float(match[1]) * {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]] if match else 0.0
+    if value < _LEAST_BUDGET:
+        msg = f"--budget must be {_LEAST_BUDGET:g} seconds or more, such as 540, 540s or 9m, not {text!r}"
         raise InputError(msg)
-    return float(match[1]) * {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]]
+    return value
 
 
 def run(
@@ -65,6 +68,8 @@ def run(
 ) -> int:  # fmt: skip
     """Run suites; 4 when it was interrupted."""
     names, dtypes, limit = _suites(suite), _dtypes(dtype), seconds(budget) if budget is not None else None
+    # Threads stay where they start. torch's thread pool reads this when it is loaded, which is next.
+    os.environ.setdefault("OMP_PROC_BIND", "true")
     from roofline.bench.devices import best
     from roofline.bench.run import Request, execute
 
@@ -107,9 +112,9 @@ def _tell(folder: Path, report: Report) -> None:
     left = report.points - report.before - report.records - len(report.not_run)
     ended = {
         "done": "All points are measured." if not report.not_run else "All points that run here are measured.",
-        "budget": f"The budget is spent; {plural(left, 'point')} are left: the same command goes on with them.",
-        "failed": f"The device failed; {plural(left, 'point')} are left: the same command goes on with them.",
-        "interrupted": f"Interrupted; {plural(left, 'point')} are left: the same command goes on with them.",
+        "budget": f"The budget is spent; {_left_over(left)}",
+        "failed": f"The device failed; {_left_over(left)}",
+        "interrupted": f"Interrupted; {_left_over(left)}",
     }[report.outcome]
     write_stdout(f"{plural(report.records, 'record')} in {report.seconds:.0f} s, in {clean(folder)}. {ended}")
     if report.before:
@@ -125,7 +130,18 @@ def _tell(folder: Path, report: Report) -> None:
             write_stdout(f"  and {len(why) - 8} more reasons, in environment.json")
     if not report.hardware:
         write_stdout("No hardware.yaml yet: it is made of the ceilings (--suite ceilings).")
-    write_stdout(f"Compare with predictions: roofline validate {_quoted(folder)}")
+    if report.records + report.before and (report.hardware or report.shipped):
+        write_stdout(f"Compare with predictions: roofline validate {_quoted(folder)}")
+
+
+def _left_over(points: int) -> str:
+    """What the next run has to do.
+
+    >>> _left_over(1)
+    '1 point is left: the same command goes on with it.'
+    """
+    verb, pronoun = ("is", "it") if points == 1 else ("are", "them")
+    return f"{plural(points, 'point')} {verb} left: the same command goes on with {pronoun}."
 
 
 def _quoted(folder: Path) -> str:

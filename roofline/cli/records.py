@@ -13,7 +13,7 @@ from roofline.records.read import read
 from roofline.report.summary import Table, plural
 from roofline.text import clean
 from roofline.units import format_si
-from roofline.validate.predict import call
+from roofline.validate.predict import alike, of_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ def answer(folder: Path) -> Answer:
     found = read([folder])
     environment = _environment(folder)
     rows = _rows(found.frame)
-    refusals = [str(refusal) for refusal in found.refusals]
+    refusals = [str(refusal) for refusal in found.refusals] + [f"passed by: {text}" for text in found.passed_by]
     whole = {
         **envelope({}), "folder": str(folder), "records": len(found.frame), "refused": found.refused, "refusals": refusals,
         "environment": environment, "ops": rows,
@@ -35,31 +35,35 @@ def answer(folder: Path) -> Answer:
     return Answer(whole, lambda: rows, lambda: _show(whole))
 
 
-def _environment(folder: Path) -> dict[str, Any] | None:
+def _environment(folder: Path) -> dict[str, Any]:
+    """The environment.json of a folder; empty where there is none."""
     path = folder / "environment.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
+        return {}
     except (OSError, ValueError) as error:
         msg = f"{path}: cannot be read as JSON: {error}"
         raise InputError(msg) from None
-    return found if isinstance(found, dict) else None
+    return _keys(found)
+
+
+def _keys(value: Any) -> dict[str, Any]:
+    """A part of the environment that has keys. What was written by hand may be anything."""
+    return value if isinstance(value, dict) else {}
 
 
 def _rows(frame: pd.DataFrame) -> Rows:
     """One row an op, dtype, backend and cache: how many, how long, the best rates by the median time of a point."""
     from roofline.cost import ZERO
-    from roofline.records.ops import registry
 
     rows: Rows = []
     keys = ["op", "dtype", "backend", "cache"]
-    for names, group in frame.groupby(keys, sort=True):
+    for names, group in frame.groupby(keys, sort=True) if len(frame) else []:
         rates: dict[str, float] = {"flops": 0.0, "bytes": 0.0, "link": 0.0}
-        for _, alike in group.groupby(["kernel", "distribution", "world", group["window"] > 0], dropna=False):
-            operators = registry()[str(names[0])].operators(call(alike))
-            cost = sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
-            seconds = alike["latency_us"].to_numpy() * 1e-6
+        for rows_alike in alike(group):
+            cost = sum((operator.cost() * repeat for operator, repeat in of_rows(rows_alike).values()), ZERO)
+            seconds = rows_alike["latency_us"].to_numpy() * 1e-6
             for name, value in (("flops", cost.matrix_flops), ("bytes", cost.bytes), ("link", cost.link_bytes)):
                 rates[name] = max(rates[name], float((value / seconds).max()))
         spread = (group["latency_p90_us"] - group["latency_p10_us"]) / group["latency_us"]
@@ -76,8 +80,8 @@ def _rows(frame: pd.DataFrame) -> Rows:
 
 
 def _show(whole: dict[str, Any]) -> None:
-    environment = whole["environment"] or {}
-    device, libraries = environment.get("device") or {}, environment.get("libraries") or {}
+    environment = whole["environment"]
+    device, libraries = _keys(environment.get("device")), _keys(environment.get("libraries"))
     parts = [
         device.get("name"),
         *(f"{word} {value}" for word, value in (("torch", libraries.get("torch")), ("CUDA", device.get("cuda"))) if value),
@@ -86,8 +90,9 @@ def _show(whole: dict[str, Any]) -> None:
         *([f"{whole['refused']} refused"] if whole["refused"] else []),
     ]
     write_stdout(clean(" · ".join(str(part) for part in parts if part)))
-    for run in environment.get("runs") or []:
-        write_stdout(clean(_run(run)))
+    runs = environment.get("runs")
+    for run in runs if isinstance(runs, list) else []:
+        write_stdout(clean(_run(_keys(run))))
     for refusal in whole["refusals"]:
         write_stdout(f"refused: {clean(refusal)}")
     write_stdout("")
@@ -96,15 +101,16 @@ def _show(whole: dict[str, Any]) -> None:
 
 def _run(run: dict[str, Any]) -> str:
     """When a run was, what it did, and how the device was after it."""
-    records, after = plural(run.get("records") or 0, "record"), run.get("after") or {}
+    after, suites = _keys(run.get("after")), run.get("suites")
     heat = [
         f"{word}{after[name]:,.0f}{unit}"
         for name, word, unit in (("clock_sm_mhz", "SM ", " MHz"), ("power_w", "", " W"), ("temperature_c", "", " °C"))
-        if after.get(name) is not None
+        if isinstance(after.get(name), (int, float))
     ]
-    throttled = after.get("throttle_reasons") or []
-    said = f"{run.get('started')}  {', '.join(run.get('suites') or [])}: {records}, {run.get('outcome')}"
-    return "  ".join([said, *heat, *throttled])
+    throttled = after.get("throttle_reasons")
+    named = ", ".join(map(str, suites)) if isinstance(suites, list) else "?"
+    said = f"{run.get('started')}  {named}: {run.get('records')} records, {run.get('outcome')}"
+    return "  ".join([said, *heat, *(map(str, throttled) if isinstance(throttled, list) else [])])
 
 
 def _table(rows: Rows) -> Table:

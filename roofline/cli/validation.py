@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from roofline.cli.lists import by_name
 from roofline.cli.output import Answer, Rows, envelope, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
-from roofline.report.summary import Table
+from roofline.report.summary import Table, plural
 from roofline.text import clean
 from roofline.units import format_si
 from roofline.validate.summary import Validation, to_dict, validate
@@ -35,10 +36,13 @@ def parse_error(text: str) -> float:
 
 
 def answer(
-    paths: list[str], hardware: tuple[str, ...], backend: str | None, limit: float | None, *, quiet: bool
+    paths: list[str], hardware: tuple[str, ...], backend: str | None, limit: float | None, *, output: Path | None, quiet: bool
 ) -> tuple[Answer, int]:
     """The comparison in every form, and the exit code."""
     result = validate(paths, hardware, backend)
+    if output is not None and output.resolve() in {path.resolve() for path in result.files}:
+        msg = f"{output} is one of the files that are compared: it would be overwritten"
+        raise InputError(msg)
     found = to_dict(result)
     if not quiet:
         _warn(result)
@@ -62,6 +66,8 @@ def _warn(result: Validation) -> None:
         sys.stderr.write(f"refused: {clean(refusal)}\n")
     if (more := len(result.refusals) - _FIRST) > 0:
         sys.stderr.write(f"refused: and {more} more kinds of rows, listed with --json\n")
+    for text in result.passed_by[:_FIRST]:
+        sys.stderr.write(f"passed by: {clean(text)}\n")
     if result.ignored_columns:
         sys.stderr.write(f"not used: columns {clean(', '.join(result.ignored_columns))}\n")
 
@@ -80,13 +86,13 @@ def _show(result: Validation, found: dict[str, Any]) -> None:
         f"{count:,} {what}"
         for count, what in (
             (found["refused"], "refused"),
-            (found["other_hardware"], "of other hardware left out"),
-            (found["other_backend"], "of other backends left out"),
+            (sum(found["other_hardware"].values()), "of other hardware left out"),
+            (sum(found["other_backend"].values()), "of other backends left out"),
         )
         if count
     ]
-    files = f"{len(result.files):,} file{'s' if len(result.files) > 1 else ''}"
-    write_stdout("; ".join([f"{found['rows']:,} records of {files} compared", *left_out]))
+    counted = f"{plural(found['rows'], 'record')} of {plural(len(result.files), 'file')} compared"
+    write_stdout("; ".join([counted, *left_out]))
     for hardware in dict.fromkeys(group["hardware"] for group in found["groups"]):
         print_table(_groups(hardware, [group for group in found["groups"] if group["hardware"] == hardware]))
     if found["counters"]:
@@ -103,7 +109,7 @@ def _groups(hardware: str, groups: list[dict[str, Any]]) -> Table:
     cells = tuple(
         (
             group["op"],
-            f"{group['dtype']} {group['backend']}".strip(),
+            _kernels(group),
             group["regime"],
             f"{group['n']:,}",
             format_si(group["bound_s"], "s", 3),
@@ -115,6 +121,12 @@ def _groups(hardware: str, groups: list[dict[str, Any]]) -> Table:
     )
     columns = ("op", "kernels", "regime", "n", "bound", "measured", "ratio", "faster")
     return Table(hardware, note, columns, (*([False] * 3), *([True] * 5)), cells)
+
+
+def _kernels(group: dict[str, Any]) -> str:
+    """Dtype and backend; the cache's dtype where it is another."""
+    cache = [name for name in group["kv_dtypes"] if name != group["dtype"]]
+    return " ".join(filter(None, [group["dtype"], f"(KV {', '.join(cache)})" if cache else "", group["backend"]]))
 
 
 def _share(value: float) -> str:
@@ -141,7 +153,7 @@ def _beneath(found: dict[str, Any]) -> Table:
         (entry["op"], f"{entry['n']:,}", f"{entry['fastest']:.2f}", entry["why"], entry["at"])
         for entry in found["beneath_bound_reasons"]
     )
-    note = f"{total:,} of {found['rows']:,} points; the lowest measured / bound, and where it stands"
+    note = f"{total:,} of {plural(found['rows'], 'point')}; the lowest measured / bound, and where it stands"
     return Table(
         "Faster than the bound", note, ("op", "n", "lowest", "likely because", "at"), (False, True, True, False, False), cells
     )

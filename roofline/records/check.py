@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.records.columns import COLUMNS
-from roofline.records.formats import dtypes
+from roofline.records.formats import canonical, dtypes
 from roofline.records.ops import Rule, registry
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FILE, LINE = "file", "line"
+"""Columns that a table gets when it is read: where each row stands."""
 MAX_COUNT = 2**53  # above it a float no longer holds every whole number
 
 
@@ -55,27 +57,36 @@ class Checker:
         """The rows that pass, with numbers as floats (empty: NaN) and texts as strings (empty: "")."""
         for name, column in COLUMNS.items():
             self._text(name) if column.kind == "text" else self._number(name, whole=column.kind == "count")
+        for name in ("distribution", "cache", "pinned"):
+            self.frame = self.frame.assign(**{name: self.frame[name].str.lower()})
         self._known("op", registry())
+        self._known("cache", ("cold", "warm", ""))
         self._each("dtype", dtypes)
         self._each("kv_dtype", lambda name: dtypes("bf16", name))
+        for name in ("dtype", "kv_dtype"):
+            spelling = {value: canonical(value) for value in self.frame[name].unique()}
+            self.frame = self.frame.assign(**{name: self.frame[name].map(spelling).astype(object)})
         self._latency()
         for op, rule in registry().items():
             self._dimensions(op, rule)
-        return self.frame[["line", *COLUMNS]].assign(file=str(self.path))
+        return self.frame[[LINE, *COLUMNS]].assign(**{FILE: str(self.path)})
 
     def _refuse(self, bad: Any, kind: str, why: Callable[[Any], str]) -> None:
         """Drop the rows of a mask; the first of them gives the message."""
         if not bad.any():
             return
         first = self.frame[bad].iloc[0]
-        self.refusals.append(Refusal(self.path, int(first["line"]), why(first), kind, int(bad.sum())))
+        self.refusals.append(Refusal(self.path, int(first[LINE]), why(first), kind, int(bad.sum())))
         self.frame = self.frame[~bad]
 
     def _text(self, name: str) -> None:
         if name not in self.frame:
             self.frame = self.frame.assign(**{name: ""})
         else:
-            self.frame = self.frame.assign(**{name: self.frame[name].astype(object).fillna("").astype(str).str.strip()})
+            cells = self.frame[name].astype(object).fillna("").astype(str).str.strip()
+            self.frame = self.frame.assign(**{name: cells})
+            broken = self.frame[name].str.contains("[\\r\\n]")
+            self._refuse(broken, f"{name} broken", lambda _: f"{name}: the cell holds a line break; is a quote not closed?")
 
     def _number(self, name: str, *, whole: bool) -> None:
         import numpy as np
@@ -100,7 +111,7 @@ class Checker:
         if whole:
             values = self.frame[name]
             odd = values.notna() & ((values % 1 != 0) | (values < 0) | (values > MAX_COUNT))
-            self._refuse(odd, f"{name} not whole", lambda row: f"{name}: {row[name]:g} is no {what}{unit} that can be meant")
+            self._refuse(odd, f"{name} not whole", lambda row: f"{name}: {row[name]:g} is no {what}{unit} of any size")
 
     def _known(self, name: str, known: Any) -> None:
         self._refuse(
@@ -141,8 +152,9 @@ class Checker:
             self._refuse(mask, f"{op} {what}", lambda row: why.format(**{str(name): row[name] for name in row.index}))
 
         for name in rule.needs:
-            least = rule.at_least.get(name, 1)
             refuse(f"{name} empty", self.frame[name].isna(), f"{op} needs {name}, which is empty")
+        for name in (*rule.needs, *rule.optional):
+            least = rule.at_least.get(name, 1)
             refuse(f"{name} small", self.frame[name] < least, f"{name}: {{{name}:g}} is less than {least}")
         for low, high in rule.order:
             more = f"{low} ({{{low}:g}}) is more than {high} ({{{high}:g}})"

@@ -21,7 +21,9 @@ COLUMNS = {
     column.name: column
     for column in (
         Column("source", "text", "who measured"),
-        Column("gpu", "text", "id of the accelerator, or of the hardware.yaml beside the records"),
+        Column(
+            "gpu", "text", "id of the accelerator, its name by the driver, or the id of the hardware.yaml beside the records"
+        ),
         Column("op", "text", "what was measured"),
         Column("dtype", "text", "of the products and activations"),
         Column("kv_dtype", "text", "of the KV cache; empty: as dtype"),
@@ -42,7 +44,11 @@ COLUMNS = {
         Column("topk", "count", "experts of a token"),
         Column("moe_tp", "count", "devices that share each expert"),
         Column("moe_ep", "count", "devices over which whole experts are spread"),
-        Column("distribution", "text", "of the routing: balanced, uniform, or anything else for a skewed one"),
+        Column(
+            "distribution",
+            "text",
+            "of the routing: balanced or uniform; anything else, or nothing: unknown",
+        ),
         Column("bytes", "count", "of a copy; of the larger of the two buffers that a rank of a collective has"),
         Column("world", "count", "ranks of a collective"),
         Column("latency_us", "number", "median of a call, microseconds"),

@@ -9,24 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError, MissingExtraError, UnknownNameError
-from roofline.records.check import Checker, Refusal, merged
+from roofline.records.check import LINE, Checker, Refusal, merged
 from roofline.records.columns import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".parquet")
-_NEEDED = ("gpu", "op", "dtype", "latency_us")
+_NEEDED = ("op", "dtype", "latency_us")
 
 
 @dataclass(slots=True)
 class Records:
-    """Rows that can be used, with the columns of `COLUMNS` and `file`, `line`; what was refused and why."""
+    """Rows that can be used, with the columns of `COLUMNS` and `file`, `line`; what was refused, passed by, and why."""
 
     frame: pd.DataFrame
     refusals: list[Refusal] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     ignored_columns: list[str] = field(default_factory=list)
+    passed_by: list[str] = field(default_factory=list)
+    """Files in a folder that hold no records."""
 
     @property
     def refused(self) -> int:
@@ -35,26 +37,34 @@ class Records:
 
 
 def read(paths: Iterable[str | Path]) -> Records:
-    """The records of files (.csv, .parquet) and of all such files in folders."""
+    """The records of files (.csv, .parquet) and of all such files in folders, in which other tables may lie too."""
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
     found = Records(pd.DataFrame())
-    for path in _files(paths):
-        raw, refusals = _raw(path)
+    for path, named in _files(paths).items():
+        try:
+            raw, refusals, others = _raw(path)
+        except InputError as error:
+            if named:
+                raise
+            found.passed_by.append(str(error))
+            continue
         found.files.append(path)
-        found.refusals += refusals
-        found.ignored_columns += [name for name in raw.columns if name not in COLUMNS and name != "line"]
+        found.ignored_columns += others
         checker = Checker(path, raw)
         frames.append(checker.good())
-        found.refusals += checker.refusals
-    found.frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+        found.refusals += sorted([*refusals, *checker.refusals], key=lambda refusal: refusal.line)
+    if not found.files:
+        raise InputError("\n  ".join(["no table of records is left to read", *found.passed_by]))
+    found.frame = pd.concat(frames, ignore_index=True)
     found.ignored_columns = sorted(set(found.ignored_columns))
     return found
 
 
-def _files(paths: Iterable[str | Path]) -> list[Path]:
-    found: list[Path] = []
+def _files(paths: Iterable[str | Path]) -> dict[Path, bool]:
+    """Files, and whether each was named itself."""
+    found: dict[Path, bool] = {}
     for given in paths:
         path = Path(given).expanduser()
         if path.is_dir():
@@ -62,7 +72,7 @@ def _files(paths: Iterable[str | Path]) -> list[Path]:
             if not inside:
                 msg = f"{path}: no records in this folder: nothing in it ends in {' or '.join(SUFFIXES)}"
                 raise InputError(msg)
-            found += inside
+            found |= {file: False for file in inside if file not in found}
         elif not path.exists():
             msg = f"{path}: no such file or folder"
             raise InputError(msg)
@@ -70,21 +80,21 @@ def _files(paths: Iterable[str | Path]) -> list[Path]:
             msg = f"{path}: records are read from {' and '.join(SUFFIXES)} files"
             raise InputError(msg)
         else:
-            found.append(path)
-    return list(dict.fromkeys(found))
+            found[path] = True
+    return found
 
 
-def _raw(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
-    """The cells of a file as they stand, with the line of each row."""
+def _raw(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
+    """The cells of our columns as they stand, with the line of each row; rows that are none; names of other columns."""
     try:
-        raw, refusals = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
+        raw, refusals, others = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is not a text file, although it ends in .csv") from None
+        raise InputError(f"{path}: is not UTF-8 text, although it ends in .csv") from None
     if missing := [name for name in _NEEDED if name not in raw.columns]:
-        raise InputError(f"{path}:1: {_missing(missing, [str(name) for name in raw.columns if name not in COLUMNS])}")
-    return raw, refusals
+        raise InputError(f"{path}:1: {_missing(missing, others)}")
+    return raw, refusals, others
 
 
 def _missing(missing: list[str], others: list[str]) -> str:
@@ -93,10 +103,13 @@ def _missing(missing: list[str], others: list[str]) -> str:
         return f"{what}; it has {', '.join(near)}: give the latency of a call in microseconds as latency_us"
     near = [text for name in missing if "Did you mean" in (text := str(UnknownNameError("column", name, others)))]
     hint = f" It has {', '.join(others)}, which is not known." if near else ""
+    for separator, word in ((";", "semicolons"), ("\t", "tabs")):
+        if len(others) == 1 and separator in others[0]:
+            return f"its cells are separated by {word}, and have to be by commas"
     return f"{what}, so that these are no records.{hint}"
 
 
-def _parquet(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
+def _parquet(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
     import pandas as pd
 
     try:
@@ -104,15 +117,15 @@ def _parquet(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
     except ImportError:
         raise MissingExtraError("reading Parquet", "parquet") from None
     try:
-        raw = pd.read_parquet(path)
+        table = pd.read_parquet(path)
     except (pa.ArrowException, ValueError) as error:
         raise InputError(f"{path}: is no Parquet file, or a truncated one ({str(error).splitlines()[0]:.120})") from None
-    raw = raw.reset_index(drop=True)
-    raw["line"] = range(1, len(raw) + 1)
-    return raw, []
+    table = table.reset_index(drop=True)
+    raw = table[[name for name in table.columns if name in COLUMNS]]
+    return raw.assign(**{LINE: range(1, len(raw) + 1)}), [], [str(name) for name in table.columns if name not in COLUMNS]
 
 
-def _csv(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
+def _csv(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
     import pandas as pd
 
     rows: list[list[Any]] = []
@@ -120,7 +133,7 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         header = [name.strip() for name in next(reader, [])]
-        if doubled := sorted({name for name in header if header.count(name) > 1}):
+        if doubled := sorted({name for name in header if name and header.count(name) > 1}):
             raise InputError(f"{path}:1: column {doubled[0]} stands there twice")
         try:
             for cells in reader:
@@ -132,4 +145,7 @@ def _csv(path: Path) -> tuple[pd.DataFrame, list[Refusal]]:
                     refusals.append(Refusal(path, reader.line_num, why, "cells"))
         except csv.Error as error:
             refusals.append(Refusal(path, reader.line_num, f"is no CSV from here on: {error}", "csv"))
-    return pd.DataFrame(rows, columns=[*header, "line"]), merged(refusals)
+    ours = {index: name for index, name in enumerate(header) if name in COLUMNS}
+    table = pd.DataFrame(rows, columns=range(len(header) + 1))
+    raw = table[[*ours, len(header)]].rename(columns={**ours, len(header): LINE})
+    return raw, merged(refusals), [name for name in header if name and name not in COLUMNS]

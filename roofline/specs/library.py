@@ -143,6 +143,17 @@ def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
     return Hardware(accelerator, node), [_input("node", node.name, file), _input("hardware", accelerator.name, inside)]
 
 
+def by_driver_name(name: str) -> str | None:
+    """The id of the accelerator that the driver calls so; None where there is none."""
+    for entry, path in ids("hardware").items():
+        # NB: most files are passed by without being parsed; a name of a slice of a card (MIG) is in none of them
+        if name and name in path.read_text(encoding="utf-8"):
+            hardware, _ = load_hardware(str(path))
+            if hardware.node is None and name in hardware.accelerator.driver_names:
+                return entry
+    return None
+
+
 def _beside(node: Path, accelerator: str) -> str | Path:
     """A node's accelerator: a file beside the node's, by its id or a path from there, or what the id means elsewhere."""
     path = node.parent / (accelerator if _is_path(accelerator) else f"{accelerator}.yaml")

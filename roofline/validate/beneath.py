@@ -27,7 +27,9 @@ def reasons(frame: pd.DataFrame) -> pd.Series:
     ratio = frame["measured_s"] / frame["bound_s"]
     share = frame["bytes_moved"] / frame["l2_bytes"]
     from_memory = (frame["binds"] == "memory") & (frame["cache"] != "cold")
-    in_switch = (frame["op"] == "all_reduce") & (frame["binds"] == "link")
+    # A ring sends 2(n-1)/n of the tensor, to a switch that sums a device sends it once: of two ranks no less.
+    switched = (frame["op"] == "all_reduce") & (frame["binds"] == "link") & frame["sums_in_switch"]
+    in_switch = switched & (ratio >= frame["world"] / (2 * (frame["world"] - 1)))
     composed = frame["floor_s"] < frame["bound_s"]
     cases: list[tuple[Any, str]] = [
         (ratio >= 1, ""),

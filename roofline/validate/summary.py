@@ -34,8 +34,9 @@ class Validation:
     inputs: list[Input]
     files: list[Path]
     ignored_columns: list[str]
-    other_hardware: int
-    other_backend: int
+    passed_by: list[str]
+    other_hardware: dict[str, int]
+    other_backend: dict[str, int]
 
     @property
     def refused(self) -> int:
@@ -47,26 +48,33 @@ def validate(paths: Iterable[str | Path], hardware: tuple[str, ...] = (), backen
     """Join the records of files and folders with their predictions. `hardware` and `backend` keep only those rows."""
     records = read(paths)
     library = Library(hardware)
-    frame, other_backend = records.frame, 0
+    frame, other_backend = records.frame, dict[str, int]()
     if backend is not None and len(frame):
-        other_backend = int((frame["backend"] != backend).sum())
-        frame = frame[frame["backend"] == backend]
+        kept = frame["backend"] == backend
+        other_backend = {str(name): int(count) for name, count in frame[~kept]["backend"].value_counts().items()}
+        frame = frame[kept]
     found = predict(frame, library) if len(frame) else None
     refusals = records.refusals + (found.refusals if found else [])
+    other_hardware = found.of_others if found else {}
     if found is None or not len(found.frame):
-        raise InputError(_nothing(refusals, found.of_others if found else 0, other_backend))
+        raise InputError(_nothing(records.files, refusals, other_hardware, other_backend))
     joined = found.frame.assign(regime=regimes(found.frame))
     joined = joined.assign(why=reasons(joined))
     return Validation(
-        joined, refusals, found.inputs, records.files, records.ignored_columns, found.of_others, other_backend
+        joined, refusals, found.inputs, records.files, records.ignored_columns, records.passed_by, other_hardware, other_backend
     )  # fmt: skip
 
 
-def _nothing(refusals: list[Refusal], other_hardware: int, other_backend: int) -> str:
-    why = [f"{other_hardware:,} rows are of other hardware"] if other_hardware else []
-    why += [f"{other_backend:,} rows are of other backends"] if other_backend else []
-    lines = [f"no record is left to compare{': ' + ', '.join(why) if why else ''}", *map(str, refusals[:10])]
-    return "\n  ".join(lines)
+def _nothing(files: list[Path], refusals: list[Refusal], hardware: dict[str, int], backend: dict[str, int]) -> str:
+    """Why no record is left."""
+    why = [
+        f"{sum(others.values()):,} rows are of other {what} ({', '.join(list(others)[:5])})"
+        for what, others in (("hardware", hardware), ("backends", backend))
+        if others
+    ]
+    if not why and not refusals:
+        why = [f"{', '.join(map(str, files[:5]))} has no rows"]
+    return "\n  ".join([f"no record is left to compare{': ' + '; '.join(why) if why else ''}", *map(str, refusals[:10])])
 
 
 def regimes(frame: pd.DataFrame) -> Any:
@@ -111,7 +119,7 @@ def figures(rows: pd.DataFrame) -> dict[str, Any]:
 def groups(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """One entry a hardware, op, dtype, backend and regime."""
     return [
-        {**dict(zip(GROUP, keys, strict=True)), **figures(rows)}
+        {**dict(zip(GROUP, keys, strict=True)), **figures(rows), "kv_dtypes": sorted(set(rows["kv_dtype"]) - {""})}
         for keys, rows in frame.groupby(list(GROUP), sort=True, observed=True)
     ]
 
@@ -180,6 +188,7 @@ def to_dict(result: Validation) -> dict[str, Any]:
         "other_hardware": result.other_hardware,
         "other_backend": result.other_backend,
         "ignored_columns": result.ignored_columns,
+        "passed_by": result.passed_by,
         "overall": figures(frame),
         "groups": groups(frame),
         "beneath_bound_reasons": beneath(frame),

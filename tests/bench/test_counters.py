@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_profiler_that_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     [
         ("echo '==ERROR== ERR_NVGPUCTRPERM - no permission' >&2; exit 1", "permission"),
         ("echo '==ERROR== something else' >&2; exit 3", "something else"),
-        ("exit 0", "no kernel"),
+        ("echo 'sm__other'; exit 0", "no kernel"),
     ],
 )
 def test_profiler_that_cannot(script: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +81,22 @@ def test_profiler_that_cannot(script: str, words: str, tmp_path: Path, monkeypat
     assert found.by_point == {}
     assert words in found.said
     assert "\n" not in found.said
+
+
+def test_only_counters_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown one would end the profile: the chip is asked first."""
+    metric = counters.FLOPS[0].removesuffix(".sum")
+    fake_profiler(tmp_path, f"echo '{metric}   Counter  inst  # of ops'; echo '{metric}_more  x'", monkeypatch)
+    assert counters._known(str(tmp_path / "ncu"), counters.FLOPS) == [counters.FLOPS[0]]
+
+
+def test_at_the_deadline_all_processes_are_ended(tmp_path: Path) -> None:
+    """Also those that the profiler started."""
+    begin = time.monotonic()
+    text, said = counters._ask(["sh", "-c", "echo begun; sleep 60 & sleep 60"], time.monotonic() + 1)
+    assert time.monotonic() - begin < 10
+    assert text == "begun\n"
+    assert "in time" in said
 
 
 def test_no_profiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench.devices.base import Effort
+from roofline.bench.devices.base import DeviceLostError, Effort
 from roofline.bench.devices.cuda import Cuda
 from roofline.bench.machine import gpu_id, shipped_id
 
@@ -36,18 +36,19 @@ class Event:
 
 
 class Graph:
-    """Takes as long to replay as what was captured."""
+    """Takes so long to replay, whatever was captured."""
 
     captured: ClassVar[list[Graph]] = []
+    seconds: ClassVar[float] = 1e-3
 
     def __init__(self) -> None:
-        self.calls, self.replays = 0, 0
+        self.replays = 0
         Graph.captured.append(self)
 
     def replay(self) -> None:
-        """Take a tenth of a millisecond."""
+        """Take that long."""
         self.replays += 1
-        time.sleep(1e-4)
+        time.sleep(Graph.seconds)
 
 
 @pytest.fixture
@@ -68,6 +69,8 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
         "CUDAGraph": Graph,
         "graph": capture,
         "Stream": lambda: stream,
+        "set_stream": lambda _: None,
+        "default_stream": lambda: stream,
         "stream": lambda _: contextlib.nullcontext(),
         "current_stream": lambda: stream,
         "synchronize": lambda: None,
@@ -78,6 +81,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
     Graph.captured.clear()
+    monkeypatch.setattr(Graph, "seconds", 1e-3)
     return Cuda()
 
 
@@ -90,11 +94,28 @@ def test_short_kernels_are_replayed_in_whole_turns(cuda: Cuda) -> None:
     assert found.calls == len(captured)
     assert found.calls % 7 == 0
     assert {captured.count(place) for place in range(7)} == {found.calls // 7}
-    assert graph.replays == found.samples + 2
     assert found.how == "CUDA graph"
     assert found.p10 <= found.median <= found.p90
-    # a replay took 0.1 ms at least, which is shared by all its calls
-    assert found.median >= 1e-4 / found.calls
+    assert found.median >= Graph.seconds / found.calls  # a replay's time is shared by all its calls
+    # replays before sampling: one, three to see how long it takes, and 20 ms for the clocks to rise
+    assert graph.replays - found.samples >= 4 + 0.02 / (3 * Graph.seconds)
+
+
+def test_a_graph_that_is_over_too_soon_is_made_longer(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launching a call takes longer than running it: one replay shows that, and the next graph has a millisecond of calls."""
+    monkeypatch.setattr(Graph, "seconds", 1e-4)
+    turns: list[int] = []
+
+    def slow_to_launch(turn: int) -> None:
+        turns.append(turn)
+        time.sleep(1e-4)
+
+    found = cuda.measure(slow_to_launch, 4, Effort(0.005), launches=False, composed=False)
+    first, second = Graph.captured
+    assert first.replays == 4
+    assert found.calls % 4 == 0
+    assert len(turns) - 3 > found.calls > len(turns) - 3 - found.calls  # the second graph is the longer one
+    assert second.replays > found.samples
 
 
 def test_long_kernels_are_launched(cuda: Cuda) -> None:
@@ -113,8 +134,8 @@ def test_launches_are_never_hidden_in_a_graph(cuda: Cuda) -> None:
     assert found.how == "launched one by one"
 
 
-def test_a_composed_call_is_captured_once_a_set(cuda: Cuda) -> None:
-    """A step of many kernels is a graph however long it takes."""
+def test_a_composed_call_is_captured_however_long_it_takes(cuda: Cuda) -> None:
+    """A step of many kernels is a graph, with each set of inputs once at least."""
     found = cuda.measure(lambda _: time.sleep(1e-3), 2, Effort(0.001), launches=False, composed=True)
     assert (found.how, found.calls) == ("CUDA graph", 2)
 
@@ -128,7 +149,21 @@ def test_what_cannot_be_captured_is_launched(cuda: Cuda, monkeypatch: pytest.Mon
         yield
 
     monkeypatch.setattr(torch.cuda, "graph", refuse)
-    assert cuda.measure(lambda _: None, 1, Effort(0.001), launches=False, composed=False).how == "launched one by one"
+    how = cuda.measure(lambda _: None, 1, Effort(0.001), launches=False, composed=False).how
+    assert how.startswith("launched one by one, for a graph cannot hold it (operation not permitted")
+
+
+def test_a_device_that_is_lost(cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an illegal access nothing answers: that ends the run, and its state is told as far as it goes."""
+
+    def fail() -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
+
+    for name in ("synchronize", "mem_get_info"):
+        monkeypatch.setattr(torch.cuda, name, fail)
+    with pytest.raises(DeviceLostError, match=r"illegal memory access was encountered$"):
+        cuda.finish()
+    assert cuda.state()["free_bytes"] is None
 
 
 def test_without_the_drivers_library(cuda: Cuda) -> None:

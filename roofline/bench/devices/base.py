@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -73,6 +73,8 @@ class Device:
     cache_bytes: int
     """The last cache before memory."""
     memory_bytes: int
+    cores: Sequence[int] = ()
+    """Cores of a host that is the device itself, where processes can be bound to them."""
 
     def free_bytes(self) -> int:
         """Memory that may be taken now."""
@@ -97,6 +99,10 @@ class Device:
     def state(self) -> dict[str, Any]:
         """Clocks, power, temperature, and whatever else may change from run to run."""
         raise NotImplementedError
+
+    def busy(self) -> str:
+        """A warning where something else is using the device; empty where nothing seems to."""
+        return ""
 
     def facts(self) -> dict[str, Any]:
         """What stays the same: the device and its libraries."""

@@ -11,14 +11,12 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-# Threads stay where they start; torch's thread pool reads this when it is loaded.
-os.environ.setdefault("OMP_PROC_BIND", "true")
-
 import torch
 
 from roofline.bench.devices.base import Device, Effort, Run, Timing, timing
 
 _REGION = 2e-4  # seconds of one sample at least: a thousand times what reading the clock takes
+_BUSY = 0.6  # load a core
 _SYSTEM = Path("/sys/devices/system/cpu")
 
 
@@ -28,9 +26,10 @@ class Cpu(Device):
     kind: ClassVar[Literal["cuda", "cpu"]] = "cpu"
 
     def __init__(self) -> None:
-        self.cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-        torch.set_num_threads(len(self.cores))
-        self.name = f"{_model()} x{len(self.cores)}"
+        self.cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ()
+        self.threads = len(self.cores) or os.cpu_count() or 1
+        torch.set_num_threads(self.threads)
+        self.name = f"{_model()} x{self.threads}"
         self.cache_bytes = _last_cache()
         self.memory_bytes = _memory("MemTotal")
         self.kept_pages = _keep_pages()
@@ -83,12 +82,19 @@ class Cpu(Device):
         load = os.getloadavg() if hasattr(os, "getloadavg") else None
         return {"clock_mhz": clocks or None, "load_average": list(load) if load else None, "free_bytes": self.free_bytes()}
 
+    def busy(self) -> str:
+        """A host that does something else is slower than it could be, ceilings and all."""
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+        if load < _BUSY * self.threads:
+            return ""
+        return f"the machine was busy when this run began (load {load:.1f} on {self.threads} cores): its figures are too slow"
+
     def facts(self) -> dict[str, Any]:
         """Model, caches, instruction sets that torch uses."""
         return {
             "kind": "cpu",
             "name": self.name,
-            "cores": len(self.cores),
+            "cores": self.threads,
             "threads": torch.get_num_threads(),
             "pinned": os.environ.get("OMP_PROC_BIND"),
             "cache_bytes": self.cache_bytes,

@@ -22,7 +22,7 @@ _Dtype = Annotated[
     typer.Option(
         "--dtype",
         metavar="LIST",
-        help="Of the operators: bf16, fp16, fp32, fp8, int8; several with commas. Default: bf16 on cuda, fp32 on cpu.",
+        help="Of the operators: bf16, fp16, fp32, tf32, fp8, int8; several with commas. Default: bf16 on cuda, fp32 on cpu.",
         show_default=False,
     ),
 ]

@@ -48,12 +48,12 @@ def validate(
     """Compare measured records with predictions: by operator and regime, and which were faster than should be possible.
 
     A record is joined with the hardware of its `gpu`: shipped, or the hardware.yaml beside it. Rows that are wrong are
-    refused by file and line, and the others are used.
+    refused by file and line, and the others are used. measurements/README.md lists the columns, and those that each op needs.
     """
     from roofline.cli import validation
     from roofline.cli.output import emit
 
     limit = validation.parse_error(max_error) if max_error is not None else None
-    answer, code = validation.answer(paths, tuple(hardware or ()), backend, limit, quiet=quiet)
+    answer, code = validation.answer(paths, tuple(hardware or ()), backend, limit, output=output, quiet=quiet)
     emit(answer, json=json, output=output, quiet=quiet)
     return code

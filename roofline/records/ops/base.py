@@ -39,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An op: the columns that it needs, and its operators.
+    """An op: the columns that it needs, those that it looks at where they are filled, and its operators.
 
     `at_least` gives the smallest value of a column where it is not 1; `order` holds pairs of columns of which the first
     must not be more than the second; `divides` pairs of which the first must divide the second; `allowed` the only values
@@ -49,6 +49,7 @@ class Rule:
     op: str
     needs: tuple[str, ...]
     operators: Callable[[Call], Operators]
+    optional: tuple[str, ...] = ()
     at_least: Mapping[str, int] = field(default_factory=dict)
     order: tuple[tuple[str, str], ...] = ()
     divides: tuple[tuple[str, str], ...] = ()

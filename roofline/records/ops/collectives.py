@@ -33,8 +33,8 @@ def _p2p(call: Call) -> Operators:
 
 _NEEDS, _PAIR = ("bytes", "world"), {"world": 2}
 
-ALL_REDUCE = Rule("all_reduce", _NEEDS, _all_reduce, _PAIR)
-ALL_GATHER = Rule("all_gather", _NEEDS, _all_gather, _PAIR)
-REDUCE_SCATTER = Rule("reduce_scatter", _NEEDS, _reduce_scatter, _PAIR)
-ALL_TO_ALL = Rule("all_to_all", _NEEDS, _all_to_all, _PAIR)
-P2P = Rule("p2p", _NEEDS, _p2p, _PAIR)
+ALL_REDUCE = Rule("all_reduce", _NEEDS, _all_reduce, at_least=_PAIR)
+ALL_GATHER = Rule("all_gather", _NEEDS, _all_gather, at_least=_PAIR)
+REDUCE_SCATTER = Rule("reduce_scatter", _NEEDS, _reduce_scatter, at_least=_PAIR)
+ALL_TO_ALL = Rule("all_to_all", _NEEDS, _all_to_all, at_least=_PAIR)
+P2P = Rule("p2p", _NEEDS, _p2p, at_least=_PAIR)

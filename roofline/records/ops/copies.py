@@ -16,7 +16,7 @@ _ONE_WAY: dict[str, dict[str, Any]] = {"read": {"write": "nothing"}, "write": {"
 
 
 def _in_memory(call: Call) -> Operators:
-    return {"copy": (Copy(elements=call.elements(), **_ONE_WAY.get(call.text("kernel"), {}), dtypes=call.dtypes), 1)}
+    return {"copy": (Copy(elements=call.elements(), **_ONE_WAY.get(call.text("kernel").lower(), {}), dtypes=call.dtypes), 1)}
 
 
 def _to_host(call: Call) -> Operators:
@@ -24,6 +24,6 @@ def _to_host(call: Call) -> Operators:
     return {"copy": (HostCopy(size=call["bytes"], calls=calls, dtypes=call.dtypes), 1)}
 
 
-D2D = Rule("copy_d2d", ("bytes",), _in_memory)
-H2D = Rule("copy_h2d", ("bytes",), _to_host)
-D2H = Rule("copy_d2h", ("bytes",), _to_host)
+D2D = Rule("copy_d2d", ("bytes",), _in_memory, ("chunk_bytes",))
+H2D = Rule("copy_h2d", ("bytes",), _to_host, ("chunk_bytes",))
+D2H = Rule("copy_d2h", ("bytes",), _to_host, ("chunk_bytes",))

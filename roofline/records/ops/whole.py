@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.dtypes import Precision
-from roofline.errors import UnknownNameError
+from roofline.errors import InputError, UnknownNameError
 from roofline.graph import build, stages
 from roofline.records.ops.base import Call, Operators, Rule
 from roofline.specs.deployment import Deployment
@@ -16,6 +16,8 @@ from roofline.specs.workload import Segment
 
 @cache
 def _model(name: str) -> Model:
+    if not name:
+        raise InputError("kernel is empty: for a layer and a step it names the model")
     return load_model(name)[0]
 
 

@@ -107,26 +107,27 @@ def test_records_can_be_shown_without_torch(run: Run, records: Path, monkeypatch
         (["--device", "tpu"], ["--device must be cuda or cpu, not 'tpu'"]),
         (["--dtype", "bf17"], ["unknown dtype 'bf17'", "bf16"]),
         (["--budget", "soon"], ["--budget", "540"]),
-        (["--budget", "0"], ["--budget"]),
+        (["--budget", "0"], ["--budget", "5 seconds or more"]),
+        (["--device", "cpu", "--dtype", "tf32"], ["tf32", "fp32"]),
         (["--device", "cpu", "-o", "{file}"], ["is a file; records go into a folder"]),
         (["--device", "cpu", "-o", "/proc/nowhere/records"], ["/proc/nowhere/records", "cannot be written"]),
     ],
 )
-def test_bad_usage_of_the_bench(run: Run, tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    """One message: what is wrong, what is allowed."""
+def test_bad_usage_of_the_bench(process: Run, tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+    """One message: what is wrong, what is allowed. In a process of its own, for a run binds its threads to cores."""
     pytest.importorskip("torch")
     (tmp_path / "file").write_text("")
-    message = run("bench", "run", *(part.format(file=tmp_path / "file") for part in arguments)).refused()
+    message = process("bench", "run", *(part.format(file=tmp_path / "file") for part in arguments)).refused()
     for word in words:
         assert word in message
 
 
-def test_cuda_where_there_is_none(run: Run) -> None:
+def test_cuda_where_there_is_none(process: Run) -> None:
     """Says what is missing and what works."""
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    assert "--device cpu" in run("bench", "run", "--device", "cuda").refused()
+    assert "--device cpu" in process("bench", "run", "--device", "cuda").refused()
 
 
 def test_list(run: Run) -> None:
@@ -138,6 +139,24 @@ def test_list(run: Run) -> None:
     points = json.loads(run("bench", "list", "--suite", "ceilings", "--device", "cpu", "--json").out)["points"]
     assert {point["suite"] for point in points} == {"ceilings"}
     assert all(point["bytes"] > 0 for point in points)
+
+
+def test_its_input_is_not_overwritten(run: Run, records: Path) -> None:
+    """A slip of -o must not cost a measurement."""
+    before = records.read_bytes()
+    assert "would be overwritten" in run("validate", records, "-o", records).refused()
+    assert records.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", ['{"runs": 5}', '{"runs": [1, {"after": {"power_w": "hot"}}]}', '{"device": 5, "libraries": "x"}', "[]"]
+)
+def test_show_with_an_odd_environment(run: Run, records: Path, content: str) -> None:
+    """What can be shown is shown."""
+    (records.parent / "environment.json").write_text(content)
+    answer = run("bench", "show", records.parent)
+    assert answer.code == 0
+    assert "2 records" in answer.out
 
 
 def test_show_of_nothing(run: Run, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_no_final_newline(tmp_path: Path) -> None:
     [
         (HEADER.replace("latency_us", "latency_ms"), ["latency_us is missing", "latency_ms", "microseconds"]),
         (HEADER.replace(",op,", ",operator,"), ["column op is missing"]),
-        ("", ["columns gpu, op, dtype, latency_us are missing"]),
+        ("", ["columns op, dtype, latency_us are missing"]),
         (HEADER + ",m", ["column m stands there twice"]),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_file_that_is_no_table_of_records(text: str, words: list[str], tmp_pat
 def test_binary_files(tmp_path: Path) -> None:
     """Neither text under .csv nor a table under .parquet."""
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(InputError, match="is not a text file"):
+    with pytest.raises(InputError, match="is not UTF-8 text"):
         read([tmp_path / "a.csv"])
     (tmp_path / "b.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(InputError, match="no Parquet file, or a truncated one"):
@@ -152,3 +152,69 @@ def test_columns_of_others(tmp_path: Path) -> None:
     path = tmp_path / "records.csv"
     path.write_text(f"{HEADER},quality\n{GOOD},ok\n", encoding="utf-8")
     assert read([path]).ignored_columns == ["quality"]
+
+
+def test_other_tables_in_a_folder(tmp_path: Path) -> None:
+    """They are passed by with a reason; where one is named itself, that is an error."""
+    path = table(tmp_path, GOOD)
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    found = read([tmp_path])
+    assert found.files == [path]
+    assert len(found.passed_by) == 2
+    assert "other.csv:1:" in found.passed_by[1]
+    path.unlink()
+    with pytest.raises(InputError, match="no table of records is left"):
+        read([tmp_path])
+
+
+@pytest.mark.parametrize(("separator", "word"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_separators(separator: str, word: str, tmp_path: Path) -> None:
+    """As some spreadsheets write them."""
+    path = tmp_path / "records.csv"
+    path.write_text(f"{HEADER}\n{GOOD}\n".replace(",", separator))
+    with pytest.raises(InputError, match=f"separated by {word}, and have to be by commas"):
+        read([path])
+
+
+def test_spellings(tmp_path: Path) -> None:
+    """BOM, CRLF, trailing commas, dtypes as PyTorch spells them, words in capitals."""
+    path = tmp_path / "records.csv"
+    header, row = f"{HEADER},cache,distribution,,", GOOD.replace("bf16", "torch.bfloat16") + ",Cold,Balanced,,"
+    path.write_bytes(f"\ufeff{header}\r\n{row}\r\n".encode())
+    found = read([path])
+    assert found.refused == 0
+    assert found.frame[["dtype", "cache", "distribution"]].iloc[0].tolist() == ["bf16", "cold", "balanced"]
+    assert found.ignored_columns == []
+
+
+def test_a_quote_that_is_not_closed(tmp_path: Path) -> None:
+    """It would swallow the rows after it: the cell is refused, and says why."""
+    path = table(tmp_path, GOOD, '"lab' + GOOD.removeprefix("lab"), GOOD, GOOD)
+    found = read([path])
+    assert len(found.frame) == 1
+    assert found.refused == 1
+    path = table(tmp_path, GOOD, GOOD.replace("torch", '"tor\nch"'))
+    (refusal,) = read([path]).refusals
+    assert "line break" in refusal.why
+
+
+def test_columns_that_are_called_as_ours_inside(tmp_path: Path) -> None:
+    """`line` and `file` of a user are not those that say where a row stands."""
+    path = tmp_path / "records.csv"
+    path.write_text(f"line,file,{HEADER}\n7,x,{GOOD}\n7,x,{GOOD.replace('12.5', '-1')}\n")
+    found = read([path])
+    assert found.frame["line"].tolist() == [2]
+    assert found.refusals[0].line == 3
+    assert found.ignored_columns == ["file", "line"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("moe_tp", "0"), ("moe_ep", "0"), ("moe_tp", "-1")])
+def test_columns_that_an_op_looks_at(name: str, value: str, tmp_path: Path) -> None:
+    """They may be empty, and may not be nothing."""
+    path = tmp_path / "records.csv"
+    row = "h100-sxm,moe,bf16,9,8,1024,512,8,2"
+    path.write_text(f"gpu,op,dtype,latency_us,tokens,hidden,inter,experts,topk,{name}\n{row},\n{row},{value}\n")
+    found = read([path])
+    assert found.frame["line"].tolist() == [2]
+    assert name in found.refusals[0].why

@@ -12,7 +12,27 @@ from roofline.errors import InputError
 from roofline.validate.summary import to_dict, validate
 
 COLUMNS = (
-    *("gpu", "op", "dtype", "m", "n", "k", "batch", "q_len", "kv_len", "n_heads", "n_kv_heads", "head_dim", "window", "tokens"),
+    *(
+        "gpu",
+        "op",
+        "dtype",
+        "kv_dtype",
+        "inter",
+        "experts",
+        "topk",
+        "moe_tp",
+        "m",
+        "n",
+        "k",
+        "batch",
+        "q_len",
+        "kv_len",
+        "n_heads",
+        "n_kv_heads",
+        "head_dim",
+        "window",
+        "tokens",
+    ),
     *("hidden", "bytes", "world", "latency_us", "backend", "kernel", "cache", "chunk_bytes"),
     *("counters_dram_bytes", "counters_flops"),
 )
@@ -32,7 +52,7 @@ memory:
   label: {value: 1 GB, source: us}
   bandwidth: {value: 100 GB/s, source: us}
 l2: {value: 1 MiB, source: us}
-links: [{name: wire, per_direction: {value: 10 GB/s, source: us}}]
+links: [{name: NVLink of a test, per_direction: {value: 10 GB/s, source: us}}]
 host_link: {name: bus, per_direction: {value: 20 GB/s, source: us}}
 sources: {us: {title: this test}}
 """
@@ -124,6 +144,8 @@ COPY = {"op": "copy_d2d", "dtype": "fp32", "bytes": 500_000, "latency_us": 5}
             {"op": "all_reduce", "bytes": 1_000_000, "world": 4, "latency_us": 110},
             "a switch that sums what passes it sends less than a ring",
         ),
+        ({"op": "all_reduce", "bytes": 1_000_000, "world": 4, "latency_us": 90}, "unexplained"),
+        ({"op": "all_reduce", "bytes": 1_000_000, "world": 2, "latency_us": 90}, "unexplained"),
     ],
 )
 def test_faster_than_possible(row: dict[str, Any], why: str, tmp_path: Path) -> None:
@@ -164,8 +186,10 @@ def test_only_the_hardware_that_was_named(tmp_path: Path) -> None:
     """Other rows are left out and counted, not refused."""
     lines = [record(**GEMM, latency_us=5000), record(**{**GEMM, "gpu": "h100-sxm"}, latency_us=5000)]
     found = validate([folder_of(tmp_path, *lines)], ("h100-sxm",))
-    assert (found.frame["hardware"].tolist(), found.other_hardware, found.refused) == (["h100-sxm"], 1, 0)
-    with pytest.raises(InputError, match="2 rows are of other hardware"):
+    assert (found.frame["hardware"].tolist(), found.other_hardware, found.refused) == (["h100-sxm"], {"simple": 1}, 0)
+    with pytest.raises(
+        InputError, match=r"2 rows are of other hardware \(h100-sxm, simple\)|2 rows are of other hardware \(simple, h100-sxm\)"
+    ):
         validate([folder_of(tmp_path, *lines)], ("a100-sxm-80gb",))
 
 
@@ -181,7 +205,7 @@ def test_only_one_backend(tmp_path: Path) -> None:
     """By its name."""
     lines = [record(**GEMM, latency_us=5000), record(**{**GEMM, "backend": "vllm"}, latency_us=5000)]
     found = validate([folder_of(tmp_path, *lines)], backend="vllm")
-    assert (len(found.frame), found.other_backend) == (1, 1)
+    assert (len(found.frame), found.other_backend) == (1, {"torch": 1})
 
 
 def test_nothing_left(tmp_path: Path) -> None:
@@ -196,3 +220,42 @@ def test_json_is_finite(tmp_path: Path) -> None:
     json.dumps(found, allow_nan=False)
     (row,) = found["beneath_bound"]
     assert (row["line"], row["dims"], row["ratio"]) == (2, {"m": 1000, "n": 1000, "k": 1000}, pytest.approx(0.5))
+
+
+def test_rows_with_and_without_a_count_do_not_mix(tmp_path: Path) -> None:
+    """A row whose experts are divided over four devices keeps its four, whatever its neighbours leave empty."""
+    numbers = {"op": "moe", "tokens": 64, "hidden": 512, "inter": 1024, "experts": 8, "topk": 2, "latency_us": 1e5}
+    divided, whole = record(**numbers, moe_tp=4), record(**numbers)
+    alone = bounds(tmp_path, divided)
+    assert bounds(tmp_path, divided, whole, divided) == [alone[0], bounds(tmp_path, whole)[0], alone[0]]
+
+
+def test_names_of_drivers_and_rows_without_a_name(tmp_path: Path) -> None:
+    """The driver's name is an id too; hardware that the user named stands for rows that name none."""
+    named = validate([folder_of(tmp_path, record(**{**GEMM, "gpu": "NVIDIA H100 80GB HBM3"}, latency_us=5000))])
+    assert named.frame["hardware"].tolist() == ["h100-sxm"]
+    nameless = folder_of(tmp_path, record(**{**GEMM, "gpu": ""}, latency_us=5000))
+    assert validate([nameless], ("h100-sxm",)).frame["hardware"].tolist() == ["h100-sxm"]
+    with pytest.raises(InputError, match="gpu is empty: name the hardware there, or with --hardware"):
+        validate([nameless])
+
+
+def test_a_broken_hardware_file_beside_records(tmp_path: Path) -> None:
+    """It matters to those that need it alone."""
+    folder = folder_of(tmp_path, record(**GEMM, latency_us=5000), record(**{**GEMM, "gpu": "h100-sxm"}, latency_us=5000))
+    (folder / "hardware.yaml").write_text("kind: accelerator\n")
+    found = validate([folder])
+    assert found.frame["hardware"].tolist() == ["h100-sxm"]
+    assert "hardware.yaml" in found.refusals[0].why
+    (folder / "hardware.yaml").unlink()
+    assert "--suite ceilings" in validate([folder]).refusals[0].why
+
+
+def test_dtypes_of_the_cache(tmp_path: Path) -> None:
+    """An fp8 cache halves what is read, and a group says which caches are in it."""
+    heads = {"op": "attention_decode", "batch": 1, "q_len": 1, "kv_len": 1000, "n_heads": 8, "n_kv_heads": 8, "head_dim": 100}
+    lines = [record(**heads, latency_us=100), record(**heads, kv_dtype="fp8", latency_us=100)]
+    found = validate([folder_of(tmp_path, *lines)])
+    first, second = found.frame["bound_s"] * 1e6
+    assert (round(first, 6), round(second, 6)) == (32.032, 16.032)  # 3.2 or 1.6 MB of keys and values, 3.2 kB beside them
+    assert to_dict(found)["groups"][0]["kv_dtypes"] == ["fp8"]
