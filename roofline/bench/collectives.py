@@ -43,9 +43,7 @@ class Group:
         with tempfile.TemporaryDirectory() as folder:
             meeting = str(Path(folder, "meet"))
             ranks = [
-                context.Process(
-                    target=_rank, args=(rank, self.world, self._core(rank), kind, self.points, meeting, found), daemon=True
-                )
+                context.Process(target=_rank, args=(rank, self.world, kind, self.points, meeting, found), daemon=True)
                 for rank in range(self.world)
             ]
             try:
@@ -59,10 +57,6 @@ class Group:
                         rank.terminate()
                 for rank in ranks:
                     rank.join(timeout=10)
-
-    def _core(self, rank: int) -> int | None:
-        """Each rank on a host has a core of its own, as far as they go."""
-        return self.cores[rank % len(self.cores)] if self.cores else None
 
     def _collect(self, found: Any, ranks: list[Any], end: float | None) -> Iterator[tuple[Point, Timing | str]]:
         for position, point in enumerate(self.points):
@@ -107,18 +101,16 @@ def _unbound(cores: Sequence[int]) -> Iterator[None]:
 
 
 def groups(points: list[Point], cores: Sequence[int] = ()) -> list[Group]:
-    """Points by their number of ranks, the smallest first. `cores`: those of a host that the ranks may have."""
+    """Points by their number of ranks, the smallest first. `cores`: those of a host, on which the ranks may run."""
     worlds = sorted({point.numbers["world"] for point in points})
     return [Group(world, [point for point in points if point.numbers["world"] == world], cores) for world in worlds]
 
 
-def _rank(rank: int, world: int, core: int | None, kind: str, points: list[Point], meeting: str, found: Any) -> None:
+def _rank(rank: int, world: int, kind: str, points: list[Point], meeting: str, found: Any) -> None:
     """One process of a group. It ends by itself when the first process is gone, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     parent = os.getppid()
-    if core is not None:
-        os.sched_setaffinity(0, {core})
     if kind == "cpu":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         torch.set_num_threads(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import sys
 import time
@@ -68,8 +67,9 @@ def run(
 ) -> int:  # fmt: skip
     """Run suites; 4 when it was interrupted."""
     names, dtypes, limit = _suites(suite), _dtypes(dtype), seconds(budget) if budget is not None else None
-    # Threads stay where they start. torch's thread pool reads this when it is loaded, which is next.
-    os.environ.setdefault("OMP_PROC_BIND", "true")
+    from roofline.bench.binding import bind
+
+    bind()  # before torch is loaded, which is next
     from roofline.bench.devices import best
     from roofline.bench.run import Request, execute
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from roofline.bench.binding import CORES
 from roofline.bench.devices.base import Device, Effort, Run, Timing, timing
 
 _REGION = 2e-4  # seconds of one sample at least: a thousand times what reading the clock takes
@@ -26,8 +27,8 @@ class Cpu(Device):
     kind: ClassVar[Literal["cuda", "cpu"]] = "cpu"
 
     def __init__(self) -> None:
-        self.cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ()
-        self.threads = len(self.cores) or os.cpu_count() or 1
+        self.cores = CORES
+        self.threads = len(CORES) or os.cpu_count() or 1
         torch.set_num_threads(self.threads)
         self.name = f"{_model()} x{self.threads}"
         self.cache_bytes = _last_cache()
