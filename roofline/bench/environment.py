@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline.bench.devices.base import Device
-from roofline.bench.files import write_json
 from roofline.errors import InputError
+from roofline.files import write_whole
 from roofline.version import __version__
 
 FILE = "environment.json"
@@ -90,7 +90,8 @@ class Environment:
 
     def write(self) -> None:
         """All of it, at once."""
-        write_json(self.path, self.content)
+        text = json.dumps(self.content, indent=1, ensure_ascii=False, allow_nan=False)
+        write_whole(self.path, f"{text}\n".encode())
 
 
 def _all(value: Any, kind: type) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -85,7 +84,7 @@ def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable
 
     The file is written beside its place and then renamed, so that there is never half a file.
     """
-    import tempfile
+    from roofline.files import write_whole
 
     suffix = path.suffix.lower()
     tables: dict[str, Callable[[], str]] = {".csv": lambda: as_csv(rows()), ".md": lambda: as_markdown(rows())}
@@ -95,24 +94,11 @@ def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable
         msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(allowed)}"
         raise InputError(msg)
     data = _parquet(rows()) if suffix == ".parquet" else text[suffix]().encode()
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
         msg = f"cannot write {path}: {error.strerror}"
         raise InputError(msg) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _parquet(rows: Rows) -> bytes:
