@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def validate(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Records: .csv or .parquet files, or folders that hold them.")
+        list[str], typer.Argument(metavar="PATH", help="Records: .csv or .parquet files, or folders that hold them.")
     ],
     hardware: Annotated[
         list[str] | None,
