@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, Strict, field_validator, model_validator
 
 from roofline.dtypes import parse_dtype
 from roofline.errors import RooflineError, UnknownNameError
@@ -54,6 +54,15 @@ class LayerGroup(Spec):
     repeat: Whole = Field(default=1, ge=1, le=10_000, description="how often the pattern is repeated")
 
 
+class Choice(Spec):
+    """Something that the source of a model's numbers leaves open, and what was taken."""
+
+    name: str
+    value: Annotated[int, Strict()] | Annotated[bool, Strict()] | float | str | None
+    origin: Literal["default", "assumed"] = "default"
+    why: str
+
+
 class Model(Spec):
     """A decoder-only language model, to the last parameter."""
 
@@ -76,6 +85,8 @@ class Model(Spec):
     apart: dict[str, Annotated[Whole, Field(ge=0)]] = Field(
         default_factory=dict, description="parameters that `total` does not count, by name: vision tower, MTP layers, buffers"
     )
+    family: str = Field(default="", description="model_type of the config.json that the model was read from")
+    assumptions: tuple[Choice, ...] = Field(default=(), description="what config.json leaves open, and what was taken")
     notes: tuple[str, ...] = ()
     sources: dict[str, Source]
 
