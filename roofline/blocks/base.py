@@ -45,10 +45,14 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all)."""
+    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all).
+
+    `chunked`: the window does not slide; it is the chunk of the newest token that is in sight.
+    """
 
     elements: Expr
     window: Expr | None = None
+    chunked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
