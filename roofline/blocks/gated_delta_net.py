@@ -71,7 +71,7 @@ class GatedDeltaNet(MixerBlock):
                 borrowed=segment is not site.step[0],
                 dtypes=vector,
             )
-        found["norm"] = Norm(rows=tokens * heads, width=d_v, gated=True, dtypes=vector)
+        found["gated_norm"] = Norm(rows=tokens * heads, width=d_v, gated=True, dtypes=vector)
         found["out_proj"] = Gemm(m=tokens, n=site.hidden_size, k=self._values, dtypes=linear)
         return found
 

@@ -62,7 +62,7 @@ class KimiDeltaAttention(MixerBlock):
             )
         found["g_a_proj"] = Gemm(m=tokens, n=d_head, k=d_model, dtypes=linear)
         found["g_b_proj"] = Gemm(m=tokens, n=width, k=d_head, dtypes=linear)
-        found["o_norm"] = Norm(rows=tokens * heads, width=d_head, gated=True, dtypes=vector)
+        found["gated_norm"] = Norm(rows=tokens * heads, width=d_head, gated=True, dtypes=vector)
         found["o_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=linear)
         return found
 

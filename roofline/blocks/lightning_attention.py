@@ -51,7 +51,7 @@ class LightningAttention(MixerBlock):
                 recurrent=segment.decode,
                 dtypes=vector,
             )
-        found["norm"] = Norm(rows=tokens, width=width, dtypes=vector)
+        found["o_norm"] = Norm(rows=tokens, width=width, dtypes=vector)
         found["output_gate"] = Gemm(m=tokens, n=width, k=d_model, dtypes=linear)
         found["gate"] = Activation(rows=tokens, width=width, gated=True, dtypes=vector)
         found["out_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=linear)

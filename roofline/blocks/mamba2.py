@@ -78,7 +78,7 @@ class Mamba2(MixerBlock):
                 dtypes=vector,
             )
         if self.mamba_rms_norm:
-            found["norm"] = Norm(rows=tokens, width=inner, gated=True, dtypes=vector)
+            found["gated_norm"] = Norm(rows=tokens, width=inner, gated=True, dtypes=vector)
         else:
             found["gate"] = Activation(rows=tokens, width=inner, gated=True, dtypes=vector)
         found["out_proj"] = Gemm(m=tokens, n=site.hidden_size, k=inner, bias=self.use_bias, dtypes=linear)
