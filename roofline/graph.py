@@ -4,7 +4,7 @@ This is the only place that divides dimensions over devices and that inserts col
 
 * Tensor parallelism (t devices, Megatron-LM, arXiv:1909.08053): query heads, inner widths and the vocabulary are divided;
   KV heads too, or replicated where there are fewer of them than devices; norms, routers and latent caches are replicated.
-  Each block ends with an all-reduce of its output.
+  Each block ends with an all-reduce of its output. Hyper-connections (several residual streams) are replicated.
 * Pipeline parallelism (p stages): consecutive layers; a send to the next stage. The embedding is on the first stage, the
   LM head on the last.
 * Data parallelism (d replicas): the sequences are divided.
@@ -177,7 +177,7 @@ def build(
         from roofline.operators.send_recv import SendRecv
 
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do.
-        graph["send"] = (SendRecv(elements=builder.tokens * model.hidden_size, span=2 * tp, dtypes=builder.vector), 1)
+        graph["send"] = (SendRecv(elements=builder.tokens * model.stream_width, span=2 * tp, dtypes=builder.vector), 1)
     return graph
 
 
@@ -227,6 +227,12 @@ class _Builder:
             table = Embedding(tokens=self.tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes)
             graph["position_embedding"] = (table, 1)
             graph["position_add"] = (Add(elements=self.tokens * model.hidden_size, dtypes=self.vector), 1)
+        if model.hc_mult is not None:
+            from roofline.operators.copy import Copy
+
+            # the embedding is the first of the streams; the others are copies that are written from it
+            copies = self.tokens * (model.stream_width - model.hidden_size)
+            graph["embedding/streams"] = (Copy(elements=copies, read="nothing", dtypes=self.vector), 1)
         return graph
 
     def outputs(self, *, shares_device: bool) -> Graph:
@@ -235,6 +241,8 @@ class _Builder:
         drawn = sequences(self.step)
         positions = drawn if self.deployment.conventions.logits == "last" else self.tokens
         graph: Graph = {}
+        if model.hc_mult is not None:
+            graph |= {f"final_{name}": (op, 1) for name, op in self._collapse(model.hc_mult, scales=1).items()}
         if model.final_norm:
             graph["final_norm"] = (self._norm(self.tokens), 1)
         graph["lm_head"] = (
@@ -262,6 +270,31 @@ class _Builder:
             rows=rows, width=self.model.hidden_size, adds=adds, function=norm.function, bias=norm.bias, dtypes=self.vector
         )
 
+    def _collapse(self, coefficients: Expr, *, scales: int, rounds: Expr = 0) -> dict[str, Operator]:
+        """Hyper-connections, the way in: coefficients from all residual streams, and the sum that a block reads."""
+        from roofline.operators.hyper_collapse import HyperCollapse
+
+        model, router = self.model, self.precision.dtypes("router")
+        return {
+            "hc_proj": Gemm(m=self.tokens, n=coefficients, k=model.stream_width, bias=True, dtypes=router),
+            "hc_collapse": HyperCollapse(
+                tokens=self.tokens, width=model.hidden_size, streams=model.hc_mult, rounds=rounds, scales=scales,
+                dtypes=self.vector,
+            ),
+        }  # fmt: skip
+
+    def _streams(self, path: str) -> tuple[dict[str, Operator], dict[str, Operator]]:
+        """What stands before and after a block where hyper-connections take the residual stream's place: streams in and
+        out have a coefficient each, and the streams^2 that mix them are made doubly stochastic."""
+        from roofline.operators.hyper_expand import HyperExpand
+
+        model = self.model
+        if (streams := model.hc_mult) is None:
+            return {}, {}
+        before = self._collapse((2 + streams) * streams, scales=3, rounds=model.hc_sinkhorn_iters)
+        after = HyperExpand(tokens=self.tokens, width=model.hidden_size, streams=streams, dtypes=self.vector)
+        return {f"{path}/{name}": op for name, op in before.items()}, {f"{path}/hc_expand": after}
+
     def layer(self, layer: LayerType) -> dict[str, Operator]:
         """Norms, residual additions, blocks and their collectives.
 
@@ -274,13 +307,15 @@ class _Builder:
         for position, block in enumerate(blocks):
             on_device = local(block, self.deployment)
             path = on_device.path
+            before, after = self._streams(path)
+            found |= before
             if layer.parallel:
                 if position == 0:
                     found["norm"] = self._norm(self.tokens, adds=len(blocks))
                 elif layer.parallel_norms == len(blocks):
                     found[f"{path}/norm"] = self._norm(self.tokens)
             elif layer.norms != "post":
-                found[f"{path}/norm"] = self._norm(self.tokens, adds=1)
+                found[f"{path}/norm"] = self._norm(self.tokens, adds=0 if before else 1)
             found |= {f"{path}/{name}": operator for name, operator in self._block(on_device).items()}
             if not layer.parallel:
                 found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
@@ -290,6 +325,7 @@ class _Builder:
                 from roofline.operators.add import Add
 
                 found[f"{path}/add"] = Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
+            found |= after
         if layer.parallel:
             found |= self._all_reduce()  # one for the sum of both blocks
         return found
@@ -336,8 +372,7 @@ def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> 
         if mixer is not None:
             block = local(mixer, deployment)
             assert isinstance(block, MixerBlock)  # noqa: S101 - narrows the type of a registered section
-            if (cache := block.cache()) is not None:
-                found.append((cache, count))
+            found += [(cache, count) for cache in block.caches()]
     return found
 
 

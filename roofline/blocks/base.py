@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from roofline.dtypes import Precision
-from roofline.numeric import Expr
+from roofline.numeric import Expr, minimum, ratio
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
+from roofline.operators.entries import entries
 from roofline.specs.deployment import Conventions
 from roofline.specs.sections import Role, Section
 from roofline.specs.workload import Segment, Step
@@ -45,10 +46,30 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all)."""
+    """What one layer keeps: `elements` of each token, of the last `window` tokens (None: of all), or of each entry that
+    stands for `ratio` tokens (None: each token has its own)."""
 
     elements: Expr
     window: Expr | None = None
+    ratio: Expr | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether a longer sequence takes more, however long it is."""
+        return self.window is None
+
+    @property
+    def per_token(self) -> Expr:
+        """Elements that one more token adds below the window; of an entry, the token's share."""
+        return self.elements if self.ratio is None else ratio(self.elements, self.ratio)
+
+    def kept(self, length: Expr) -> Expr:
+        """Tokens, or entries, that a sequence of `length` tokens keeps.
+
+        >>> [Cache(1).kept(300), Cache(1, window=128).kept(300), Cache(1, ratio=128).kept(300)]
+        [300, 128, 2]
+        """
+        return entries(length, self.ratio) if self.window is None else minimum(length, self.window)
 
 
 class Block(Section):
@@ -104,6 +125,11 @@ class MixerBlock(Block):
     def cache(self) -> Cache | None:
         """What a layer keeps of each token; None where it keeps nothing a token."""
         raise NotImplementedError
+
+    def caches(self) -> tuple[Cache, ...]:
+        """All that a layer keeps of tokens: its one cache, unless it has several that grow differently."""
+        one = self.cache()
+        return () if one is None else (one,)
 
 
 class FeedForwardBlock(Block):

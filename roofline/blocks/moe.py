@@ -30,6 +30,9 @@ class MixtureOfExperts(FeedForwardBlock):
     gated: bool = True
     bias: bool = Field(default=False, description="biases of the routed experts")
     router_bias: bool = False
+    hash_routing: bool = Field(
+        default=False, description="experts are looked up by the token's id; the router only weighs them"
+    )
     shared_gate: bool = Field(default=False, description="a learned scalar gate on the shared experts' output")
 
     @model_validator(mode="after")
@@ -69,7 +72,7 @@ class MixtureOfExperts(FeedForwardBlock):
         up = grouped(wide * self.moe_intermediate_size, d_model)
         found: Operators = {
             "router": Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router),
-            "choose": Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector),
+            **({} if self.hash_routing else {"choose": Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector)}),
             "experts/up_proj": up,
             "experts/activation": Activation(rows=up.rows, width=self.moe_intermediate_size, gated=self.gated, dtypes=vector),
             "experts/down_proj": grouped(d_model, self.moe_intermediate_size),

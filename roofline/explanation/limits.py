@@ -9,7 +9,7 @@ from roofline.explanation.in_symbols import InSymbols
 from roofline.explanation.value import Explanation, explanation
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph import CANONICAL
-from roofline.numeric import Expr, ceil_div, minimum
+from roofline.numeric import Expr, ceil_div
 from roofline.specs.assumption import Assumption
 
 _PAGED = "Kwon et al. 2023 (paged KV cache), arXiv:2309.06180"
@@ -24,7 +24,8 @@ def kv_bytes_per_token(ask: InSymbols, phase: str = "decode") -> Explanation:
     del phase
     total: Expr = sympy.Integer(0)
     merged: dict[Expr, Expr] = {}
-    for size, _, layers in ask.caches():  # layers that differ in their window alone add the same
+    for cache, layers in ask.caches():  # layers that differ in their window alone add the same
+        size = cache.per_token * ask.precision.kv.bytes
         merged[size] = merged.get(size, 0) + layers
     every = sum(count for _, count in ask.stage.layers)
     for size, layers in merged.items():
@@ -42,7 +43,8 @@ def max_batch(ask: InSymbols, phase: str = "decode") -> Explanation:
     _refuse(ask, "max_batch")
     values, parts = _room(ask)
     length = symbol("S_c") + 1  # the cache holds the new token too
-    cache = sum(_allocated(length, window) * size * layers for size, window, layers in ask.caches())
+    size = ask.precision.kv.bytes
+    cache = sum(_allocated(cache.kept(length)) * cache.elements * size * layers for cache, layers in ask.caches())
     deployment = ask.request.deployment
     expr: Expr = sympy.floor(_LEFT / (cache + _WORKING))
     if evaluate(expr, values) < 0:
@@ -60,16 +62,22 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
     _refuse(ask, "max_context")
     values, parts = _room(ask)
     batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))
-    layers = ask.caches()
+    size, layers = ask.precision.kv.bytes, ask.caches()
+    if any(cache.ratio is not None for cache, _ in layers):
+        msg = "max_context has no short closed form where entries stand for several tokens: see `roofline limits`"
+        raise InputError(msg)
     room = _LEFT - batch * _WORKING
-    windows = sorted({window for _, window, _ in layers if window is not None}, key=lambda found: evaluate(found, values))
+    windows = sorted(
+        {cache.window for cache, _ in layers if cache.window is not None}, key=lambda found: evaluate(found, values)
+    )
     # The cache grows along straight pieces; at each window a kind of layer stops growing. The first piece that
     # ends beyond what fits holds the answer.
     for position, end in enumerate([*windows, None]):
-        growing = sum(size * count for size, window, count in layers if window is None or window in windows[position:])
+        sliding = windows[position:]
+        growing = sum(cache.elements * size * count for cache, count in layers if cache.grows or cache.window in sliding)
         filled = sum(
-            _allocated(window, None) * size * count
-            for size, window, count in layers if window is not None and window not in windows[position:]
+            _allocated(cache.window) * cache.elements * size * count
+            for cache, count in layers if cache.window is not None and cache.window not in sliding
         )  # fmt: skip
         if growing == 0:
             break
@@ -104,9 +112,8 @@ def _refuse(ask: InSymbols, subject: str) -> None:
         raise InputError(msg)
 
 
-def _allocated(length: Expr, window: Expr | None) -> Expr:
-    """Tokens of whole blocks that a sequence of some length takes in one layer."""
-    kept = length if window is None else minimum(length, window)
+def _allocated(kept: Expr) -> Expr:
+    """Tokens, or entries, of whole blocks that hold those that one layer keeps."""
     return ceil_div(kept, _BLOCK) * _BLOCK
 
 
@@ -137,5 +144,5 @@ def _activations(ask: InSymbols) -> Expr:
     one = {**ask.values, symbol("B"): 1}
     sizes = [sympy.sympify(operator.cost().activation_bytes) for operator, _ in graph.values()]
     hungriest = max(sizes, key=lambda size: evaluate(size, one))
-    stream = symbol("d_model") * ask.precision.activation.bytes
+    stream = ask.symbolic.model.stream_width * ask.precision.activation.bytes
     return stream + sympy.factor_terms(hungriest) / symbol("B")

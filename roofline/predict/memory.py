@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+from roofline.blocks.base import Cache
 from roofline.dtypes import Precision
 from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages
 from roofline.numeric import Expr, ceil_div, maximum, minimum
+from roofline.operators.entries import entries
 from roofline.specs.deployment import Deployment
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step, tokens
@@ -52,20 +54,21 @@ class StageMemory(Setting):
         return float(sum(weights_by_path(graph).values()))
 
     @cached_property
-    def _layers(self) -> list[tuple[Expr, Expr | None, int]]:
-        """Bytes a token, window and number of the layers that keep a cache."""
+    def _layers(self) -> list[tuple[Cache, float]]:
+        """Caches, and the bytes of an element of each in all layers that keep it."""
         found = caches(self.model, self.deployment, self.stage)
-        return [(cache.elements * self.precision.kv.bytes, cache.window, count) for cache, count in found]
+        return [(cache, self.precision.kv.bytes * count) for cache, count in found]
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """What one more token adds on this device, while it is below every window."""
-        return float(sum(size * count for size, _, count in self._layers))
+        """What one more token adds on this device, while it is below every window; on average, where entries stand for
+        several tokens."""
+        return float(sum(cache.per_token * size for cache, size in self._layers))
 
     @property
     def kv_grows(self) -> bool:
         """Whether some layer keeps every token."""
-        return any(window is None for _, window, _ in self._layers)
+        return any(cache.grows for cache, _ in self._layers)
 
     def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
         """Cache of one sequence of `length` tokens, new ones included."""
@@ -73,18 +76,17 @@ class StageMemory(Setting):
 
     def _kept(self, length: Expr, block: int) -> Expr:
         total: Expr = 0
-        for size, window, count in self._layers:
-            kept = length if window is None else minimum(length, window)
-            total = total + ceil_div(kept, block) * block * size * count
+        for cache, size in self._layers:
+            total = total + ceil_div(cache.kept(length), block) * block * cache.elements * size
         return total
 
     def _shared(self, segment: Segment, block: int) -> Expr:
         """Bytes of a sequence's cache that are those of the common prefix, in whole blocks."""
         prefix = minimum(self.deployment.conventions.shared_prefix, segment.cached)
         total: Expr = 0
-        for size, window, count in self._layers:
-            left_behind = 0 if window is None else maximum(segment.cached + segment.new - window, 0)
-            total = total + maximum(prefix - left_behind, 0) // block * block * size * count
+        for cache, size in self._layers:
+            left_behind = 0 if cache.window is None else maximum(segment.cached + segment.new - cache.window, 0)
+            total = total + entries(maximum(prefix - left_behind, 0), cache.ratio) // block * block * cache.elements * size
         return total
 
     def needed_bytes(self, step: Step, *, allocated: bool = True) -> Expr:
@@ -114,7 +116,7 @@ class StageMemory(Setting):
         chunk = last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
         size = self.precision.activation.bytes
-        stream = tokens(chunk) * self.model.hidden_size * size
+        stream = tokens(chunk) * self.model.stream_width * size
         peak: Expr = 0
         for operator, _ in graph.values():
             peak = maximum(peak, operator.cost().activation_bytes)
@@ -136,7 +138,7 @@ class StageMemory(Setting):
         a_sequence = self._kept(length, self.block_size)
         if usable <= 0 or a_sequence == 0:
             return 0
-        if all(window is None for _, window, _ in self._layers):
+        if all(cache.window is None and cache.ratio is None for cache, _ in self._layers):
             blocks = int(usable // (self.kv_bytes_per_token * self.block_size))
             tokens_held = blocks * self.block_size
         else:
@@ -162,11 +164,11 @@ class StageMemory(Setting):
         if not self.fits((Segment(batch, 1, 0, decode=True),)):
             return 0
         if not self.kv_grows:
-            widest = max((window for _, window, _ in self._layers if window is not None), default=0)
+            widest = max((cache.window for cache, _ in self._layers if cache.window is not None), default=0)
             if self.fits((Segment(batch, 1, widest, decode=True),)):
                 return None
         one = (Segment(batch, 1, 0, decode=True),)
-        growing = sum(size * count for size, window, count in self._layers if window is None) * self._share(batch)
+        growing = sum(cache.per_token * size for cache, size in self._layers if cache.grows) * self._share(batch)
         guess = int(self.usable_bytes(one) // growing) if growing else 1
         return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)
 
