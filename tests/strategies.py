@@ -21,17 +21,23 @@ from roofline.operators.all_to_all import AllToAll
 from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
 from roofline.operators.combine import Combine
+from roofline.operators.compress import Compress
+from roofline.operators.compressed_attention import CompressedAttention
 from roofline.operators.copy import Copy
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.operators.host_copy import HostCopy
+from roofline.operators.hyper_collapse import HyperCollapse
+from roofline.operators.hyper_expand import HyperExpand
+from roofline.operators.index_scores import IndexScores
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.reduce_scatter import ReduceScatter
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
 from roofline.operators.send_recv import SendRecv
+from roofline.operators.top_k import TopK
 from roofline.specs.quantization import SCHEMES
 
 Range = tuple[int, int]
@@ -130,6 +136,12 @@ KINDS = {
             at_most={"shared_prefix": "cached"},
         ),
         Kind(Combine),
+        Kind(Compress, _ATTENTION | {"ratio": (1, 128)}),
+        Kind(
+            CompressedAttention,
+            _ATTENTION | {"n_heads": (1, 64), "window": (1, 1000), "ratio": (1, 128), "chosen": (1, 500)},
+            at_most={"shared_prefix": "cached"},
+        ),
         Kind(Copy, {"elements": (1, 10**6)}),
         Kind(Embedding),
         Kind(Gemm, {"batch": (1, 8)}),
@@ -140,12 +152,20 @@ KINDS = {
             at_most={"top_k": "experts", "local_experts": "experts", "distinct": "experts"},
         ),
         Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),
-        Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64)}, at_most={"shared_prefix": "cached"}),
+        Kind(HyperCollapse, {"streams": (1, 8), "rounds": (0, 30)}),
+        Kind(HyperExpand, {"streams": (1, 8)}),
+        Kind(
+            IndexScores,
+            _ATTENTION | {"n_heads": (1, 64), "head_dim": (1, 128), "ratio": (1, 128)},
+            at_most={"shared_prefix": "cached"},
+        ),
+        Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64), "chosen": (1, 2000)}, at_most={"shared_prefix": "cached"}),
         Kind(Norm, numbers={"adds": (0, 1, 2)}),
         Kind(ReduceScatter, _WORLD),
         Kind(Rope),
         Kind(Sampling),
         Kind(SendRecv, {"elements": (1, 10**6)}, {"span": (2, 8)}),
+        Kind(TopK, {"scores": (1, 10**6)}),
     )
 }
 """How each kind of operator is drawn, by class."""

@@ -22,7 +22,7 @@ class CompressedAttentionBlock(MixerBlock):
     """Multi-query attention over one vector a key that is key and value at once; low-rank queries and outputs.
 
     Every layer sees the last `sliding_window` tokens. With `compress_ratio` it also sees one entry for each whole group of
-    that many tokens: with an indexer (CSA) the groups overlap, each token brings two series, and a query attends to the
+    that many tokens: with an indexer (CSA) the groups overlap, each token brings two halves, and a query attends to the
     `index_topk` entries that score highest; without one (HCA) it attends to all entries. The indexer scores entries of its
     own, compressed likewise. The output is rotated back, because values were rotated as keys.
 
@@ -88,9 +88,10 @@ class CompressedAttentionBlock(MixerBlock):
 
     def _entries(self, site: Site, path: str, width: Expr) -> Operators:
         """Values and gates of the new tokens, and the entries of `width` that they complete, into the cache."""
-        vector, series = site.precision.dtypes("norm"), 1 if self.index_n_heads is None else 2
+        vector = site.precision.dtypes("norm")
+        overlap = self.index_n_heads is not None
         # published checkpoints leave these projections unquantised
-        gated = Gemm(m=site.tokens, n=2 * series * width, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
+        gated = Gemm(m=site.tokens, n=(4 if overlap else 2) * width, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
         found: Operators = {f"{path}/kv_gate_proj": gated}
         made: Expr = 0
         for suffix, _, segment in per_segment(site):
@@ -100,7 +101,7 @@ class CompressedAttentionBlock(MixerBlock):
                 cached=segment.cached,
                 ratio=self.compress_ratio,
                 width=width,
-                series=series,
+                overlap=overlap,
                 held=segment is site.step[0],
                 dtypes=vector,
             )
@@ -113,7 +114,9 @@ class CompressedAttentionBlock(MixerBlock):
 
     def _indexer(self, site: Site) -> Operators:
         """Entries of the indexer's own, its queries and weights of heads, scores and choice."""
-        n, d, tokens = self.index_n_heads, self.index_head_dim, site.tokens
+        n: Expr = self.index_n_heads
+        d: Expr = self.index_head_dim
+        tokens = site.tokens
         linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
         found = self._entries(site, "indexer/compressor", d)
         found["indexer/q_b_proj"] = Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=linear)

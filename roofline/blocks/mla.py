@@ -88,7 +88,9 @@ class LatentAttentionBlock(MixerBlock):
 
     def _indexer(self, site: Site) -> Operators:
         """Queries, key and weights of heads, the key into the cache, scores and choice."""
-        n, d, tokens = self.index_n_heads, self.index_head_dim, site.tokens
+        n: Expr = self.index_n_heads
+        d: Expr = self.index_head_dim
+        tokens = site.tokens
         linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
         found: Operators = {
             "indexer/wq_b": Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=linear),

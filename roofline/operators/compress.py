@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from roofline.cost import Cost
 from roofline.numeric import Expr
@@ -15,9 +15,9 @@ from roofline.operators.entries import entries
 class Compress(Operator):
     """Make an entry of `width` of every `ratio` tokens, where a step completes them.
 
-    Each token brings values and gates of series * width elements. An entry is the sum of its tokens' values, weighted by the
-    softmax over the tokens of gate + position bias, element by element. With two `series` windows overlap: an entry takes
-    one series of its own tokens and the other of those before, so that each element is still read once.
+    Each token brings values and gates of `width` elements. An entry is the sum of its tokens' values, weighted by the softmax
+    over the tokens of gate + position bias, element by element. With `overlap` a token brings twice as much: an entry takes
+    one half from its own tokens and the other from those of the entry before, so that each element is still read once.
 
     8 vector FLOP an element: bias, softmax (scale left out, 5 with the division), multiply, add. Values and gates of the
     tokens that an entry stands for are read once and the entry is written once, as an activation that is normalised and
@@ -38,7 +38,7 @@ class Compress(Operator):
     cached: Expr
     ratio: Expr
     width: Expr
-    series: Literal[1, 2] = 1
+    overlap: bool = False
     held: bool = True
     """Whether the position bias is counted as held here (not by another segment of the same step)."""
 
@@ -49,15 +49,18 @@ class Compress(Operator):
 
     def cost(self) -> Cost:
         """A softmax and a weighted sum over the tokens of each entry; values, gates and entries once."""
-        bias = self.ratio * self.series * self.width
-        elements = self.made * bias
+        elements = self.made * self._group()
         return Cost(
             vector_flops=8 * elements,
-            weight_bytes=bias * self.dtypes.weight.bytes,
+            weight_bytes=self._group() * self.dtypes.weight.bytes,
             activation_bytes=(2 * elements + self.made * self.width) * self.dtypes.activation.bytes,
         )
 
     @property
     def parameters(self) -> Expr:
         """A position bias for each token of an entry."""
-        return self.ratio * self.series * self.width if self.held else 0
+        return self._group() if self.held else 0
+
+    def _group(self) -> Expr:
+        """Elements that the tokens of one entry bring."""
+        return self.ratio * self.width * (2 if self.overlap else 1)

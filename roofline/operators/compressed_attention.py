@@ -21,7 +21,8 @@ class CompressedAttention(Operator):
     the value in each head, and is read once from the cache, for both. With the full mask nothing is chosen: every query
     meets every key of the window that is read and every entry.
 
-    Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output; NB: not the sink's term.
+    Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output. NB: a sink's term in a row and its
+    two bytes a head are left out.
 
     >>> CompressedAttention(batch=1, new=1, cached=9, n_heads=2, head_dim=8, window=3, ratio=4).cost()
     ... # 3 tokens + floor(10/4) entries: 4*8*5 pairs*2 heads; 2 B*2 heads*(8 in + 8 out); 2 B*5 keys*8
@@ -68,7 +69,6 @@ class CompressedAttention(Operator):
         return Cost(
             matrix_flops=4 * seen * self.head_dim,
             vector_flops=5 * seen + queries * self.head_dim,
-            weight_bytes=self.parameters * self.dtypes.weight.bytes,
             activation_bytes=activations * self.dtypes.activation.bytes,
             kv_read_bytes=stored * self.head_dim * self.dtypes.kv.bytes,
         )
