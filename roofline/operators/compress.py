@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.cost import Cost
-from roofline.numeric import Expr
+from roofline.numeric import Expr, minimum
 from roofline.operators.base import Operator
 from roofline.operators.entries import entries
 
@@ -52,7 +52,7 @@ class Compress(Operator):
         elements = self.made * self._group()
         return Cost(
             vector_flops=8 * elements,
-            weight_bytes=self._group() * self.dtypes.weight.bytes,
+            weight_bytes=self._group() * minimum(self.made, 1) * self.dtypes.weight.bytes,
             activation_bytes=(2 * elements + self.made * self.width) * self.dtypes.activation.bytes,
         )
 

@@ -12,7 +12,8 @@ def entries(tokens: Expr, group: Expr | None) -> Expr:
     >>> entries(1025, 4), entries(127, 128), entries(7, None)
     (256, 0, 7)
     """
-    return tokens if group is None else floor_div(tokens, group)
+    none = isinstance(tokens, int) and tokens == 0
+    return tokens if none or group is None else floor_div(tokens, group)
 
 
 def _seen_by_first(tokens: Expr, group: Expr) -> Expr:
@@ -21,7 +22,7 @@ def _seen_by_first(tokens: Expr, group: Expr) -> Expr:
     >>> _seen_by_first(9, 4)  # 0+0+0 + 1+1+1+1 + 2+2
     8
     """
-    whole = floor_div(tokens, group)
+    whole = entries(tokens, group)
     return group * ratio(whole * (whole - 1), 2) + whole * (tokens - group * whole + 1)
 
 
@@ -41,6 +42,8 @@ def entry_pairs(new: Expr, cached: Expr, group: Expr | None, chosen: Expr | None
         return new * entries(cached + new, group)
     if group is None:
         return pairs(new, cached, chosen, "causal")
+    if isinstance(new, int) and new == 1:  # the sum below has one term; symbols should show it
+        return entries_read(new, cached, group, chosen)
     first, last = cached, cached + new
     if chosen is None:
         return _seen_by_first(last, group) - _seen_by_first(first, group)

@@ -48,8 +48,7 @@ def test_parameters(name: str, facts: dict[str, Any]) -> None:
 
 @each_model
 def test_correction_buffers_stand_apart(name: str, facts: dict[str, Any]) -> None:
-    """Tensors of the checkpoint that are no parameters of the module (router corrections, tables of hashed routes) are
-    listed, not counted."""
+    """Tensors of the checkpoint that are no parameters of the module (corrections, tables of routes) are listed apart."""
     buffers, apart = fact(facts, name)["persistent_buffers"], count_parameters(roofline.load_model(name)).apart
     for tensor, listed in (("e_score_correction_bias", "router_correction_bias"), ("tid2eid", "hash_routing_table")):
         assert apart.get(listed, 0) == sum(size for path, size in buffers.items() if path.endswith(tensor))
@@ -125,8 +124,7 @@ def test_parameters_layer_by_layer(name: str, facts: dict[str, Any]) -> None:
 
 @each_model
 def test_kv_bytes_per_token(name: str, facts: dict[str, Any]) -> None:
-    """What one more token adds below every window, at two bytes an element; MLA: the latent and the rotated key, and the
-    indexer's key."""
+    """What one more token adds below every window, at two bytes an element; MLA: latent, rotated key, the indexer's key."""
     truth = fact(facts, name)
     if truth["kv_bytes_per_token_bf16"] is None:
         pytest.skip(f"no exact cache size of {name}: its entries stand for several tokens")
