@@ -183,8 +183,7 @@ def build(
 
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
         # inputs of all layers with it.
-        width = model.hidden_size + model.per_layer_embedding[1]
-        graph["send"] = (SendRecv(elements=builder.tokens * width, span=2 * tp, dtypes=builder.vector), 1)
+        graph["send"] = (SendRecv(elements=builder.tokens * model.stream_width, span=2 * tp, dtypes=builder.vector), 1)
     return graph
 
 

@@ -137,5 +137,5 @@ def _activations(ask: InSymbols) -> Expr:
     one = {**ask.values, symbol("B"): 1}
     sizes = [sympy.sympify(operator.cost().activation_bytes) for operator, _ in graph.values()]
     hungriest = max(sizes, key=lambda size: evaluate(size, one))
-    stream = symbol("d_model") * ask.precision.activation.bytes
+    stream = ask.symbolic.model.stream_width * ask.precision.activation.bytes
     return stream + sympy.factor_terms(hungriest) / symbol("B")

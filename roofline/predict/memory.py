@@ -114,7 +114,7 @@ class StageMemory(Setting):
         chunk = last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
         size = self.precision.activation.bytes
-        stream = tokens(chunk) * self.model.hidden_size * size
+        stream = tokens(chunk) * self.model.stream_width * size
         peak: Expr = 0
         for operator, _ in graph.values():
             peak = maximum(peak, operator.cost().activation_bytes)

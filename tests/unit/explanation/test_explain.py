@@ -11,8 +11,9 @@ from roofline.explanation.explain import QUANTITIES, explain, subjects
 from roofline.explanation.value import Explanation
 from roofline.predict.analyze import analyze
 from roofline.predict.parameters import count_parameters
-from roofline.specs.library import ids, load_model
+from roofline.specs.library import ids, load_model, shipped
 
+TEMPLATE = str(shipped("models") / "_template.yaml")
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 
 
@@ -74,7 +75,7 @@ def test_max_batch_and_max_context_show_what_is_left() -> None:
     assert found.formula.startswith("⌊M_free / (")
 
 
-@pytest.mark.parametrize("model", ids("models"))
+@pytest.mark.parametrize("model", [*ids("models"), TEMPLATE])
 def test_values_are_those_of_analyze(model: str) -> None:
     """For every shipped model: the symbolic formula with numbers put in is what plain numbers give."""
     options = {"batch": 3, "context": 5000, "kv_cache_dtype": "fp8"}
@@ -119,10 +120,10 @@ def test_memory_under_all_sorts_of_deployments(model: str, options: dict[str, An
 
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite", "gpt2"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite", "gpt2", TEMPLATE])
 def test_every_operator(model: str, phase: str) -> None:
-    """Each path of the graph explains every number that `analyze` gives for it."""
-    options = {"batch": 3, "input_len": 200, "context": 700}
+    """Each path of the graph explains every number that `analyze` gives for it; the template has every key there is."""
+    options = {"batch": 3, "input_len": 1500, "context": 2700}
     result = analyze(model, A100, phase=phase, ignore_capacity=True, **options)
     for operator in result.phases[0].operators:
         found = explain(model, operator.path, phase=phase, **options)
