@@ -190,8 +190,7 @@ def build(
 
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
         # inputs of all layers with it.
-        width = model.stream_width + model.per_layer_embedding[1]
-        graph["send"] = (SendRecv(elements=builder.tokens * width, span=2 * tp, dtypes=builder.vector), 1)
+        graph["send"] = (SendRecv(elements=builder.tokens * model.stream_width, span=2 * tp, dtypes=builder.vector), 1)
     return graph
 
 
@@ -246,7 +245,7 @@ class _Builder:
             from roofline.operators.copy import Copy
 
             # the embedding is the first of the streams; the others are copies that are written from it
-            copies = self.tokens * (model.stream_width - model.hidden_size)
+            copies = self.tokens * (model.residual_width - model.hidden_size)
             graph["embedding/streams"] = (Copy(elements=copies, read="nothing", dtypes=self.vector), 1)
         return graph
 
@@ -325,7 +324,7 @@ class _Builder:
 
         model, router = self.model, self.precision.dtypes("router")
         return {
-            "hc_proj": Gemm(m=self.tokens, n=coefficients, k=model.stream_width, bias=True, dtypes=router),
+            "hc_proj": Gemm(m=self.tokens, n=coefficients, k=model.residual_width, bias=True, dtypes=router),
             "hc_collapse": HyperCollapse(
                 tokens=self.tokens, width=model.hidden_size, streams=model.hc_mult, rounds=rounds, scales=scales,
                 dtypes=self.vector,

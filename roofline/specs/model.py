@@ -160,13 +160,18 @@ class Model(Spec):
         return rows, self.num_hidden_layers * self.hidden_size_per_layer_input
 
     @property
+    def stream_width(self) -> int:
+        """Elements a token that are carried from layer to layer: the residual stream, and the inputs of the layers' own."""
+        return self.residual_width + self.per_layer_embedding[1]
+
+    @property
     def layer_sequence(self) -> tuple[str, ...]:
         """The type of every layer, first to last."""
         return tuple(name for group in self.layers for _ in range(group.repeat) for name in group.pattern)
 
     @property
-    def stream_width(self) -> int:
-        """Elements of a token between two layers: those of all residual streams."""
+    def residual_width(self) -> int:
+        """Elements of a token in all residual streams together."""
         return self.hidden_size * (self.hc_mult or 1)
 
     @property
