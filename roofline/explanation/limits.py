@@ -64,7 +64,7 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
     batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))
     size, layers = ask.precision.kv.bytes, ask.caches()
     if any(cache.ratio is not None for cache, _ in layers):
-        msg = "max_context has no short closed form where entries stand for several tokens: see `roofline limits`"
+        msg = "max_context has no closed form where entries stand for several tokens: `roofline analyze` finds it by search"
         raise InputError(msg)
     room = _LEFT - batch * _WORKING
     windows = sorted(
