@@ -105,6 +105,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         *record.reading(model),
         *chosen,
         *notes,
+        *record.state(model, deployment, precision),
         *record.conventions(model, deployment, options),
         *record.backend(deployment.backend),
         *record.gaps(hardware),
