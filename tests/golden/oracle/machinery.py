@@ -49,7 +49,9 @@ _APART = re.compile(r"mtp|nextn|vision|visual|vit_|audio|projector")
 
 # Modules whose core is written with loops, chunks and elementwise sums, so that the counter sees something else than the
 # recurrence: of these, and of our mixers with a state, only the projections are compared.
-_RECURRENT = re.compile(r"Mamba|DeltaNet|DeltaAttention|Lightning|ShortConv|Recurrent|LinearAttention|SSM|Rwkv|Xlstm")
+_RECURRENT = re.compile(
+    r"Mamba|BambaMixer|DeltaNet|DeltaAttention|Lightning|ShortConv|Recurrent|(?<!Kimi)LinearAttention|SSM|Rwkv|Xlstm"
+)
 _PROJECTIONS = ("mm", "addmm")
 
 Table = dict[str, int]
@@ -108,8 +110,8 @@ def counted_by_us(config: dict[str, Any], assume: str | None = None) -> Counts:
     for name in model.layer_sequence:
         mixer = model.layer_types[name].mixer
         if isinstance(mixer, MixerBlock):
-            if (cache := mixer.cache()) is not None:
-                counts.cache.append(cache.elements)
+            if kept := sum(cache.elements for cache in mixer.caches() if cache.ratio is None):  # others: no whole ones a token
+                counts.cache.append(kept)
             if (state := mixer.state()) is not None:
                 counts.state.append((state.conv * state.conv_kernel, state.recurrent))
     conventions = Conventions(mask="full", logits="all", mla="expand")
