@@ -11,6 +11,9 @@ from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 
+MODEL = "model."
+"""What the names of assumptions about the model itself begin with."""
+
 _WHY = {
     ("mask", "causal"): "attention computes only the pairs that the mask lets through",
     ("mask", "full"): "attention computes every query against every key that is read",
@@ -27,6 +30,11 @@ _FUSION = (
     "projections that share an input are one product; adding to the residual stream is part of the norm that follows; "
     "every other operator reads its inputs from memory and writes its outputs to it"
 )
+
+
+def reading(model: Model) -> list[Assumption]:
+    """What the model's config.json leaves open."""
+    return [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
 
 
 def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -> list[Assumption]:

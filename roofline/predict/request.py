@@ -66,9 +66,12 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     given = Options.of(options)
     notes: list[Assumption] = []
     inputs: list[Input] = []
+    assume = given.take("assume")
     if not isinstance(model, Model):
-        model, read = load_model(model)
+        model, read = load_model(model, assume)
         inputs.append(read)
+    elif assume is not None:
+        raise InputError("assume says how to read a config.json; the model is none")
     if not isinstance(hardware, Hardware):
         hardware, files = load_hardware(hardware)
         inputs += files
@@ -99,6 +102,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         rules=engine.kv_cache,
     )
     noted = [
+        *record.reading(model),
         *chosen,
         *notes,
         *record.state(model, deployment, precision),

@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
 def analyze(  # noqa: PLR0917 - a flag each
     model: options.ModelArgument,
     hardware: options.HardwareOption,
+    assume: options.Assume = None,
     batch: options.Batch = None,
     input_len: options.InputLen = None,
     output_len: options.OutputLen = None,

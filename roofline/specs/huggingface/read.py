@@ -181,6 +181,18 @@ def origin_of(path: Path) -> Origin:
     return Origin(slug(title), title or "model")
 
 
+def origin_called(name: str) -> Origin:
+    """What a user calls a config: org/name on Hugging Face, a title, or an id.
+
+    >>> origin_called("my-org/My_Model-7B")
+    Origin(name='my-model-7b', title='My_Model-7B', hf_id='my-org/My_Model-7B')
+    """
+    title = name.strip()
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", title):
+        return Origin(slug(title.partition("/")[2]), title.partition("/")[2], title)
+    return Origin(slug(title), title or "model")
+
+
 def slug(title: str) -> str:
     """A name as ids are written: lower case, digits, dots and hyphens."""
     return re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.") or "model"
