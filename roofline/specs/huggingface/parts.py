@@ -76,6 +76,17 @@ def heads(config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None) ->
     return n_q, n_kv, width_of_head(config, n_q, head_dim)
 
 
+def grouped(config: Config) -> Any:
+    """For `heads`: the number of KV heads has to be said, and null says that there are as many as query heads."""
+    return None if config.data.get("num_key_value_heads", 0) is None else REQUIRED
+
+
+def divided(config: Config, heads: tuple[str, int], width: tuple[str, int]) -> int:
+    """The width of a head where it is the hidden size over the heads and nothing else."""
+    config.divides(heads, width)
+    return width[1] // heads[1]
+
+
 def width_of_head(config: Config, n_q: int, default: int | None = None, *names: str) -> int:
     """head_dim as the config says, or the default of the class, or hidden_size over the heads."""
     width = config.whole(*(names or ("head_dim",)), default=None)
@@ -99,12 +110,13 @@ def older(config: Config, version: tuple[int, int]) -> bool:
     return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) < version
 
 
-def rotary(config: Config, head_dim: int, default: float | None = None) -> Section:
-    """`rotary_dim`, where not all of a head is rotated."""
+def rotary(config: Config, head_dim: int, default: float | None = None, *names: str) -> Section:
+    """`rotary_dim`, where not all of a head is rotated. `names` are those that the share had before it was
+    partial_rotary_factor."""
     share = None
     if isinstance(parameters := config.data.get("rope_parameters"), dict):
         share = parameters.get("partial_rotary_factor")
-    share = config.fraction("partial_rotary_factor", default=None) or share or default
+    share = config.fraction("partial_rotary_factor", *names, default=None) or share or default
     if share is None or share == 1:
         return {}
     return {"rotary_dim": int(head_dim * share)}
