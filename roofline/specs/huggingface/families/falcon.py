@@ -21,6 +21,7 @@ _KV_HEADS = ("num_kv_heads", "n_head_kv")
 def falcon(config: Config) -> Draft:
     """Two decoders: the old (7B: one KV head, one norm) and the new (40B and up: KV heads, and two norms unless said)."""
     config.harmless("apply_residual_connection_post_layernorm")  # which of two tensors goes around the block
+    config.only("ff_factor", 4, "ffn_hidden_size says how wide the feed-forward block is")
     n_q, hidden = config.whole(*_HEADS), config.whole("hidden_size", "n_embed")
     head_dim = divided(config, (_HEADS[0], n_q), ("hidden_size", hidden))
     n_kv, rest_of_layer = _new(config, n_q) if _is_new(config) else _old(config, n_q)

@@ -1,0 +1,43 @@
+"""Mistral (7B, Nemo, Small, Large, Devstral, ...) and Ministral: Llama's shape with a window on every layer, on some, or
+on none. Mistral 3 is these two inside a multimodal config."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface import windows
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
+
+
+@family(
+    "mistral",
+    types=("ministral3",),
+    architectures=("MistralForCausalLM", "Ministral3ForCausalLM"),
+    source=transformers("mistral"),
+)
+def mistral(config: Config) -> Draft:
+    """The same window on every layer, where there is one."""
+    config.off("layer_types", "attention_bias", "mlp_bias")
+    return _decoder(config)
+
+
+@family("ministral", architectures=("MinistralForCausalLM",), source=transformers("ministral"))
+def ministral(config: Config) -> Draft:
+    """A window on the layers that layer_types names, or on all."""
+    config.off("attention_bias", "mlp_bias")
+    return _decoder(config)
+
+
+def _decoder(config: Config) -> Draft:
+    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    feed = gated_mlp(config.whole("intermediate_size"))
+    # Multimodal configs leave out what is equal to the default of the text model's class.
+    keys = stream(config, tie=False) if config.place else stream(config)
+    width = windows.window(config, keys["max_position_embeddings"])
+    count = layers_of(config)
+    kinds = config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=None)
+    if kinds is None:
+        return Draft([Layer("decoder", gqa(n_q, n_kv, head_dim, sliding_window=width), feed)] * count, keys)
+    layers = [Layer(windows.named(kind), gqa(n_q, n_kv, head_dim, **windows.of(kind, width)), feed) for kind in kinds]
+    return Draft(layers, keys)
