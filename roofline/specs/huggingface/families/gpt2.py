@@ -15,10 +15,10 @@ def layers(config: Config) -> int:
     return int(config.whole("n_layer", "num_hidden_layers"))
 
 
-def heads_and_width(config: Config) -> tuple[int, int, int]:
-    """Query heads, the width of a head, and that of the stream."""
-    n_q, hidden = config.whole("n_head", "num_attention_heads"), config.whole("n_embd", "hidden_size")
-    return int(n_q), divided(config, ("n_head", n_q), ("n_embd", hidden)), int(hidden)
+def heads_and_width(config: Config, width: str = "n_embd") -> tuple[int, int, int]:
+    """Query heads, the width of a head, and that of the stream (`width`: the name it has)."""
+    n_q, hidden = config.whole("n_head", "num_attention_heads"), config.whole(width, "hidden_size")
+    return int(n_q), divided(config, ("n_head", n_q), (width, hidden)), int(hidden)
 
 
 def inner(config: Config, hidden: int) -> int:
