@@ -58,11 +58,14 @@ def layers_of(config: Config) -> int:
     return int(config.whole("num_hidden_layers"))
 
 
-def heads(config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None) -> tuple[int, int, int]:
+def heads(
+    config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None, widths: tuple[str, ...] = ("head_dim",)
+) -> tuple[int, int, int]:
     """Query heads, KV heads and the width of a head.
 
     `kv`: the number of KV heads where the config says nothing (default: it has to, unless it was written before there
     were fewer of them than query heads). `head_dim`: the default of the class; none: hidden_size over the heads.
+    `widths`: the names that the width of a head has.
     """
     n_q = config.whole("num_attention_heads")
     if kv is REQUIRED and older(config, _GROUPED_SINCE):
@@ -73,7 +76,7 @@ def heads(config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None) ->
         config.note("num_key_value_heads", n_q, "config.json has none: as many as query heads")
     if n_q % n_kv:
         config.refuse("num_key_value_heads", f"{n_kv} must divide num_attention_heads ({n_q})")
-    return n_q, n_kv, width_of_head(config, n_q, head_dim)
+    return n_q, n_kv, width_of_head(config, n_q, head_dim, *widths)
 
 
 def grouped(config: Config) -> Any:

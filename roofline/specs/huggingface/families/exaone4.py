@@ -15,13 +15,8 @@ def exaone4(config: Config) -> Draft:
     n_q, n_kv, head_dim = heads(config)
     feed = gated_mlp(config.whole("intermediate_size"))
     keys = stream(config)
-    count = layers_of(config)
-    config.harmless("sliding_window_pattern")  # layer_types says the same of each layer
-    hybrid = config.data.get("sliding_window", 0) is not None
     width = windows.window(config, keys["max_position_embeddings"])
-    kinds = windows.kinds(config, count, None, "") if hybrid else [windows.FULL] * count
-    if not hybrid:
-        config.only("layer_types", kinds, "sliding_window is null")
+    hybrid = config.data.get("sliding_window") is not None
     layers = [
         Layer(
             windows.named(kind),
@@ -32,6 +27,22 @@ def exaone4(config: Config) -> Draft:
             feed,
             {"norms": "post"},
         )
-        for kind in kinds
+        for kind in _kinds(config, layers_of(config), hybrid)
     ]  # fmt: skip
     return Draft(layers, keys)
+
+
+def _kinds(config: Config, count: int, hybrid: bool) -> list[str]:
+    """Of each layer: `layer_types`, or `sliding_window_pattern`: every so many layers a full one, or letters L and G."""
+    full = [windows.FULL] * count
+    pattern = config.raw("sliding_window_pattern")
+    if not hybrid:
+        config.only("layer_types", full, "sliding_window is null")
+        return full
+    if not isinstance(pattern, str):
+        return windows.kinds(config, count, config.whole("sliding_window_pattern", default=None), "sliding_window_pattern")
+    if not pattern or set(pattern) - set("LG"):
+        config.refuse("sliding_window_pattern", f"must be a number, or letters L (sliding) and G (full), not {pattern!r}")
+    said = [windows.SLIDING if pattern[index % len(pattern)] == "L" else windows.FULL for index in range(count)]
+    said[-1] = windows.FULL
+    return list(config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=said))

@@ -18,26 +18,24 @@ from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, lay
 )
 def mistral(config: Config) -> Draft:
     """The same window on every layer, where there is one."""
-    config.off("layer_types", "attention_bias", "mlp_bias")
-    return _decoder(config)
+    draft = ministral(config)
+    if len({layer.name for layer in draft.layers}) > 1:
+        config.refuse("layer_types", "layers differ, which model_type mistral does not know: it is ministral's")
+    return draft
 
 
 @family("ministral", architectures=("MinistralForCausalLM",), source=transformers("ministral"))
 def ministral(config: Config) -> Draft:
     """A window on the layers that layer_types names, or on all."""
     config.off("attention_bias", "mlp_bias")
-    return _decoder(config)
-
-
-def _decoder(config: Config) -> Draft:
     n_q, n_kv, head_dim = heads(config, kv=grouped(config))
     feed = gated_mlp(config.whole("intermediate_size"))
     # Multimodal configs leave out what is equal to the default of the text model's class.
     keys = stream(config, tie=False) if config.place else stream(config)
-    width = windows.window(config, keys["max_position_embeddings"])
-    count = layers_of(config)
-    kinds = config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=None)
-    if kinds is None:
-        return Draft([Layer("decoder", gqa(n_q, n_kv, head_dim, sliding_window=width), feed)] * count, keys)
+    width, count = windows.window(config, keys["max_position_embeddings"]), layers_of(config)
+    usual = windows.FULL if config.data.get("sliding_window") is None else windows.SLIDING
+    kinds = config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=[usual] * count)
+    if config.data.get("sliding_window") is None and windows.SLIDING in kinds:
+        config.needs("there are sliding layers, and no sliding_window", "layer_types")
     layers = [Layer(windows.named(kind), gqa(n_q, n_kv, head_dim, **windows.of(kind, width)), feed) for kind in kinds]
     return Draft(layers, keys)
