@@ -15,7 +15,7 @@ def cohere(config: Config) -> Draft:
     """Both blocks side by side under one norm; one switch for the biases of attention, none in the feed-forward block."""
     n_q, n_kv, head_dim = heads(config, kv=grouped(config))
     biased = config.flag("attention_bias", default=False, why="the default of the class, which came after Command R")
-    if not config.has("use_qk_norm") and "transformers_version" in config.data and not older(config, (4, 40)):
+    if not config.has("use_qk_norm") and config.has("transformers_version") and not older(config, (4, 40)):
         normed = config.flag("use_qk_norm")  # refused: whatever wrote the config knew the key
     else:
         normed = config.flag("use_qk_norm", default=False, why="the default of the class, which came after Command R")

@@ -9,9 +9,11 @@ from roofline.specs.huggingface.families.gpt2 import LAYERNORM, heads_and_width,
 from roofline.specs.huggingface.parts import gqa, grouped, heads, layers_of, mlp, rest, rotary, stream
 
 
-@family("phi", architectures=("PhiForCausalLM",), source=transformers("phi"))
+@family("phi", types=("phi-msft",), architectures=("PhiForCausalLM",), source=transformers("phi"))
 def phi(config: Config) -> Draft:
     """Half of a head is rotated, unless said."""
+    if config.data.get("model_type") == "phi-msft":
+        return _first(config)
     n_q, n_kv, head_dim = heads(config, kv=grouped(config))
     norm: Section = {}
     if config.flag("qk_layernorm", default=False, why="the default of the class, where the key is absent"):
@@ -21,8 +23,7 @@ def phi(config: Config) -> Draft:
     return Draft([layer] * layers_of(config), stream(config, norm=LAYERNORM, lm_head_bias=True))
 
 
-@family("phi-msft", architectures=(), source="https://huggingface.co/microsoft/phi-2/blob/d3186761/configuration_phi.py")
-def phi_msft(config: Config) -> Draft:
+def _first(config: Config) -> Draft:
     """The same model under the names of its first config."""
     config.harmless("flash_attn", "flash_rotary", "fused_dense")
     n_q, head_dim, hidden = heads_and_width(config)
