@@ -6,6 +6,7 @@ This is the only place that divides dimensions over devices and that inserts col
   KV heads too, or replicated where there are fewer of them than devices; norms, routers and latent caches are replicated.
   Heads (channels) of recurrent layers are divided with their state, groups of heads that share keys like KV heads.
   Each block ends with an all-reduce of its output, and so does a product inside a block whose input is divided.
+  Hyper-connections (several residual streams) are replicated.
 * Pipeline parallelism (p stages): consecutive layers; a send to the next stage. The embedding is on the first stage, the
   LM head on the last.
 * Data parallelism (d replicas): the sequences are divided.
@@ -139,12 +140,13 @@ def local(block: Section, deployment: Deployment) -> Block:
     return block.model_copy(update=divided)
 
 
-def replicated_kv_heads(model: Model, deployment: Deployment) -> list[str]:
-    """Layer types whose KV heads are fewer than the tensor-parallel devices, so that each is held several times."""
+def replicated(model: Model, deployment: Deployment) -> list[tuple[str, str]]:
+    """Layer types, and the key of what they have fewer of than tensor-parallel devices, so that each is held several times."""
     tp = deployment.tensor_parallel_size
+    mixers = ((name, layer.mixer) for name, layer in model.layer_types.items() if isinstance(layer.mixer, Block))
     return [
-        name for name, layer in model.layer_types.items()
-        if layer.mixer is not None and getattr(layer.mixer, "num_key_value_heads", tp) < tp
+        (name, key) for name, mixer in mixers
+        for key, rule in mixer.sharding.items() if rule == "replicate" and getattr(mixer, key) < tp
     ]  # fmt: skip
 
 
@@ -188,8 +190,7 @@ def build(
 
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
         # inputs of all layers with it.
-        width = model.hidden_size + model.per_layer_embedding[1]
-        graph["send"] = (SendRecv(elements=builder.tokens * width, span=2 * tp, dtypes=builder.vector), 1)
+        graph["send"] = (SendRecv(elements=builder.tokens * model.stream_width, span=2 * tp, dtypes=builder.vector), 1)
     return graph
 
 
@@ -240,6 +241,12 @@ class _Builder:
             graph["embedding_norm"] = (self._norm(self.tokens), 1)
         if model.hidden_size_per_layer_input:
             graph |= {f"per_layer_embedding{name}": (op, 1) for name, op in self._per_layer_inputs().items()}
+        if model.hc_mult is not None:
+            from roofline.operators.copy import Copy
+
+            # the embedding is the first of the streams; the others are copies that are written from it
+            copies = self.tokens * (model.residual_width - model.hidden_size)
+            graph["embedding/streams"] = (Copy(elements=copies, read="nothing", dtypes=self.vector), 1)
         return graph
 
     def _table(self, entries: int, width: int) -> Embedding:
@@ -274,6 +281,8 @@ class _Builder:
         drawn = sequences(self.step)
         positions = drawn if self.deployment.conventions.logits == "last" else self.tokens
         graph: Graph = {}
+        if model.hc_mult is not None:
+            graph |= {f"final_{name}": (op, 1) for name, op in self._collapse(model.hc_mult, scales=1).items()}
         if model.final_norm:
             graph["final_norm"] = (self._norm(self.tokens), 1)
         if model.word_embed_proj_dim is not None:
@@ -309,6 +318,31 @@ class _Builder:
             dtypes=self.vector,
         )
 
+    def _collapse(self, coefficients: Expr, *, scales: int, rounds: Expr = 0) -> dict[str, Operator]:
+        """Hyper-connections, the way in: coefficients from all residual streams, and the sum that a block reads."""
+        from roofline.operators.hyper_collapse import HyperCollapse
+
+        model, router = self.model, self.precision.dtypes("router")
+        return {
+            "hc_proj": Gemm(m=self.tokens, n=coefficients, k=model.residual_width, bias=True, dtypes=router),
+            "hc_collapse": HyperCollapse(
+                tokens=self.tokens, width=model.hidden_size, streams=model.hc_mult, rounds=rounds, scales=scales,
+                dtypes=self.vector,
+            ),
+        }  # fmt: skip
+
+    def _streams(self, path: str) -> tuple[dict[str, Operator], dict[str, Operator]]:
+        """What stands before and after a block where hyper-connections take the residual stream's place: streams in and
+        out have a coefficient each, and the streams^2 that mix them are made doubly stochastic."""
+        from roofline.operators.hyper_expand import HyperExpand
+
+        model = self.model
+        if (streams := model.hc_mult) is None:
+            return {}, {}
+        before = self._collapse((2 + streams) * streams, scales=3, rounds=model.hc_sinkhorn_iters)
+        after = HyperExpand(tokens=self.tokens, width=model.hidden_size, streams=streams, dtypes=self.vector)
+        return {f"{path}/{name}": op for name, op in before.items()}, {f"{path}/hc_expand": after}
+
     def layer(self, layer: LayerType) -> dict[str, Operator]:
         """Norms, residual additions, blocks and their collectives.
 
@@ -321,7 +355,9 @@ class _Builder:
         for position, block in enumerate(blocks):
             on_device = local(block, self.deployment)
             path = on_device.path
-            found |= self._norm_before(layer, path, position, len(blocks))
+            before, after = self._streams(path)
+            found |= before
+            found |= self._norm_before(layer, path, position, len(blocks), adds=0 if before else 1)
             found |= self._inside(on_device)
             if not layer.parallel:
                 found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
@@ -329,16 +365,17 @@ class _Builder:
                 found[f"{path}/post_norm"] = self._norm(self.tokens)
             if layer.norms == "post":
                 found[f"{path}/add"] = self._add()
+            found |= after
         if layer.parallel:
             found |= self._all_reduce()  # one for the sum of both blocks
         if self.model.hidden_size_per_layer_input:
             found |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
         return found
 
-    def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int) -> dict[str, Operator]:
+    def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int, adds: int) -> dict[str, Operator]:
         """The norm in front of a block, with the addition that is fused with it."""
         if not layer.parallel:
-            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.tokens, adds=1)}
+            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.tokens, adds=adds)}
         if position == 0:
             return {"norm": self._norm(self.tokens, adds=blocks)}
         return {f"{path}/norm": self._norm(self.tokens)} if layer.parallel_norms == blocks else {}
@@ -416,8 +453,7 @@ class _Builder:
 
 def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[Cache, int]]:
     """What the layers of a stage keep of each token on one device, and how many layers keep that."""
-    mixers = _mixers(model, deployment, stage)
-    return [(cache, count) for block, count in mixers if (cache := block.cache()) is not None]
+    return [(cache, count) for block, count in _mixers(model, deployment, stage) for cache in block.caches()]
 
 
 def states(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[State, int]]:

@@ -97,6 +97,8 @@ def floor_div(a: Expr, b: Expr) -> Expr:
     >>> floor_div(7, 2), floor_div(525, 75), floor_div(0, 4)
     (3, 7, 0)
     """
+    if isinstance(a, int) and a == 0:
+        return 0  # whatever b is: no symbol of it remains
     return ceil_div(a - (b - 1), b)
 
 

@@ -22,12 +22,17 @@ from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.combine import Combine
+from roofline.operators.compress import Compress
+from roofline.operators.compressed_attention import CompressedAttention
 from roofline.operators.copy import Copy
 from roofline.operators.delta_rule import DeltaRule
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.operators.host_copy import HostCopy
+from roofline.operators.hyper_collapse import HyperCollapse
+from roofline.operators.hyper_expand import HyperExpand
+from roofline.operators.index_scores import IndexScores
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.linear_attention import LinearAttention
 from roofline.operators.norm import Norm
@@ -36,6 +41,7 @@ from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
 from roofline.operators.selective_scan import SelectiveScan
 from roofline.operators.send_recv import SendRecv
+from roofline.operators.top_k import TopK
 from roofline.specs.quantization import SCHEMES
 
 Range = tuple[int, int]
@@ -139,6 +145,12 @@ KINDS = {
         ),
         Kind(CausalConv, {"sequences": (1, 64), "resumed": (0, 64), "kernel": (1, 8)}, at_most={"resumed": "sequences"}),
         Kind(Combine, {"scales": (0, 64)}),
+        Kind(Compress, _ATTENTION | {"ratio": (1, 128)}),
+        Kind(
+            CompressedAttention,
+            _ATTENTION | {"n_heads": (1, 64), "window": (1, 1000), "ratio": (1, 128), "chosen": (1, 500)},
+            at_most={"shared_prefix": "cached"},
+        ),
         Kind(Copy, {"elements": (1, 10**6)}),
         Kind(DeltaRule, _SCAN | {"n_key_heads": (1, 64)}, at_most={"n_key_heads": "n_heads"}),
         Kind(Embedding),
@@ -150,7 +162,14 @@ KINDS = {
             at_most={"top_k": "experts", "local_experts": "experts", "distinct": "experts"},
         ),
         Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),
-        Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64)}, at_most={"shared_prefix": "cached"}),
+        Kind(HyperCollapse, {"streams": (1, 8), "rounds": (0, 30)}),
+        Kind(HyperExpand, {"streams": (1, 8)}),
+        Kind(
+            IndexScores,
+            _ATTENTION | {"n_heads": (1, 64), "head_dim": (1, 128), "ratio": (1, 128)},
+            at_most={"shared_prefix": "cached"},
+        ),
+        Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64), "chosen": (1, 2000)}, at_most={"shared_prefix": "cached"}),
         Kind(LinearAttention, _SCAN | {"n_groups": (1, 64)}, at_most={"n_groups": "n_heads"}),
         Kind(Norm, numbers={"adds": (0, 1, 2)}),
         Kind(ReduceScatter, _WORLD),
@@ -158,6 +177,7 @@ KINDS = {
         Kind(Sampling),
         Kind(SelectiveScan, {"batch": (1, 64), "new": (1, 300), "cached": (0, 2000), "state_size": (1, 64)}),
         Kind(SendRecv, {"elements": (1, 10**6)}, {"span": (2, 8)}),
+        Kind(TopK, {"scores": (1, 10**6)}),
     )
 }
 """How each kind of operator is drawn, by class."""

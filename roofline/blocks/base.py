@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from roofline.dtypes import Precision
-from roofline.numeric import Expr
+from roofline.numeric import Expr, minimum, ratio
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
+from roofline.operators.entries import entries
 from roofline.operators.scan import resumed
 from roofline.specs.deployment import Conventions
 from roofline.specs.sections import Role, Section
@@ -47,14 +48,29 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all).
+    """What one layer keeps: `elements` of each token, of the last `window` tokens (None: of all), or of each entry that
+    stands for `ratio` tokens (None: each token has its own).
 
     `chunked`: the window does not slide; it is the chunk of the newest token that is in sight.
     """
 
     elements: Expr
     window: Expr | None = None
+    ratio: Expr | None = None
     chunked: bool = False
+
+    @property
+    def per_token(self) -> Expr:
+        """Elements that one more token adds below the window; of an entry, the token's share."""
+        return self.elements if self.ratio is None else ratio(self.elements, self.ratio)
+
+    def kept(self, length: Expr) -> Expr:
+        """Tokens, or entries, that a sequence of `length` tokens keeps.
+
+        >>> [Cache(1).kept(300), Cache(1, window=128).kept(300), Cache(1, ratio=128).kept(300)]
+        [300, 128, 2]
+        """
+        return entries(length, self.ratio) if self.window is None else minimum(length, self.window)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +169,11 @@ class MixerBlock(Block):
     def state(self) -> State | None:
         """What a layer keeps of each sequence, whatever its length; None where it keeps nothing but its cache."""
         return None
+
+    def caches(self) -> tuple[Cache, ...]:
+        """All that a layer keeps of tokens: its one cache, unless it has several that grow differently."""
+        one = self.cache()
+        return () if one is None else (one,)
 
 
 class FeedForwardBlock(Block):

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
+from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.attention import Attention
 from roofline.operators.copy import Copy
@@ -81,11 +82,9 @@ class GroupedQueryAttention(MixerBlock):
         n_q, n_kv, d_head, d_v = self.num_attention_heads, self.num_key_value_heads, self.head_dim, self._d_v
         linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
         choices, chunked = site.conventions, self.attention_chunk_size is not None
-        gates = n_q * d_v if self.output_gate == "elementwise" else 0
-        kv_width = 0 if self.kv_shared else n_kv * (d_head if self.attention_k_eq_v else d_head + d_v)
         found: Operators = {
             "q_proj" if self.kv_shared else "qkv_proj": Gemm(
-                m=site.tokens, n=n_q * d_head + gates + kv_width, k=site.hidden_size, bias=self.qkv_bias, dtypes=linear
+                m=site.tokens, n=self._projected(), k=site.hidden_size, bias=self.qkv_bias, dtypes=linear
             )
         }
         if self.output_gate == "headwise":
@@ -121,6 +120,14 @@ class GroupedQueryAttention(MixerBlock):
             found["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
         found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=linear)
         return found
+
+    def _projected(self) -> Expr:
+        """Width of the fused projection: queries, gates of their number, and the keys and values that are the layer's own."""
+        n_q, n_kv, gated = self.num_attention_heads, self.num_key_value_heads, self.output_gate == "elementwise"
+        keys, values = (0 if self.kv_shared else n_kv), (0 if self.kv_shared or self.attention_k_eq_v else n_kv)
+        if self.v_head_dim is None:
+            return ((2 if gated else 1) * n_q + keys + values) * self.head_dim
+        return (n_q + keys) * self.head_dim + ((n_q if gated else 0) + values) * self.v_head_dim
 
     def _norms(self, site: Site) -> Operators:
         """Of queries, and of the keys and values that are the layer's own."""

@@ -38,6 +38,9 @@ class MixtureOfExperts(FeedForwardBlock):
     router_bias: bool = False
     router_norm: bool = Field(default=False, description="a norm of the router's own input")
     expert_scale: bool = Field(default=False, description="a learned scale of each routed expert's gate")
+    hash_routing: bool = Field(
+        default=False, description="experts are looked up by the token's id; the router only weighs them"
+    )
     shared_gate: bool = Field(default=False, description="a learned scalar gate on the shared experts' output")
     shared_bias: bool = Field(default=False, description="biases of the shared experts and of the latent projections")
     moe_latent_size: Whole | None = Field(
@@ -91,7 +94,8 @@ class MixtureOfExperts(FeedForwardBlock):
         if self.router_norm:
             found["router/norm"] = self._norm(site)
         found["router"] = Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router)
-        found["choose"] = Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector)
+        if not self.hash_routing:
+            found["choose"] = Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector)
         if self.branch_norms:
             found["experts/norm"] = self._norm(site)
         if self.moe_latent_size is not None:

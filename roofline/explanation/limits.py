@@ -28,7 +28,8 @@ def kv_bytes_per_token(ask: InSymbols, phase: str = "decode") -> Explanation:
     del phase
     total: Expr = sympy.Integer(0)
     merged: dict[Expr, Expr] = {}
-    for size, _, layers in ask.caches():  # layers that differ in their window alone add the same
+    for cache, layers in ask.caches():  # layers that differ in their window alone add the same
+        size = cache.per_token * ask.precision.kv.bytes
         merged[size] = merged.get(size, 0) + layers
     every = sum(count for _, count in ask.stage.layers)
     for size, layers in merged.items():
@@ -48,7 +49,8 @@ def max_batch(ask: InSymbols, phase: str = "decode") -> Explanation:
     length = symbol("S_c") + 1  # the cache holds the new token too
     layout = ask.request.memory.fullest.layout
     if layout.block is not None or not layout.kinds:
-        cache = sum(_whole(length) * size * layers for size, _, layers in ask.caches()) + ask.state()
+        size = ask.precision.kv.bytes
+        cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in ask.caches()) + ask.state()
     else:
         cache, pages = _paged(layout)
         values = {**values, **pages}
@@ -75,9 +77,8 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
         raise InputError(msg)
     values, parts = _room(ask)
     batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))
-    layers = ask.caches()
     room = _LEFT - batch * (_WORKING + ask.state())
-    growing = sum(size * count for size, _, count in layers)
+    growing = sum(cache.elements * ask.precision.kv.bytes * count for cache, count in ask.caches())
     if growing != 0:
         expr = _BLOCK * sympy.floor(room / (batch * _BLOCK * growing)) - 1
         if evaluate(expr, values) < 0:
@@ -162,5 +163,5 @@ def _activations(ask: InSymbols) -> Expr:
     one = {**ask.values, symbol("B"): 1}
     sizes = [sympy.sympify(operator.cost().activation_bytes) for operator, _ in graph.values()]
     hungriest = max(sizes, key=lambda size: evaluate(size, one))
-    stream = symbol("d_model") * ask.precision.activation.bytes
+    stream = ask.symbolic.model.stream_width * ask.precision.activation.bytes
     return stream + sympy.factor_terms(hungriest) / symbol("B")

@@ -140,7 +140,8 @@ def symbolic_model(model: Model) -> SymbolicModel:
         name: layer.model_copy(update={"mixer": section(layer.mixer, name), "mlp": section(layer.mlp, name)})
         for name, layer in model.layer_types.items()
     }
-    top = {key: put(BY_KEY[key].name, getattr(model, key)) for key in ("hidden_size", "vocab_size")}
+    wide = ("hidden_size", "vocab_size", "hc_mult")
+    top = {key: put(BY_KEY[key].name, value) for key in wide if (value := getattr(model, key)) is not None}
     return SymbolicModel(model.model_copy(update={**top, "layer_types": layers}), values, labels)
 
 

@@ -57,6 +57,8 @@ def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask, *, chunked: 
     if window is None:
         return new * cached + triangle(new)
     if chunked:
+        if isinstance(new, int) and new == 1:
+            return keys_read(new, cached, window, chunked=True)  # the same number, in fewer terms
         return _seen_by_chunks(cached + new, window) - _seen_by_chunks(cached, window)
     inside = minimum(maximum(window - cached, 0), new)
     return inside * cached + triangle(inside) + (new - inside) * window

@@ -18,30 +18,37 @@ last group pays for the whole of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.numeric import Expr, ceil_div, maximum, minimum
+from roofline.operators.entries import entries
 from roofline.specs.engine import KvCacheRules
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Layers that keep the same of each token: bytes of one layer, how many there are, and how far back they see."""
+    """Layers that keep the same of each token: bytes of one layer, how many there are, and how far back they see.
+
+    `ratio`: the bytes are of an entry that stands for so many tokens.
+    """
 
     size: float
     count: int
     window: int | None = None
     chunk: int | None = None
+    ratio: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Layers of one kind as they are allocated: `block` tokens at a time, which take `block_bytes` in all its layers."""
+    """Layers of one kind as they are allocated: `block` tokens (or entries) at a time, which take `block_bytes` in all
+    its layers."""
 
     block: int
     block_bytes: float
     window: int | None = None
     chunk: int | None = None
+    ratio: int | None = None
 
     def blocks(self, cached: Expr, new: Expr) -> Expr:
         """Most blocks that a sequence holds on its way to a step of `new` tokens on `cached` ones.
@@ -51,7 +58,7 @@ class Kind:
         >>> Kind(16, 1.0, chunk=64).blocks(100, 1)
         4
         """
-        every = ceil_div(cached + new, self.block)
+        every = ceil_div(entries(cached + new, self.ratio), self.block)
         if self.window is not None:
             return minimum(every, ceil_div(self.window + new - 2, self.block) + 1)
         if self.chunk is not None:
@@ -89,14 +96,16 @@ class Allocation:
         """Bytes of those that hold nothing but the first `prefix` tokens: in whole blocks, and still in sight."""
         total: Expr = 0
         for kind in self.kinds:
-            whole, gone = prefix // kind.block, kind.passed(cached) // kind.block
+            whole, gone = entries(prefix, kind.ratio) // kind.block, kind.passed(cached) // kind.block
             total = total + maximum(whole - gone, 0) * kind.block_bytes
         return total
 
     @property
     def block(self) -> int | None:
         """Tokens in a block, where all layers keep all tokens in blocks of one size; None elsewhere."""
-        whole = self.kinds and not self.state_bytes and all(kind.window is kind.chunk is None for kind in self.kinds)
+        whole = (
+            self.kinds and not self.state_bytes and all(kind.window is kind.chunk is kind.ratio is None for kind in self.kinds)
+        )
         return self.kinds[0].block if whole and len({kind.block for kind in self.kinds}) == 1 else None
 
 
@@ -112,6 +121,9 @@ def allocation(layers: list[Layers], states: list[tuple[float, int]], rules: KvC
     layers = _merged([_seen(kind, layers, rules) for kind in layers])
     state = sum(size * count for size, count in states) * rules.state_blocks
     alike = len({(kind.window, kind.chunk) for kind in layers}) <= 1 and not (layers and states)
+    if any(kind.ratio for kind in layers):
+        why = "entries that stand for several tokens"
+        return Allocation(tuple(_apart(kind, block) for kind in layers), state, why)
     if alike or not rules.shared_pages:
         return Allocation(tuple(_apart(kind, block) for kind in layers), state)
     return _in_pages(layers, states, rules, block)
@@ -129,15 +141,15 @@ def _seen(kind: Layers, layers: list[Layers], rules: KvCacheRules) -> Layers:
 
 def _merged(layers: list[Layers]) -> list[Layers]:
     """Equal kinds as one."""
-    counts: dict[tuple[float, int | None, int | None], int] = {}
+    counts: dict[Layers, int] = {}
     for kind in layers:
-        key = (kind.size, kind.window, kind.chunk)
-        counts[key] = counts.get(key, 0) + kind.count
-    return [Layers(size, count, window, chunk) for (size, window, chunk), count in counts.items()]
+        one = replace(kind, count=1)
+        counts[one] = counts.get(one, 0) + kind.count
+    return [replace(one, count=count) for one, count in counts.items()]
 
 
 def _apart(kind: Layers, block: int) -> Kind:
-    return Kind(block, kind.size * kind.count * block, kind.window, kind.chunk)
+    return Kind(block, kind.size * kind.count * block, kind.window, kind.chunk, kind.ratio)
 
 
 def _in_pages(layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int) -> Allocation:

@@ -17,7 +17,7 @@ TWO_BYTES = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv
 
 def kv_bytes_per_token(model: Model) -> float:
     """Bytes that one more token adds to the cache at 2 bytes an element, below every window."""
-    return float(sum(cache.elements * 2 * count for cache, count in caches(model, Deployment())))
+    return float(sum(cache.per_token * 2 * count for cache, count in caches(model, Deployment())))
 
 
 def state_bytes_per_sequence(model: Model) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+from roofline.blocks.base import Cache
 from roofline.dtypes import Precision
 from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages, states
 from roofline.numeric import Expr, ceil_div, maximum, minimum
@@ -56,22 +57,14 @@ class StageMemory(Setting):
         return float(sum(weights_by_path(graph).values()))
 
     @cached_property
-    def _caches(self) -> list[Layers]:
-        found = caches(self.model, self.deployment, self.stage)
-        return [
-            Layers(
-                float(cache.elements * self.precision.kv.bytes),
-                count,
-                None if cache.chunked else cache.window,
-                cache.window if cache.chunked else None,
-            )
-            for cache, count in found
-        ]
+    def _caches(self) -> list[tuple[Cache, int]]:
+        return caches(self.model, self.deployment, self.stage)
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """What one more token adds on this device, while it is below every window."""
-        return sum(kind.size * kind.count for kind in self._caches)
+        """What one more token adds on this device, while it is below every window; on average, where entries stand for
+        several tokens."""
+        return float(sum(cache.per_token * count for cache, count in self._caches) * self.precision.kv.bytes)
 
     @property
     def kv_grows(self) -> bool:
@@ -83,16 +76,25 @@ class StageMemory(Setting):
         """What the engine makes of caches and states."""
         found = states(self.model, self.deployment, self.stage)
         held = [(float(state.bytes(self.precision, allocated=True)), count) for state, count in found]
-        return allocation(self._caches, held, self.rules, self.block_size)
+        layers = [
+            Layers(
+                float(cache.elements * self.precision.kv.bytes),
+                count,
+                window=None if cache.chunked else cache.window,
+                chunk=cache.window if cache.chunked else None,
+                ratio=cache.ratio,
+            )
+            for cache, count in self._caches
+        ]
+        return allocation(layers, held, self.rules, self.block_size)
 
     def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
         """Cache of one sequence of `length` tokens, the newest of which was decoded."""
         if allocated:
             return self.layout.bytes(length - 1, 1) - self.layout.state_bytes
         total: Expr = 0
-        for kind in self._caches:
-            seen = kind.window or kind.chunk
-            total = total + (length if seen is None else minimum(length, seen)) * kind.size * kind.count
+        for cache, count in self._caches:
+            total = total + cache.kept(length) * cache.elements * self.precision.kv.bytes * count
         return total
 
     def state_bytes(self, *, allocated: bool) -> float:
@@ -133,7 +135,7 @@ class StageMemory(Setting):
         chunk = last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
         size = self.precision.activation.bytes
-        stream = tokens(chunk) * self.model.hidden_size * size
+        stream = tokens(chunk) * self.model.stream_width * size
         peak: Expr = 0
         for operator, _ in graph.values():
             peak = maximum(peak, operator.cost().activation_bytes)
@@ -185,7 +187,7 @@ class StageMemory(Setting):
                 return None
         one = (Segment(batch, 1, 0, decode=True),)
         unseen = [kind for kind in self.layout.kinds if kind.window is kind.chunk is None]
-        growing = sum(kind.block_bytes / kind.block for kind in unseen) * self._share(batch)
+        growing = sum(kind.block_bytes / kind.block / (kind.ratio or 1) for kind in unseen) * self._share(batch)
         states_too = self.state_bytes(allocated=True) * self._share(batch)
         guess = int((self.usable_bytes(one) - states_too) // growing) if growing else 1
         return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)

@@ -101,6 +101,10 @@ class Model(Spec):
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
     state_dtype: str = Field(default="fp32", description="dtype of recurrent state (state-space and linear-attention mixers)")
     quantization: ModelQuantization | None = Field(default=None, description="of the published weights")
+    hc_mult: Whole | None = Field(
+        default=None, ge=1, description="residual streams that hyper-connections mix; default: one plain residual stream"
+    )
+    hc_sinkhorn_iters: Whole = Field(default=20, ge=0, description="rounds in which their mixing is made doubly stochastic")
     layer_types: dict[str, LayerType] = Field(min_length=1)
     layers: tuple[LayerGroup, ...] = Field(min_length=1)
     apart: dict[str, Annotated[Whole, Field(ge=0)]] = Field(
@@ -126,6 +130,11 @@ class Model(Spec):
                 if name not in self.layer_types:
                     msg = f"layers[{index}]: {UnknownNameError('layer type', name, self.layer_types)}"
                     raise ValueError(msg)
+        if self.hc_mult and (
+            odd := [name for name, layer in self.layer_types.items() if layer.parallel or layer.norms != "pre"]
+        ):
+            msg = f"layer_types.{odd[0]}: hyper-connections (hc_mult) need norms: pre and blocks that follow one another"
+            raise ValueError(msg)
         used = set(self.layer_sequence)
         if unused := [name for name in self.layer_types if name not in used]:
             msg = f"layer_types: {', '.join(unused)} not used in layers"
@@ -151,9 +160,19 @@ class Model(Spec):
         return rows, self.num_hidden_layers * self.hidden_size_per_layer_input
 
     @property
+    def stream_width(self) -> int:
+        """Elements a token that are carried from layer to layer: the residual stream, and the inputs of the layers' own."""
+        return self.residual_width + self.per_layer_embedding[1]
+
+    @property
     def layer_sequence(self) -> tuple[str, ...]:
         """The type of every layer, first to last."""
         return tuple(name for group in self.layers for _ in range(group.repeat) for name in group.pattern)
+
+    @property
+    def residual_width(self) -> int:
+        """Elements of a token in all residual streams together."""
+        return self.hidden_size * (self.hc_mult or 1)
 
     @property
     def num_hidden_layers(self) -> int:

@@ -134,7 +134,9 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
         if assume not in known:
             raise UnknownNameError("family", assume, known, list_all=True)
         return known[assume]
-    architectures = [name for name in config.raw("architectures", default=[]) or [] if isinstance(name, str)]
+    architectures = config.raw("architectures", default=[])
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        config.refuse("architectures", f"must be a list of names, not {architectures!r:.60}")
     model_type = config.text("model_type", default=None)
     if model_type is None:
         classes = by_architecture()

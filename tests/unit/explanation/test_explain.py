@@ -11,8 +11,9 @@ from roofline.explanation.explain import QUANTITIES, explain, subjects
 from roofline.explanation.value import Explanation
 from roofline.predict.analyze import analyze
 from roofline.predict.parameters import count_parameters
-from roofline.specs.library import ids, load_model
+from roofline.specs.library import ids, load_model, shipped
 
+TEMPLATE = str(shipped("models") / "_template.yaml")
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 
 
@@ -77,7 +78,7 @@ def test_max_batch_and_max_context_show_what_is_left() -> None:
 def same_max_context(model: str, hardware: str, options: dict[str, Any], searched: int | None) -> None:
     """The closed form gives what the search finds, or is refused with it where some layer lets go of tokens."""
     layers = load_model(model)[0].layer_types.values()
-    if any(getattr(layer.mixer, "sliding_window", None) for layer in layers):
+    if any(cache.window or cache.ratio for layer in layers if layer.mixer for cache in layer.mixer.caches()):
         what = "no limit" if searched is None else f"{searched} by search"
         with pytest.raises(InputError, match=f"do not keep every token: analyze finds {what}"):
             explain(model, "max_context", hardware, **options)
@@ -85,7 +86,7 @@ def same_max_context(model: str, hardware: str, options: dict[str, Any], searche
         assert explain(model, "max_context", hardware, **options).value == searched
 
 
-@pytest.mark.parametrize("model", ids("models"))
+@pytest.mark.parametrize("model", [*ids("models"), TEMPLATE])
 def test_values_are_those_of_analyze(model: str) -> None:
     """For every shipped model: the symbolic formula with numbers put in is what plain numbers give."""
     options = {"batch": 3, "context": 5000, "kv_cache_dtype": "fp8"}
@@ -132,10 +133,10 @@ def test_memory_under_all_sorts_of_deployments(model: str, options: dict[str, An
 
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite", "gpt2"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite", "gpt2", TEMPLATE])
 def test_every_operator(model: str, phase: str) -> None:
-    """Each path of the graph explains every number that `analyze` gives for it."""
-    options = {"batch": 3, "input_len": 200, "context": 700}
+    """Each path of the graph explains every number that `analyze` gives for it; the template has every key there is."""
+    options = {"batch": 3, "input_len": 1500, "context": 2700}
     result = analyze(model, A100, phase=phase, ignore_capacity=True, **options)
     for operator in result.phases[0].operators:
         found = explain(model, operator.path, phase=phase, **options)
