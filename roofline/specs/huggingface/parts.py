@@ -58,11 +58,14 @@ def layers_of(config: Config) -> int:
     return int(config.whole("num_hidden_layers"))
 
 
-def heads(config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None) -> tuple[int, int, int]:
+def heads(
+    config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None, widths: tuple[str, ...] = ("head_dim",)
+) -> tuple[int, int, int]:
     """Query heads, KV heads and the width of a head.
 
     `kv`: the number of KV heads where the config says nothing (default: it has to, unless it was written before there
     were fewer of them than query heads). `head_dim`: the default of the class; none: hidden_size over the heads.
+    `widths`: the names that the width of a head has.
     """
     n_q = config.whole("num_attention_heads")
     if kv is REQUIRED and older(config, _GROUPED_SINCE):
@@ -73,7 +76,18 @@ def heads(config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None) ->
         config.note("num_key_value_heads", n_q, "config.json has none: as many as query heads")
     if n_q % n_kv:
         config.refuse("num_key_value_heads", f"{n_kv} must divide num_attention_heads ({n_q})")
-    return n_q, n_kv, width_of_head(config, n_q, head_dim)
+    return n_q, n_kv, width_of_head(config, n_q, head_dim, *widths)
+
+
+def grouped(config: Config) -> Any:
+    """For `heads`: the number of KV heads has to be said, and null says that there are as many as query heads."""
+    return None if config.data.get("num_key_value_heads", 0) is None else REQUIRED
+
+
+def divided(config: Config, heads: tuple[str, int], width: tuple[str, int]) -> int:
+    """The width of a head where it is the hidden size over the heads and nothing else."""
+    config.divides(heads, width)
+    return width[1] // heads[1]
 
 
 def width_of_head(config: Config, n_q: int, default: int | None = None, *names: str) -> int:
@@ -99,12 +113,13 @@ def older(config: Config, version: tuple[int, int]) -> bool:
     return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) < version
 
 
-def rotary(config: Config, head_dim: int, default: float | None = None) -> Section:
-    """`rotary_dim`, where not all of a head is rotated."""
+def rotary(config: Config, head_dim: int, default: float | None = None, *names: str) -> Section:
+    """`rotary_dim`, where not all of a head is rotated. `names` are those that the share had before it was
+    partial_rotary_factor."""
     share = None
     if isinstance(parameters := config.data.get("rope_parameters"), dict):
         share = parameters.get("partial_rotary_factor")
-    share = config.fraction("partial_rotary_factor", default=None) or share or default
+    share = config.fraction("partial_rotary_factor", *names, default=None) or share or default
     if share is None or share == 1:
         return {}
     return {"rotary_dim": int(head_dim * share)}
