@@ -68,6 +68,11 @@ def stages(model: Model, size: int) -> tuple[Stage, ...]:
 def check_parallel(model: Model, deployment: Deployment) -> None:
     """Refuse sizes that no engine could run, and say which would work."""
     tp, dp, ep = deployment.tensor_parallel_size, deployment.data_parallel_size, deployment.expert_parallel_size
+    if deployment.pipeline_parallel_size > 1 and any(
+        getattr(layer.mixer, "kv_shared", False) for layer in model.layer_types.values()
+    ):
+        msg = f"layers of {model.name} read an earlier layer's cache, maybe another stage's: use pipeline-parallel size 1"
+        raise InputError(msg)
     blocks = [block for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp) if block is not None]
     if bad := next((problem for block in blocks if (problem := _tensor_problem(block, tp))), None):
         limit = max((getattr(block, "num_attention_heads", 1) for block in blocks), default=1)
@@ -176,8 +181,10 @@ def build(
     else:
         from roofline.operators.send_recv import SendRecv
 
-        # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do.
-        graph["send"] = (SendRecv(elements=builder.tokens * model.hidden_size, span=2 * tp, dtypes=builder.vector), 1)
+        # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
+        # inputs of all layers with it.
+        width = model.hidden_size + model.per_layer_embedding[1]
+        graph["send"] = (SendRecv(elements=builder.tokens * width, span=2 * tp, dtypes=builder.vector), 1)
     return graph
 
 
@@ -204,30 +211,57 @@ class _Builder:
         self.ep = deployment.expert_parallel_size
         self.expert_tokens = expert_tokens
 
-    def _all_reduce(self) -> dict[str, Operator]:
+    def _all_reduce(self, width: int | None = None) -> dict[str, Operator]:
+        """Of partial sums of the stream, or of something of another width."""
         if self.tp == 1:
             return {}
         from roofline.operators.all_reduce import AllReduce  # collectives cost one device no import
 
-        return {"all_reduce": AllReduce(elements=self.tokens * self.model.hidden_size, world=self.tp, dtypes=self.vector)}
+        elements = self.tokens * (self.model.hidden_size if width is None else width)
+        return {"all_reduce": AllReduce(elements=elements, world=self.tp, dtypes=self.vector)}
 
     def inputs(self) -> Graph:
-        """Token embedding (divided by rows of the vocabulary), and learned positions."""
+        """Token embedding (divided by rows of the vocabulary), learned positions, and the layers' own embeddings."""
         model, dtypes = self.model, self.precision.dtypes("embedding")
-        rows = ratio(self.tokens, self.tp)  # NB: in expectation each device holds its share of the tokens' rows
-        graph: Graph = {
-            "embedding": (
-                Embedding(tokens=rows, width=model.hidden_size, entries=ceil_div(model.vocab_size, self.tp), dtypes=dtypes), 1
-            )
-        }  # fmt: skip
-        graph |= {f"embedding/{name}": (op, 1) for name, op in self._all_reduce().items()}
+        graph: Graph = {"embedding": (self._table(model.vocab_size, model.embedding_width), 1)}
+        graph |= {f"embedding/{name}": (op, 1) for name, op in self._all_reduce(model.embedding_width).items()}
+        if model.word_embed_proj_dim is not None:
+            graph["project_in"] = (self._projection(self.tokens, model.hidden_size, model.embedding_width), 1)
         if model.learned_positions:
-            from roofline.operators.add import Add
-
             table = Embedding(tokens=self.tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes)
             graph["position_embedding"] = (table, 1)
-            graph["position_add"] = (Add(elements=self.tokens * model.hidden_size, dtypes=self.vector), 1)
+            graph["position_add"] = (self._add(), 1)
+        if model.embedding_norm:
+            graph["embedding_norm"] = (self._norm(self.tokens), 1)
+        if model.hidden_size_per_layer_input:
+            graph |= {f"per_layer_embedding{name}": (op, 1) for name, op in self._per_layer_inputs().items()}
         return graph
+
+    def _table(self, entries: int, width: int) -> Embedding:
+        """A device's rows of an embedding table. NB: in expectation it holds its share of the tokens' rows."""
+        dtypes = self.precision.dtypes("embedding")
+        return Embedding(tokens=ratio(self.tokens, self.tp), width=width, entries=ceil_div(entries, self.tp), dtypes=dtypes)
+
+    def _projection(self, rows: Expr, n: int, k: int) -> Gemm:
+        """A product outside the blocks, which every tensor-parallel device makes for itself."""
+        return Gemm(m=rows, n=n, k=k, dtypes=self.precision.dtypes("linear"))
+
+    def _per_layer_inputs(self) -> dict[str, Operator]:
+        """An input to each layer: a row of a table for the token, plus a normalised projection of its embedding.
+
+        Source: Gemma 3n model overview, https://ai.google.dev/gemma/docs/gemma-3n, and its code in transformers.
+        """
+        from roofline.operators.add import Add
+
+        model, width = self.model, self.model.hidden_size_per_layer_input
+        rows, joint = model.per_layer_embedding
+        return {
+            "": self._table(rows, joint),
+            **{f"/{name}": op for name, op in self._all_reduce(joint).items()},
+            "/projection": self._projection(self.tokens, joint, model.hidden_size),
+            "/norm": Norm(rows=self.tokens * model.num_hidden_layers, width=width, dtypes=self.vector),
+            "/add": Add(elements=self.tokens * joint, dtypes=self.vector),
+        }
 
     def outputs(self, *, shares_device: bool) -> Graph:
         """Final norm, LM head (divided by the vocabulary) on the sampled positions, the draw of the next token."""
@@ -237,11 +271,13 @@ class _Builder:
         graph: Graph = {}
         if model.final_norm:
             graph["final_norm"] = (self._norm(self.tokens), 1)
+        if model.word_embed_proj_dim is not None:
+            graph["project_out"] = (self._projection(positions, model.embedding_width, model.hidden_size), 1)
         graph["lm_head"] = (
             Gemm(
                 m=positions,
                 n=ceil_div(model.vocab_size, self.tp),
-                k=model.hidden_size,
+                k=model.embedding_width,
                 bias=model.lm_head_bias,
                 borrowed=model.tie_word_embeddings and shares_device,
                 dtypes=self.precision.dtypes("lm_head"),
@@ -259,7 +295,13 @@ class _Builder:
     def _norm(self, rows: Expr, adds: int = 0) -> Norm:
         norm = self.model.norm
         return Norm(
-            rows=rows, width=self.model.hidden_size, adds=adds, function=norm.function, bias=norm.bias, dtypes=self.vector
+            rows=rows,
+            width=self.model.hidden_size,
+            adds=adds,
+            function=norm.function,
+            bias=norm.bias,
+            weight=norm.weight,
+            dtypes=self.vector,
         )
 
     def layer(self, layer: LayerType) -> dict[str, Operator]:
@@ -274,25 +316,46 @@ class _Builder:
         for position, block in enumerate(blocks):
             on_device = local(block, self.deployment)
             path = on_device.path
-            if layer.parallel:
-                if position == 0:
-                    found["norm"] = self._norm(self.tokens, adds=len(blocks))
-                elif layer.parallel_norms == len(blocks):
-                    found[f"{path}/norm"] = self._norm(self.tokens)
-            elif layer.norms != "post":
-                found[f"{path}/norm"] = self._norm(self.tokens, adds=1)
+            found |= self._norm_before(layer, path, position, len(blocks))
             found |= {f"{path}/{name}": operator for name, operator in self._block(on_device).items()}
             if not layer.parallel:
                 found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
             if layer.norms != "pre":
                 found[f"{path}/post_norm"] = self._norm(self.tokens)
             if layer.norms == "post":
-                from roofline.operators.add import Add
-
-                found[f"{path}/add"] = Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
+                found[f"{path}/add"] = self._add()
         if layer.parallel:
             found |= self._all_reduce()  # one for the sum of both blocks
+        if self.model.hidden_size_per_layer_input:
+            found |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
         return found
+
+    def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int) -> dict[str, Operator]:
+        """The norm in front of a block, with the addition that is fused with it."""
+        if not layer.parallel:
+            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.tokens, adds=1)}
+        if position == 0:
+            return {"norm": self._norm(self.tokens, adds=blocks)}
+        return {f"{path}/norm": self._norm(self.tokens)} if layer.parallel_norms == blocks else {}
+
+    def _add(self) -> Operator:
+        """An addition to the stream that no norm follows."""
+        from roofline.operators.add import Add
+
+        return Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
+
+    def _per_layer_input(self) -> dict[str, Operator]:
+        """A layer's own input, gated by the stream (which is summed for it), and added to it with the next norm."""
+        from roofline.operators.activation import Activation
+
+        stream, width = self.model.hidden_size, self.model.hidden_size_per_layer_input
+        return {
+            "add": self._add(),
+            "gate": self._projection(self.tokens, width, stream),
+            "activation": Activation(rows=self.tokens, width=width, dtypes=self.vector),
+            "projection": self._projection(self.tokens, stream, width),
+            "post_norm": self._norm(self.tokens),
+        }
 
     def _block(self, block: Block) -> dict[str, Operator]:
         site = Site(
@@ -310,14 +373,19 @@ class _Builder:
 
     def _join(self, block: Block) -> dict[str, Operator]:
         """The collectives that make a block's partial outputs whole."""
+        if not block.divided:
+            return {}
         if self.ep <= self.tp or block.experts is None:
+            if getattr(block, "branch_norms", False):  # which want whole outputs of either branch
+                return {f"{branch}/{name}": op for branch in ("experts", "shared") for name, op in self._all_reduce().items()}
             return self._all_reduce()
         from roofline.operators.all_gather import AllGather
         from roofline.operators.all_reduce import AllReduce
         from roofline.operators.all_to_all import AllToAll
 
         stream = self.tokens * self.model.hidden_size
-        sent = ratio(stream * block.experts[1], self.tp)
+        routed = self.tokens * (getattr(block, "moe_latent_size", None) or self.model.hidden_size)
+        sent = ratio(routed * block.experts[1], self.tp)
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
         found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
         if self.tp > 1:

@@ -119,7 +119,7 @@ _WORLD: dict[str, Range] = {"world": (1, 16), "elements": (1, 10**6)}
 KINDS = {
     kind.cls: kind
     for kind in (
-        Kind(Activation),
+        Kind(Activation, {"spread": (1, 64)}),
         Kind(Add, {"elements": (1, 10**6)}, {"terms": (1, 2, 3)}),
         Kind(AllGather, _WORLD),
         Kind(AllReduce, _WORLD),
@@ -129,7 +129,7 @@ KINDS = {
             _ATTENTION | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
             at_most={"shared_prefix": "cached"},
         ),
-        Kind(Combine),
+        Kind(Combine, {"scales": (0, 64)}),
         Kind(Copy, {"elements": (1, 10**6)}),
         Kind(Embedding),
         Kind(Gemm, {"batch": (1, 8)}),

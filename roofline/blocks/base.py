@@ -59,6 +59,8 @@ class Block(Section):
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {}
+    divided: ClassVar[bool] = True
+    """Whether tensor-parallel devices share the work, so that their outputs are summed by an all-reduce."""
     path: ClassVar[str]
 
     @property
@@ -72,7 +74,11 @@ class Block(Section):
 
 
 def per_segment(
-    site: Site, window: Expr | None = None, form: Callable[[Segment], object] = lambda segment: None
+    site: Site,
+    window: Expr | None = None,
+    form: Callable[[Segment], object] = lambda segment: None,
+    *,
+    chunked: bool = False,
 ) -> list[tuple[str, int, Segment]]:
     """The segments of a step: what to add to an operator's name, how often it reads the common prefix, and the segment.
 
@@ -84,9 +90,13 @@ def per_segment(
         return [("", 1, step[0])]
     prefix = site.conventions.shared_prefix
     readers: dict[object, Segment] = {}
+
+    def sees(segment: Segment) -> Expr:
+        return shared_in_sight(prefix, segment.cached, window, chunked=chunked)
+
     for segment in step:
         first = readers.setdefault(form(segment), segment)
-        if prefix and shared_in_sight(prefix, segment.cached, window) > shared_in_sight(prefix, first.cached, window):
+        if prefix and sees(segment) > sees(first):
             readers[form(segment)] = segment
     numbered = not all(isinstance(number, int) for segment in step for number in (segment.count, segment.new, segment.cached))
     return [

@@ -25,6 +25,14 @@ class NormSpec(Spec):
 
     function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     bias: bool = Field(default=False, description="a bias beside the weight (LayerNorm has one, usually)")
+    weight: bool = Field(default=True, description="a weight an element; false: the norm has no parameters")
+
+    @model_validator(mode="after")
+    def _bias_beside_weight(self) -> NormSpec:
+        if self.bias and not self.weight:
+            msg = "a norm with a bias has a weight: give weight: true, or bias: false"
+            raise ValueError(msg)
+        return self
 
 
 class LayerType(Spec):
@@ -32,7 +40,9 @@ class LayerType(Spec):
 
     mixer: Mixer | None = Field(default=None, description="attention; none: the layer has no token mixer")
     mlp: FeedForward | None = Field(default=None, description="feed-forward block; none: the layer has none")
-    norms: Literal["pre", "post", "both"] = Field(default="pre", description="before each block, after it, or both")
+    norms: Literal["pre", "post", "both"] = Field(
+        default="pre", description="before each block (or after its sum with the stream), after it alone, or both"
+    )
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
 
@@ -74,6 +84,16 @@ class Model(Spec):
     vocab_size: Whole = Field(ge=1)
     max_position_embeddings: Whole = Field(ge=1, description="the longest context that the model was made for")
     learned_positions: Whole = Field(default=0, ge=0, description="rows of a learned position table; 0: none")
+    word_embed_proj_dim: Whole | None = Field(
+        default=None, ge=1, description="width of the embedding table and the LM head, projected; default: hidden_size"
+    )
+    embedding_norm: bool = Field(default=False, description="a norm of the embeddings, as `norm` says")
+    hidden_size_per_layer_input: Whole = Field(
+        default=0, ge=0, description="width of an embedding of each layer's own; 0: none"
+    )
+    vocab_size_per_layer_input: Whole | None = Field(
+        default=None, ge=1, description="rows of the table of those embeddings; default: vocab_size"
+    )
     tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
     lm_head_bias: bool = False
     norm: NormSpec = NormSpec()
@@ -110,6 +130,24 @@ class Model(Spec):
             msg = f"layer_types: {', '.join(unused)} not used in layers"
             raise ValueError(msg)
         return self
+
+    @model_validator(mode="after")
+    def _rows_have_a_width(self) -> Model:
+        if self.vocab_size_per_layer_input is not None and not self.hidden_size_per_layer_input:
+            msg = "vocab_size_per_layer_input wants hidden_size_per_layer_input, the width of its rows"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def embedding_width(self) -> int:
+        """Elements of a row of the embedding table."""
+        return self.hidden_size if self.word_embed_proj_dim is None else self.word_embed_proj_dim
+
+    @property
+    def per_layer_embedding(self) -> tuple[int, int]:
+        """Rows and width of the table that holds an embedding for every layer; no width: there is none."""
+        rows = self.vocab_size if self.vocab_size_per_layer_input is None else self.vocab_size_per_layer_input
+        return rows, self.num_hidden_layers * self.hidden_size_per_layer_input
 
     @property
     def layer_sequence(self) -> tuple[str, ...]:
