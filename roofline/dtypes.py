@@ -25,6 +25,9 @@ class Format:
     multiply: str | None = None
 
 
+FP32 = Format("fp32", 4)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dtypes:
     """The formats that one operator meets."""
@@ -32,6 +35,8 @@ class Dtypes:
     weight: Format
     activation: Format
     kv: Format
+    state: Format = FP32
+    """Recurrent state."""
 
     @property
     def matrix(self) -> str:
@@ -41,24 +46,26 @@ class Dtypes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """The formats of a whole model: of activations, of the KV cache, and of weights by their role in the model."""
+    """The formats of a whole model: of activations, of the KV cache, of recurrent state, and of weights by their role in
+    the model."""
 
     weight: Format
     activation: Format
     kv: Format
+    state: Format = FP32
     roles: tuple[tuple[str, Format], ...] = ()
     """Roles (`linear`, `experts`, `router`, `norm`, `embedding`, `lm_head`) whose weights are not in `weight`."""
 
     def dtypes(self, role: str) -> Dtypes:
         """What an operator meets whose weights have that role."""
         weight = next((format for name, format in self.roles if name == role), self.weight)
-        return Dtypes(weight=weight, activation=self.activation, kv=self.kv)
+        return Dtypes(weight=weight, activation=self.activation, kv=self.kv, state=self.state)
 
 
 FORMATS = {
     format.name: format
     for format in (
-        Format("fp32", 4),
+        FP32,
         Format("bf16", 2),
         Format("fp16", 2),
         Format("fp8", 1, "fp8"),

@@ -17,9 +17,10 @@ This is the only place that divides dimensions over devices and that inserts col
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site
+from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site, State
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.numeric import Expr, ceil_div, minimum, ratio
@@ -397,16 +398,23 @@ class _Builder:
 
 def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[Cache, int]]:
     """What the layers of a stage keep of each token on one device, and how many layers keep that."""
-    stage = stage or stages(model, 1)[0]
-    found = []
-    for name, count in stage.layers:
+    mixers = _mixers(model, deployment, stage)
+    return [(cache, count) for block, count in mixers if (cache := block.cache()) is not None]
+
+
+def states(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[State, int]]:
+    """What the layers of a stage keep of each sequence on one device, and how many layers keep that."""
+    mixers = _mixers(model, deployment, stage)
+    return [(state, count) for block, count in mixers if (state := block.state()) is not None]
+
+
+def _mixers(model: Model, deployment: Deployment, stage: Stage | None) -> Iterator[tuple[MixerBlock, int]]:
+    for name, count in (stage or stages(model, 1)[0]).layers:
         mixer = model.layer_types[name].mixer
         if mixer is not None:
             block = local(mixer, deployment)
             assert isinstance(block, MixerBlock)  # noqa: S101 - narrows the type of a registered section
-            if (cache := block.cache()) is not None:
-                found.append((cache, count))
-    return found
+            yield block, count
 
 
 # One token, decoded: holds every weight exactly once (prefill of MLA holds some in another form).

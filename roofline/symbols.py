@@ -46,6 +46,7 @@ TABLE = (
     Symbol("b_w", "b_w", "bytes", "size of a weight", whole=False),
     Symbol("b_a", "b_a", "bytes", "size of an activation", whole=False),
     Symbol("b_kv", "b_{kv}", "bytes", "size of an element of the KV cache", whole=False),
+    Symbol("b_s", "b_s", "bytes", "size of an element of recurrent state", whole=False),
     Symbol("P", "P", "FLOP/s", "dense peak of matrix products in the dtype at hand", whole=False),
     Symbol("beta", "\\beta", "bytes/s", "bandwidth of device memory", whole=False),
     Symbol("I", "I", "FLOP/byte", "arithmetic intensity", whole=False),

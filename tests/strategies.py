@@ -101,10 +101,11 @@ _FORMATS = [
     *(scheme.format for scheme in SCHEMES.values() if float(scheme.format.bytes * 2**8).is_integer()),
 ]
 _DTYPES = [
-    Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv])
+    Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv], state=FORMATS[state])
     for weight in _FORMATS
     for activation in ("bf16", "fp32")
     for kv in ("bf16", "fp8")
+    for state in ("fp32", "bf16")
 ]
 
 

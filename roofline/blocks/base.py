@@ -51,6 +51,33 @@ class Cache:
     window: Expr | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What one layer keeps of each sequence, however long it is.
+
+    `conv` channels of a causal convolution, each with the inputs that its next output needs; `recurrent` elements of
+    state. The former are in the activations' format, the latter in that of the state.
+    """
+
+    conv: Expr = 0
+    conv_kernel: Expr = 1
+    """Tokens that the convolution sees, the token itself included."""
+    recurrent: Expr = 0
+
+    def bytes(self, precision: Precision, *, allocated: bool) -> Expr:
+        """Bytes a sequence: as Hugging Face's cache lays them out, with a column for every tap of the convolution; or as
+        engines allocate them, where the newest input comes with its token and the column before the oldest is let go.
+
+        >>> from roofline.dtypes import BF16, Precision
+        >>> precision = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
+        >>> state = State(conv=8, conv_kernel=4, recurrent=100)
+        >>> [state.bytes(precision, allocated=allocated) for allocated in (False, True)]  # 8*4*2 + 100*4, 8*3*2 + 100*4
+        [464, 448]
+        """
+        columns = self.conv_kernel - 1 if allocated else self.conv_kernel
+        return self.conv * columns * precision.activation.bytes + self.recurrent * precision.state.bytes
+
+
 class Block(Section):
     """A section that becomes operators.
 
@@ -113,7 +140,11 @@ class MixerBlock(Block):
 
     def cache(self) -> Cache | None:
         """What a layer keeps of each token; None where it keeps nothing a token."""
-        raise NotImplementedError
+        return None
+
+    def state(self) -> State | None:
+        """What a layer keeps of each sequence, whatever its length; None where it keeps nothing but its cache."""
+        return None
 
 
 class FeedForwardBlock(Block):

@@ -8,7 +8,7 @@ from roofline.cli.lists import by_name
 from roofline.cli.output import Answer, Rows, envelope, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import UnknownNameError
-from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, windows
+from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, state_bytes_per_sequence, windows
 from roofline.predict.parameters import count_parameters
 from roofline.predict.result import dump_json
 from roofline.report.summary import Table
@@ -42,7 +42,12 @@ def model(name: str) -> Answer:
         for path, (size, repeat) in parameters_by_path(loaded).items()
     ]
     parameters = {name: getattr(counted, name) for name in ("total", "active", "embedding", "apart")}
-    summary = {"parameters": parameters, "kv_bytes_per_token": kv_bytes_per_token(loaded), "operators": rows}
+    summary = {
+        "parameters": parameters,
+        "kv_bytes_per_token": kv_bytes_per_token(loaded),
+        "state_bytes_per_sequence": state_bytes_per_sequence(loaded),
+        "operators": rows,
+    }
     whole = {**envelope(by_name([read])), "model": {**loaded.model_dump(mode="json"), **summary}}
     return Answer(whole, lambda: rows, lambda: _show_model(loaded, rows), {".yaml": lambda: _file("models", name)})
 
@@ -59,6 +64,8 @@ def _show_model(loaded: Model, rows: Rows) -> None:
         f"context {loaded.max_position_embeddings:,}; KV cache {format_bytes_binary(kv_bytes_per_token(loaded))} a token "
         f"at 2 bytes an element{window}"
     )
+    if state := state_bytes_per_sequence(loaded):
+        note += f"; recurrent state {format_bytes_binary(state)} a sequence, in {loaded.state_dtype}"
     if counted.apart:
         note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
     cells = tuple(

@@ -18,7 +18,7 @@ from roofline.cost import Cost
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.formulas.symbolic import SymbolicModel, Values, repeats, symbol, symbolic_model, symbolic_precision
-from roofline.graph import Graph, Stage, build, caches
+from roofline.graph import Graph, Stage, build, caches, states
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.predict.request import Request
@@ -137,6 +137,15 @@ class InSymbols:
             for cache, _ in caches(self.symbolic.model, self.request.deployment, alone):
                 found.setdefault((cache.elements * self.precision.kv.bytes, cache.window), []).append(name)
         return [(size, window, self._times(layers)) for (size, window), layers in found.items()]
+
+    def state(self) -> Expr:
+        """Bytes of recurrent state that a sequence has on a device, as an engine allocates them."""
+        found: dict[Expr, list[str]] = {}
+        for name, count in self.stage.layers:
+            alone = replace(self.stage, layers=((name, count),))
+            for state, _ in states(self.symbolic.model, self.request.deployment, alone):
+                found.setdefault(state.bytes(self.precision, allocated=True), []).append(name)
+        return sum((size * self._times(layers) for size, layers in found.items()), start=sympy.Integer(0))
 
 
 def _shortest(expr: Expr) -> Expr:

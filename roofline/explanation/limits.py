@@ -42,7 +42,7 @@ def max_batch(ask: InSymbols, phase: str = "decode") -> Explanation:
     _refuse(ask, "max_batch")
     values, parts = _room(ask)
     length = symbol("S_c") + 1  # the cache holds the new token too
-    cache = sum(_allocated(length, window) * size * layers for size, window, layers in ask.caches())
+    cache = sum(_allocated(length, window) * size * layers for size, window, layers in ask.caches()) + ask.state()
     deployment = ask.request.deployment
     expr: Expr = sympy.floor(_LEFT / (cache + _WORKING))
     if evaluate(expr, values) < 0:
@@ -61,7 +61,7 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
     values, parts = _room(ask)
     batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))
     layers = ask.caches()
-    room = _LEFT - batch * _WORKING
+    room = _LEFT - batch * (_WORKING + ask.state())
     windows = sorted({window for _, window, _ in layers if window is not None}, key=lambda found: evaluate(found, values))
     # The cache grows along straight pieces; at each window a kind of layer stops growing. The first piece that
     # ends beyond what fits holds the answer.

@@ -24,14 +24,14 @@ from roofline.operators.base import Operator
 
 assert symbolic  # noqa: S101 - imported for the backend that it registers
 
-_SIZES = {"weight": "b_w", "activation": "b_a", "kv": "b_kv"}
+_SIZES = {"weight": "b_w", "activation": "b_a", "kv": "b_kv", "state": "b_s"}
 _RESERVED = frozenset(
     {"new", "var", "let", "const", "function", "class", "return", "default", "in", "of", "delete", "void", "with"}
 )
 
 _PRELUDE = """\
 "use strict";
-// Costs of operators (FLOP, bytes) from their dimensions, their structure and the sizes of elements b_w, b_a, b_kv.
+// Costs of operators (FLOP, bytes) from their dimensions, their structure and the sizes of elements b_w, b_a, b_kv, b_s.
 // Generated from the operators' Python; `roofline.<kind>(arguments)` returns the fields of the cost that are not 0.
 const roofline = (() => {
   // The smallest whole number that is at least a/b: the remainder is exact, a product with 1/b would not be.
@@ -68,7 +68,7 @@ def operator_call(operator: Operator) -> dict[str, Any]:
 
     >>> from roofline.operators.sampling import Sampling
     >>> operator_call(Sampling(rows=2, choices=100))["arguments"]
-    {'rows': 2, 'choices': 100, 'b_w': 2, 'b_a': 2, 'b_kv': 2}
+    {'rows': 2, 'choices': 100, 'b_w': 2, 'b_a': 2, 'b_kv': 2, 'b_s': 4}
     """
     for name, hint in _structure(type(operator)).items():
         if hint is float and getattr(operator, name):

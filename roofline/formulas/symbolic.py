@@ -173,7 +173,7 @@ def _by_key(model: Model) -> dict[str, dict[str, int]]:
 
 
 def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
-    """Formats whose sizes are symbols: b_w, b_a, b_kv, and b_w of a role where its weights are in another format."""
+    """Formats whose sizes are symbols: b_w, b_a, b_kv, b_s, and b_w of a role where its weights are in another format."""
     values: Values = {}
 
     def put(format: Format, name: str, variant: str = "") -> Format:
@@ -185,6 +185,7 @@ def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
         weight=put(precision.weight, "b_w"),
         activation=put(precision.activation, "b_a"),
         kv=put(precision.kv, "b_kv"),
+        state=put(precision.state, "b_s"),
         roles=tuple((role, put(format, "b_w", role)) for role, format in precision.roles),
     ), values
 

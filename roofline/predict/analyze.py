@@ -128,7 +128,10 @@ def _memory(request: Request) -> Memory:
             "mathematical": part.kv_bytes(length, allocated=False),
             "allocated": part.kv_bytes(length, allocated=True),
         },
-        state_bytes_per_sequence={"mathematical": 0, "allocated": 0},
+        state_bytes_per_sequence={
+            "mathematical": part.state_bytes(allocated=False),
+            "allocated": part.state_bytes(allocated=True),
+        },
         activation_bytes=part.activation_bytes(step),
         reserved_bytes=request.deployment.reserve,
         usable_bytes=part.usable_bytes(step),

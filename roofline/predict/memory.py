@@ -1,7 +1,8 @@
-"""Memory of one device: weights, KV cache, activations, and what fits beside them.
+"""Memory of one device: weights, KV cache, recurrent state, activations, and what fits beside them.
 
-Usable memory is what the KV cache may take: capacity x utilisation - weights - activations of the step - reserve. The
-cache has two sizes: `mathematical`, the tokens that must be kept, and `allocated`, those tokens in whole blocks.
+Usable memory is what cache and state may take: capacity x utilisation - weights - activations of the step - reserve. The
+cache has two sizes: `mathematical`, the tokens that must be kept, and `allocated`, those tokens in whole blocks. So has
+the state, which every sequence has, however long it is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from roofline.dtypes import Precision
-from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages
+from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages, states
 from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.specs.deployment import Deployment
 from roofline.specs.model import Model
@@ -71,6 +72,22 @@ class StageMemory(Setting):
         """Cache of one sequence of `length` tokens, new ones included."""
         return self._kept(length, self.block_size if allocated else 1)
 
+    @cached_property
+    def _states(self) -> dict[bool, float]:
+        found = states(self.model, self.deployment, self.stage)
+        return {
+            allocated: float(sum(state.bytes(self.precision, allocated=allocated) * count for state, count in found))
+            for allocated in (False, True)
+        }
+
+    def state_bytes(self, *, allocated: bool) -> float:
+        """Recurrent state of one sequence."""
+        return self._states[allocated]
+
+    def _held(self, length: Expr, *, allocated: bool) -> Expr:
+        """All that a sequence of `length` tokens keeps, new ones included."""
+        return self.kv_bytes(length, allocated=allocated) + self.state_bytes(allocated=allocated)
+
     def _kept(self, length: Expr, block: int) -> Expr:
         total: Expr = 0
         for size, window, count in self._layers:
@@ -88,13 +105,13 @@ class StageMemory(Setting):
         return total
 
     def needed_bytes(self, step: Step, *, allocated: bool = True) -> Expr:
-        """Cache of all sequences of one replica after a step (`--shared-prefix` once)."""
+        """Cache (`--shared-prefix` once) and state of all sequences of one replica after a step."""
         block = self.block_size if allocated else 1
         total: Expr = 0
         common: Expr = 0
         for segment in step:
             count = self._share(segment.count)
-            total = total + count * self._kept(segment.cached + segment.new, block)
+            total = total + count * self._held(segment.cached + segment.new, allocated=allocated)
             if self.deployment.conventions.shared_prefix:
                 shared = self._shared(segment, block)
                 total, common = total - count * shared, maximum(common, shared)
@@ -121,7 +138,7 @@ class StageMemory(Setting):
         return stream + peak
 
     def usable_bytes(self, step: Step) -> Expr:
-        """Bytes left for the cache in a step; negative where not even the weights fit."""
+        """Bytes left for cache and state in a step; negative where not even the weights fit."""
         return self.budget_bytes - self.weights_bytes - self.activation_bytes(step) - self.deployment.reserve
 
     def fits(self, step: Step) -> bool:
@@ -133,10 +150,10 @@ class StageMemory(Setting):
         longest of the step."""
         usable = self.usable_bytes(step)
         length = max(segment.cached + segment.new for segment in step)
-        a_sequence = self._kept(length, self.block_size)
+        a_sequence = self._held(length, allocated=True)
         if usable <= 0 or a_sequence == 0:
             return 0
-        if all(window is None for _, window, _ in self._layers):
+        if self._layers and all(window is None for _, window, _ in self._layers) and not self.state_bytes(allocated=True):
             blocks = int(usable // (self.kv_bytes_per_token * self.block_size))
             tokens_held = blocks * self.block_size
         else:
@@ -153,7 +170,7 @@ class StageMemory(Setting):
 
         # Activations are small beside the cache: with one sequence's, the room divided by a sequence is nearly the answer.
         one = (Segment(replicas, 1, context, decode=True),)
-        a_sequence = self._kept(context + 1, self.block_size) - self._shared(one[0], self.block_size)
+        a_sequence = self._held(context + 1, allocated=True) - self._shared(one[0], self.block_size)
         guess = int(max(self.usable_bytes(one), 0) // a_sequence) if a_sequence > 0 else 1
         return replicas * largest(holds, limit, guess)
 
@@ -167,7 +184,8 @@ class StageMemory(Setting):
                 return None
         one = (Segment(batch, 1, 0, decode=True),)
         growing = sum(size * count for size, window, count in self._layers if window is None) * self._share(batch)
-        guess = int(self.usable_bytes(one) // growing) if growing else 1
+        states_too = self.state_bytes(allocated=True) * self._share(batch)
+        guess = int((self.usable_bytes(one) - states_too) // growing) if growing else 1
         return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)
 
 

@@ -99,6 +99,7 @@ class Model(Spec):
     norm: NormSpec = NormSpec()
     final_norm: bool = True
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
+    state_dtype: str = Field(default="fp32", description="dtype of recurrent state (state-space and linear-attention mixers)")
     quantization: ModelQuantization | None = Field(default=None, description="of the published weights")
     layer_types: dict[str, LayerType] = Field(min_length=1)
     layers: tuple[LayerGroup, ...] = Field(min_length=1)
@@ -110,7 +111,7 @@ class Model(Spec):
     notes: tuple[str, ...] = ()
     sources: dict[str, Source]
 
-    @field_validator("dtype")
+    @field_validator("dtype", "state_dtype")
     @classmethod
     def _dtype_known(cls, name: str) -> str:
         try:

@@ -15,19 +15,20 @@ _FLOATS = ("fp32", "bf16", "fp16")
 
 
 def resolve_precision(model: Model, deployment: Deployment, multiplies: Container[str]) -> tuple[Precision, list[Assumption]]:
-    """Formats of weights by role, of activations and of the KV cache. `multiplies` holds the dtypes of the hardware's
-    matrix peaks."""
+    """Formats of weights by role, of activations, of the KV cache and of recurrent state. `multiplies` holds the dtypes of
+    the hardware's matrix peaks."""
     notes: list[Assumption] = []
     weight, from_flag = _weights(model, deployment, multiplies, notes)
     activation = _activations(model, deployment, multiplies, weight, notes)
     kv = _kv(deployment, activation, notes)
+    state = parse_dtype(model.state_dtype)
     roles = _quantized(model, deployment, from_flag=from_flag, notes=notes)
     for format in dict.fromkeys((weight, *(format for _, format in roles))):
         if format.name != activation.name and format.multiply not in multiplies:
             cannot = "" if format.name in multiplies else f"the hardware cannot multiply {format.name}: "
             why = f"{cannot}{format.name} weights are read at their own size and multiplied as {activation.name}"
             notes.append(Assumption("matrix_dtype", activation.name, "default", why))
-    return Precision(weight=weight, activation=activation, kv=kv, roles=roles), notes
+    return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles), notes
 
 
 def _weights(model: Model, deployment: Deployment, multiplies: Container[str], notes: list[Assumption]) -> tuple[Format, bool]:
