@@ -15,8 +15,8 @@ _NO_COUNT = re.compile(
     | .*_eps | .*epsilon | .*_coef | .*_coeff | .*coefficient | .*_loss.* | aux_loss.* | .*jitter.* | .*_prob | .*_alpha
     | .*rope_theta.* | .*rope_scaling.* | rope_parameters | rope_.*(base|type|freq|interleave).* | .*rotary_(emb_)?base
     | .*rope_interleave | original_max_position_embeddings | rotary_emb_.* | .*_rope_base | mrope_.* | use_mrope | rope_ratio
-    | .*softcap.* | .*_scale | .*_scaling | .*scaling_factor 
-    | ((attention|ssm)(_in|_out)?|embedding|key|lm_head|logits|mlp|residual)_multipliers? | .*scale_.* | .*_limit | .*clip.* | scale
+    | .*scaling_factor | scale
+    | ((attention|ssm)(_in|_out)?|embedding|key|lm_head|logits|mlp|residual)_multipliers? | .*scale_.* | .*_limit | .*clip.*
     | .*(hidden_act|activation_function|hidden_activation|activation|act_fn|activation_type|mlp_hidden_act)
     | .*_act | .*version | .*dtype.* | architectures | auto_map | model_type | transformers.* | tokenizer.* | processor.*
     | use_cache | use_flash.* | .*attn_implementation | gradient_checkpointing | pretraining_tp | .*_impl | use_mamba_kernels
@@ -44,10 +44,10 @@ _NO_COUNT = re.compile(
 _DIMENSION = re.compile(
     r"""
     (?: .*[\W_\d] )?
-    (?: heads? | hidden | sizes? | dims? | dimension | rank | layers? | blocks? | experts? | windows? | chunk | vocab | bias | tied?
-    | embeddings? | embed | mlp | ffn | ff | inner | intermediate | attn | attention | kv | query | key | value | qk | qkv
-    | norms? | layernorm | conv | ssm | mamba | states? | groups? | latent | lora | moe | shared? | router | gated? | topk
-    | index | indexer | pattern | ratio | depth | width | mixer | linear | sparse | sparsity | adapter | cross | compress
+    (?: heads? | hidden | sizes? | dims? | dimension | rank | layers? | blocks? | experts? | windows? | chunk | vocab | bias
+    | tied? | embeddings? | embed | mlp | ffn | ff | inner | intermediate | attn | attention | kv | query | key | value
+    | qk | qkv | norms? | layernorm | conv | ssm | mamba | states? | groups? | latent | lora | moe | shared? | router | gated?
+    | topk | index | indexer | pattern | ratio | depth | width | mixer | linear | sparse | sparsity | adapter | cross | compress
     | compression | positions? | residual | parallel | stride | interval | step | freq | frequency | every | nextn | mtp
     | stages | recurrent | memory | loops | cla | dense | interleave | sliding | local | global | quantization | bits
     | retention | kernel | n | d | num )
