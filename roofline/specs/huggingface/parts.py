@@ -140,6 +140,13 @@ def experts_of(config: Config, experts: tuple[str, ...], top_k: tuple[str, ...] 
     return int(count), int(chosen)
 
 
+def flat_notes(config: Config) -> list[str]:
+    """What to say of a file in which the keys of the language model stand beside those of other parts."""
+    parts = [key for key, value in config.data.items() if key.endswith("_config") and isinstance(value, dict)]
+    others = ", ".join(key for key in parts if key != "quantization_config")
+    return [f"What is counted is the language model alone, not {others}."] if others else []
+
+
 def mtp(config: Config, *names: str) -> None:
     """Layers for multi-token prediction: they stand apart, and the result says so."""
     for name in names:
