@@ -36,12 +36,13 @@ def attention_kinds(config: Config, count: int, of: Collection[str], rule: Calla
     return list(given) if given is not None or rule is None else [rule(index) for index in range(count)]
 
 
-def windows(config: Config, kinds: list[str], key: str = "sliding_window") -> list[int | None]:
+def windows(config: Config, kinds: list[str], *keys: str) -> list[int | None]:
     """The window of each layer: that of the config where the layer slides. It has to be there if any does."""
+    keys = keys or ("sliding_window",)
     if SLIDING not in kinds:
-        config.harmless(key)
+        config.harmless(*keys)
         return [None] * len(kinds)
-    window = config.whole(key)
+    window = config.whole(*keys)
     return [window if kind == SLIDING else None for kind in kinds]
 
 

@@ -13,17 +13,23 @@ from roofline.specs.huggingface.draft import Section
 _GROUPED_SINCE = (4, 31)
 
 
+_OF_CLASS = "the default of the class, where the key is absent"
+
+
 def lean(**keys: Any) -> Section:
     """A section without what is absent or off."""
     return {name: value for name, value in keys.items() if value is not None and value is not False}
 
 
-def stream(config: Config, *, tie: Any = REQUIRED, positions: Any = REQUIRED, **keys: Any) -> Section:
-    """Width, vocabulary, longest context, tied embeddings and dtype: the keys of a model that are not layers."""
+def stream(config: Config, *, tie: Any = REQUIRED, positions: Any = REQUIRED, vocab: Any = REQUIRED, **keys: Any) -> Section:
+    """Width, vocabulary, longest context, tied embeddings and dtype: the keys of a model that are not layers.
+
+    `tie`, `positions` and `vocab` are for files without those keys.
+    """
     found = {
         "hidden_size": config.whole("hidden_size"),
-        "vocab_size": config.whole("vocab_size"),
-        "max_position_embeddings": config.whole("max_position_embeddings", default=positions),
+        "vocab_size": config.whole("vocab_size", default=vocab),
+        "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=_OF_CLASS),
     }
     return {**found, **rest(config, tie=tie), **keys}
 
@@ -82,7 +88,7 @@ def width_of_head(config: Config, n_q: int, default: int | None = None, *names: 
     if width is not None:
         return int(width)
     if default is not None:
-        config.note("head_dim", default, "the default of the class, where the key is absent")
+        config.note("head_dim", default, _OF_CLASS)
         return default
     hidden = config.whole("hidden_size")
     if hidden % n_q:
@@ -107,6 +113,18 @@ def rotary(config: Config, head_dim: int, default: float | None = None) -> Secti
     share = config.fraction("partial_rotary_factor", default=None) or share or default
     if share is None or share == 1:
         return {}
+    return {"rotary_dim": int(head_dim * share)}
+
+
+def rotary_of(config: Config, kind: str, head_dim: int) -> Section:
+    """`rotary_dim` of one kind of layer, where `rope_parameters` are given kind by kind."""
+    parameters = config.data.get("rope_parameters")
+    of_kind = parameters.get(kind) if isinstance(parameters, dict) else None
+    share = of_kind.get("partial_rotary_factor") if isinstance(of_kind, dict) else None
+    if share is None or share == 1:
+        return {}
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
+        config.refuse("rope_parameters", f"partial_rotary_factor of {kind} must be above 0, at most 1, not {share!r}")
     return {"rotary_dim": int(head_dim * share)}
 
 

@@ -156,3 +156,161 @@ def test_layers_for_prediction_stand_apart() -> None:
     mimo = {**QWEN2, "model_type": "mimo", "num_nextn_predict_layers": 1, "attention_bias": True}
     assert total(mimo) == total(QWEN2)
     assert [choice.name for choice in model(mimo).assumptions] == ["num_nextn_predict_layers"]
+
+
+# Gemma
+
+BARE: Config = {
+    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 32, "vocab_size": 100, "max_position_embeddings": 512, "torch_dtype": "bfloat16",
+}  # fmt: skip
+GEMMA2 = {**BARE, "model_type": "gemma2", "sliding_window": 16}
+GEMMA3 = {**BARE, "model_type": "gemma3_text", "sliding_window": 16}
+SLIDE, FULL = "sliding_attention", "full_attention"
+GEMMA4 = {
+    **BARE, "model_type": "gemma4_text", "layer_types": [SLIDE, SLIDE, FULL] * 2, "sliding_window": 16,
+    "global_head_dim": 64, "num_global_key_value_heads": 1, "attention_k_eq_v": True, "num_kv_shared_layers": 0,
+    "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 100, "use_double_wide_mlp": False,
+    "enable_moe_block": False, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+def test_gemma_is_tied_where_nothing_is_said() -> None:
+    """The class is tied, so files leave the key out: 100 x 64 once, and 4 norms a layer; 4 heads of 32 and 2."""
+    layer = 2 * 64 * 128 + 2 * 64 * 64 + 3 * 64 * 96 + 4 * 64
+    assert total(GEMMA2) == 100 * 64 + 6 * layer + 64
+    assert [choice.name for choice in model(GEMMA2).assumptions] == ["tie_word_embeddings"]
+    assert total({**GEMMA2, "tie_word_embeddings": False}) == 2 * 100 * 64 + 6 * layer + 64
+
+
+def test_gemma_windows_that_no_key_lists() -> None:
+    """Gemma 2: even layers slide. Gemma 3: all but every sixth, or another number of them."""
+    assert column(GEMMA2, "sliding_window") == [16, None] * 3
+    assert column(GEMMA3, "sliding_window") == [16] * 5 + [None]
+    assert column({**GEMMA3, "sliding_window_pattern": 3}, "sliding_window") == [16, 16, None] * 2
+    assert "key sliding_window" in refused(without(GEMMA2, "sliding_window"))
+    assert "key sliding_window is missing" in refused(without(GEMMA3, "sliding_window"))
+    assert "say different things" in refused({**GEMMA2, "sliding_window_size": 32})
+    assert "use_bidirectional_attention" in refused({**GEMMA3, "use_bidirectional_attention": True})
+
+
+def test_gemma3_nested_leaves_out_what_the_class_has() -> None:
+    """4B has neither heads nor vocabulary: 8 and 4 heads of 256, and 262,208 rows. One number of heads is half a pair."""
+    text = {"model_type": "gemma3_text", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 6}
+    nested = {"model_type": "gemma3", "torch_dtype": "bfloat16", "text_config": {**text, "sliding_window": 16}}
+    layer = 2 * 64 * 8 * 256 + 2 * 64 * 4 * 256 + 3 * 64 * 96 + 4 * 64 + 2 * 256
+    assert total(nested) == 262_208 * 64 + 6 * layer + 64
+    names = {choice.name for choice in model(nested).assumptions}
+    assert names >= {"num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "tie_word_embeddings"}
+    half = {**nested, "text_config": {**nested["text_config"], "num_key_value_heads": 2}}
+    assert "key text_config.num_attention_heads is missing" in refused(half)
+    for key in ("num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings"):
+        assert f"key {key} is missing" in refused(without(GEMMA3, key))  # flat files have all of them
+
+
+def test_gemma4_kinds_of_heads() -> None:
+    """Sliding layers: 2 KV heads of 32. Full ones: 1 of 64, whose projection is keys and values at once."""
+    sliding = 2 * 64 * 128 + 2 * 64 * 64 + 2 * 32
+    full = 2 * 64 * 256 + 64 * 64 + 2 * 64
+    rest = 3 * 64 * 96 + 4 * 64
+    assert total(GEMMA4) == 100 * 64 + 4 * (sliding + rest) + 2 * (full + rest) + 64
+    two = {**GEMMA4, "attention_k_eq_v": False}  # then full layers have as many KV heads as others
+    assert total(two) - total(GEMMA4) == 2 * 3 * 64 * 64
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["global_head_dim", "num_global_key_value_heads", "attention_k_eq_v", "num_kv_shared_layers", "layer_types", "head_dim",
+     "hidden_size_per_layer_input", "use_double_wide_mlp", "enable_moe_block", "sliding_window"],
+)  # fmt: skip
+def test_gemma4_switches_are_never_guessed(key: str) -> None:
+    """A missing one is named."""
+    assert f"key {key} is missing" in refused(without(GEMMA4, key))
+
+
+def test_gemma4_layers_that_share_keys() -> None:
+    """The last three have no keys and values; doubled, they have twice the width."""
+    shared = {**GEMMA4, "num_kv_shared_layers": 3, "use_double_wide_mlp": True}
+    assert column(shared, "kv_shared") == [False] * 3 + [True] * 3
+    assert column(shared, "intermediate_size", "mlp") == [96] * 3 + [192] * 3
+    assert "num_kv_shared_layers" in refused({**GEMMA4, "num_kv_shared_layers": 4})  # leaves no full layer
+    assert "layer_types" in refused({**GEMMA4, "layer_types": [FULL] * 5 + [SLIDE]})
+
+
+def test_gemma4_experts_stand_beside_the_dense_block() -> None:
+    """A layer more: router (8 x 64, a norm, 8 scales), experts (8 x 3 x 64 x 16) and three norms."""
+    experts = {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 16}
+    more = 8 * 64 + 64 + 8 + 8 * 3 * 64 * 16 + 3 * 64
+    assert total({**GEMMA4, **experts}) - total(GEMMA4) == 6 * more
+    for key in ("num_experts", "top_k_experts", "moe_intermediate_size"):
+        assert f"key {key}" in refused(without({**GEMMA4, **experts}, key))
+
+
+# gpt-oss, Llama 4, GLM, MiniMax-M2
+
+GPT_OSS = {
+    **BARE, "model_type": "gpt_oss", "tie_word_embeddings": False, "attention_bias": True, "sliding_window": 16,
+    "num_local_experts": 8, "experts_per_token": 2,
+}  # fmt: skip
+LLAMA4 = {
+    **BARE, "model_type": "llama4_text", "intermediate_size_mlp": 200, "attention_chunk_size": 64, "num_local_experts": 8,
+    "num_experts_per_tok": 1, "interleave_moe_layer_step": 2, "use_qk_norm": True,
+}  # fmt: skip
+GLM4_MOE = {
+    **BARE, "model_type": "glm4_moe", "tie_word_embeddings": False, "attention_bias": True, "use_qk_norm": False,
+    "first_k_dense_replace": 2, "n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16, "num_nextn_predict_layers": 1,
+}  # fmt: skip
+MINIMAX = {
+    **BARE, "model_type": "minimax_m2", "tie_word_embeddings": False, "num_local_experts": 8, "num_experts_per_tok": 2,
+    "rotary_dim": 16, "use_qk_norm": True, "num_mtp_modules": 3, "attn_type_list": [1] * 6,
+}  # fmt: skip
+
+
+def test_gpt_oss_biases_and_sinks() -> None:
+    """Biases of q (128), k, v (64 each), o (64), router (8) and experts (8 x (192 + 64)), and 4 sinks a layer."""
+    matrices = 2 * 64 * 128 + 2 * 64 * 64 + 8 * 64 + 8 * 3 * 64 * 96
+    biases = 128 + 2 * 64 + 64 + 8 + 8 * (2 * 96 + 64) + 4
+    assert total(GPT_OSS) == 2 * 100 * 64 + 6 * (matrices + biases + 2 * 64) + 64
+    assert column(GPT_OSS, "sliding_window") == [16, None] * 3  # where layer_types are absent
+
+
+def test_two_names_for_one_number_have_to_agree() -> None:
+    """gpt-oss writes the experts of a token under two names."""
+    assert total({**GPT_OSS, "num_experts_per_tok": 2}) == total(GPT_OSS)
+    assert "say different things" in refused({**GPT_OSS, "num_experts_per_tok": 4})
+
+
+def test_llama4_layers() -> None:
+    """Odd layers (from 0) are sparse, every fourth sees everything and has no positions, hence no norm."""
+    assert column(LLAMA4, "kind", "mlp") == ["gated_mlp", "moe"] * 3
+    assert column(LLAMA4, "attention_chunk_size") == [64, 64, 64, None, 64, 64]
+    assert column(LLAMA4, "qk_norm") == ["l2", "l2", "l2", "none", "l2", "l2"]
+    assert column(LLAMA4, "rotary_dim") == [None, None, None, 0, None, None]
+    assert column({**LLAMA4, "moe_layers": [0]}, "kind", "mlp") == ["moe"] + ["gated_mlp"] * 5
+    assert column(LLAMA4, "intermediate_size", "mlp")[0] == 200
+    assert column(LLAMA4, "shared_intermediate_size", "mlp")[1] == 96
+    for key in ("intermediate_size_mlp", "attention_chunk_size", "interleave_moe_layer_step", "use_qk_norm"):
+        assert f"key {key} is missing" in refused(without(LLAMA4, key))
+    assert "must be a list of layers" in refused({**LLAMA4, "moe_layers": [6]})
+    assert "whole numbers" in refused({**LLAMA4, "no_rope_layers": [1, 0]})
+
+
+def test_glm4_moe_layers() -> None:
+    """Two dense layers of 96, four with 8 experts and one shared of 16; biases of q, k and v alone; corrections apart."""
+    attention = 2 * 64 * 128 + 2 * 64 * 64 + 128 + 2 * 64
+    sparse = 8 * 64 + 9 * 3 * 64 * 16
+    assert total(GLM4_MOE) == 2 * 100 * 64 + 6 * (attention + 2 * 64) + 2 * 3 * 64 * 96 + 4 * sparse + 64
+    assert model(GLM4_MOE).apart == {"router_correction_bias": 4 * 8}
+    for key in ("head_dim", "use_qk_norm", "attention_bias", "first_k_dense_replace", "n_shared_experts"):
+        assert f"key {key} is missing" in refused(without(GLM4_MOE, key))
+
+
+def test_minimax_norms_are_as_wide_as_all_heads() -> None:
+    """128 weights for queries and 64 for keys; `intermediate_size` is that of an expert; modules for MTP stand apart."""
+    layer = 2 * 64 * 128 + 2 * 64 * 64 + 128 + 64 + 8 * 64 + 8 * 3 * 64 * 96 + 2 * 64
+    assert total(MINIMAX) == 2 * 100 * 64 + 6 * layer + 64
+    assert model(MINIMAX).apart == {"router_correction_bias": 6 * 8}
+    assert "num_mtp_modules" in {choice.name for choice in model(MINIMAX).assumptions}
+    assert "attn_type_list" in refused({**MINIMAX, "attn_type_list": [1] * 5 + [0]})
+    assert "shared_intermediate_size" in refused({**MINIMAX, "shared_intermediate_size": 96})
