@@ -11,7 +11,7 @@ from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, 
 
 @family("llama4_text", architectures=("Llama4ForConditionalGeneration", "Llama4ForCausalLM"), source=transformers("llama4"))
 def llama4(config: Config) -> Draft:
-    """`intermediate_size` is the width of a routed expert and of the shared one, `intermediate_size_mlp` that of dense layers."""
+    """`intermediate_size` is the width of an expert, routed or shared, and `intermediate_size_mlp` that of dense layers."""
     count = layers_of(config)
     rotated = _rotated(config, count)
     kinds = attention_kinds(config, count, (FULL, CHUNKED), lambda index: CHUNKED if rotated[index] else FULL)
