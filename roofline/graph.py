@@ -4,7 +4,8 @@ This is the only place that divides dimensions over devices and that inserts col
 
 * Tensor parallelism (t devices, Megatron-LM, arXiv:1909.08053): query heads, inner widths and the vocabulary are divided;
   KV heads too, or replicated where there are fewer of them than devices; norms, routers and latent caches are replicated.
-  Each block ends with an all-reduce of its output.
+  Heads (channels) of recurrent layers are divided with their state, groups of heads that share keys like KV heads.
+  Each block ends with an all-reduce of its output, and so does a product inside a block whose input is divided.
 * Pipeline parallelism (p stages): consecutive layers; a send to the next stage. The embedding is on the first stage, the
   LM head on the last.
 * Data parallelism (d replicas): the sequences are divided.
@@ -76,7 +77,10 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
         raise InputError(msg)
     blocks = [block for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp) if block is not None]
     if bad := next((problem for block in blocks if (problem := _tensor_problem(block, tp))), None):
-        limit = max((getattr(block, "num_attention_heads", 1) for block in blocks), default=1)
+        limit = max(
+            getattr(block, name) for block in blocks if isinstance(block, Block)
+            for name, rule in block.sharding.items() if rule in ("exact", "replicate")
+        )  # fmt: skip
         works = [size for size in range(1, limit + 1) if not any(_tensor_problem(block, size) for block in blocks)]
         msg = f"tensor-parallel size {tp} does not work for {model.name}: {bad}. Sizes that work: {_listed(works)}"
         raise InputError(msg)
@@ -318,7 +322,7 @@ class _Builder:
             on_device = local(block, self.deployment)
             path = on_device.path
             found |= self._norm_before(layer, path, position, len(blocks))
-            found |= {f"{path}/{name}": operator for name, operator in self._block(on_device).items()}
+            found |= self._inside(on_device)
             if not layer.parallel:
                 found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
             if layer.norms != "pre":
@@ -357,6 +361,20 @@ class _Builder:
             "projection": self._projection(self.tokens, stream, width),
             "post_norm": self._norm(self.tokens),
         }
+
+    def _inside(self, block: Block) -> dict[str, Operator]:
+        """A block's operators, and the sums that it needs before its end."""
+        found: dict[str, Operator] = {}
+        for name, operator in self._block(block).items():
+            path = f"{block.path}/{name}"
+            found[path] = operator
+            if name in block.summed and self.tp > 1:
+                from roofline.operators.all_reduce import AllReduce
+
+                assert isinstance(operator, Gemm)  # noqa: S101 - narrows the type: only products have partial outputs
+                outputs = operator.m * operator.n
+                found[f"{path}/all_reduce"] = AllReduce(elements=outputs, world=self.tp, dtypes=self.vector)
+        return found
 
     def _block(self, block: Block) -> dict[str, Operator]:
         site = Site(

@@ -20,17 +20,21 @@ from roofline.operators.all_reduce import AllReduce
 from roofline.operators.all_to_all import AllToAll
 from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
+from roofline.operators.causal_conv import CausalConv
 from roofline.operators.combine import Combine
 from roofline.operators.copy import Copy
+from roofline.operators.delta_rule import DeltaRule
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.operators.host_copy import HostCopy
 from roofline.operators.latent_attention import LatentAttention
+from roofline.operators.linear_attention import LinearAttention
 from roofline.operators.norm import Norm
 from roofline.operators.reduce_scatter import ReduceScatter
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
+from roofline.operators.selective_scan import SelectiveScan
 from roofline.operators.send_recv import SendRecv
 from roofline.specs.quantization import SCHEMES
 
@@ -115,6 +119,9 @@ def dtypes() -> st.SearchStrategy[Dtypes]:
 
 
 _ATTENTION = {"batch": (1, 64), "cached": (0, 2000), "shared_prefix": (0, 2000), "prefix_reads": (0, 1), "new": (1, 300)}
+_SCAN: dict[str, Range] = {
+    "batch": (1, 64), "new": (1, 300), "cached": (0, 2000), "n_heads": (1, 64), "chunk_size": (1, 256),
+}  # fmt: skip
 _WORLD: dict[str, Range] = {"world": (1, 16), "elements": (1, 10**6)}
 
 KINDS = {
@@ -130,8 +137,10 @@ KINDS = {
             _ATTENTION | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
             at_most={"shared_prefix": "cached"},
         ),
+        Kind(CausalConv, {"sequences": (1, 64), "resumed": (0, 64), "kernel": (1, 8)}, at_most={"resumed": "sequences"}),
         Kind(Combine, {"scales": (0, 64)}),
         Kind(Copy, {"elements": (1, 10**6)}),
+        Kind(DeltaRule, _SCAN | {"n_key_heads": (1, 64)}, at_most={"n_key_heads": "n_heads"}),
         Kind(Embedding),
         Kind(Gemm, {"batch": (1, 8)}),
         Kind(
@@ -142,10 +151,12 @@ KINDS = {
         ),
         Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),
         Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64)}, at_most={"shared_prefix": "cached"}),
+        Kind(LinearAttention, _SCAN | {"n_groups": (1, 64)}, at_most={"n_groups": "n_heads"}),
         Kind(Norm, numbers={"adds": (0, 1, 2)}),
         Kind(ReduceScatter, _WORLD),
         Kind(Rope),
         Kind(Sampling),
+        Kind(SelectiveScan, {"batch": (1, 64), "new": (1, 300), "cached": (0, 2000), "state_size": (1, 64)}),
         Kind(SendRecv, {"elements": (1, 10**6)}, {"span": (2, 8)}),
     )
 }

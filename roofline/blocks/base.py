@@ -10,9 +10,11 @@ from roofline.dtypes import Precision
 from roofline.numeric import Expr
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
+from roofline.operators.causal_conv import CausalConv
+from roofline.operators.scan import resumed
 from roofline.specs.deployment import Conventions
 from roofline.specs.sections import Role, Section
-from roofline.specs.workload import Segment, Step
+from roofline.specs.workload import Segment, Step, sequences
 
 Operators = dict[str, Operator]
 
@@ -45,10 +47,14 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all)."""
+    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all).
+
+    `chunked`: the window does not slide; it is the chunk of the newest token that is in sight.
+    """
 
     elements: Expr
     window: Expr | None = None
+    chunked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +94,8 @@ class Block(Section):
     sharding: ClassVar[dict[str, Sharding]] = {}
     divided: ClassVar[bool] = True
     """Whether tensor-parallel devices share the work, so that their outputs are summed by an all-reduce."""
+    summed: ClassVar[frozenset[str]] = frozenset()
+    """Names of products inside the block whose input is divided: each device has a part of every output, to be summed."""
     path: ClassVar[str]
 
     @property
@@ -152,3 +160,16 @@ class FeedForwardBlock(Block):
 
     role: ClassVar[Role] = "mlp"
     path: ClassVar[str] = "mlp"
+
+
+def causal_conv(site: Site, channels: Expr, kernel: Expr, *, bias: bool = False) -> CausalConv:
+    """The short convolution in front of a recurrence: one kernel for the sequences of all segments."""
+    return CausalConv(
+        tokens=site.tokens,
+        sequences=sequences(site.step),
+        resumed=sum(segment.count * resumed(segment.cached) for segment in site.step),
+        channels=channels,
+        kernel=kernel,
+        bias=bias,
+        dtypes=site.precision.dtypes("norm"),
+    )

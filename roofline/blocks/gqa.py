@@ -145,4 +145,5 @@ class GroupedQueryAttention(MixerBlock):
         """A key and a value for each KV head; none where they are another layer's."""
         if self.kv_shared:
             return None
-        return Cache(self.num_key_value_heads * (self.head_dim + self._d_v), self._reach)
+        per_token = self.num_key_value_heads * (self.head_dim + self._d_v)
+        return Cache(per_token, self._reach, chunked=self.attention_chunk_size is not None)

@@ -36,10 +36,13 @@ _PRELUDE = """\
 const roofline = (() => {
   // The smallest whole number that is at least a/b: the remainder is exact, a product with 1/b would not be.
   const ceilDiv = (a, b) => (a - (a % b)) / b + (a % b > 0 ? 1 : 0);
-  const choose = (kind, key, variants) => (d) => {
-    const formula = variants[key(d)];
-    if (!formula) throw new Error(`roofline.${kind}: no formula for ${key(d)}`);
-    return formula(d);
+  const choose = (kind, key, variants) => {
+    const formulas = new Map(variants.flatMap(([names, formula]) => names.map((name) => [name, formula])));
+    return (d) => {
+      const formula = formulas.get(key(d));
+      if (!formula) throw new Error(`roofline.${kind}: no formula for ${key(d)}`);
+      return formula(d);
+    };
   };
   return {
     ceilDiv,
@@ -131,11 +134,13 @@ def _function(kind: str) -> str:
         return f"    {kind}: {_formula(formulas[()])},\n"
     key = " + ',' + ".join(choice.script for choice in kept)
     key = f"`${{{kept[0].script}}}`" if len(kept) == 1 else key
-    variants = "".join(
-        f'      "{",".join(choice.keys[at] for choice, at in zip(kept, picked, strict=True))}": {_formula(expressions)},\n'
-        for picked, expressions in formulas.items()
-    )
-    return f'    {kind}: choose("{kind}", (d) => {key}, {{\n{variants}    }}),\n'
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for picked, expressions in formulas.items():
+        name = ",".join(choice.keys[at] for choice, at in zip(kept, picked, strict=True))
+        names.setdefault(expressions, []).append(f'"{name}"')
+    # Variants with one formula share it: those that differ in a choice that makes no difference to them.
+    variants = "".join(f"      [[{', '.join(same)}], {_formula(found)}],\n" for found, same in names.items())
+    return f'    {kind}: choose("{kind}", (d) => {key}, [\n{variants}    ]),\n'
 
 
 def _expressions(cls: type[Operator], structure: dict[str, Any]) -> tuple[Any, ...]:

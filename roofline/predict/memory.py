@@ -14,7 +14,9 @@ from functools import cached_property
 from roofline.dtypes import Precision
 from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages, states
 from roofline.numeric import Expr, ceil_div, maximum, minimum
+from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment
+from roofline.specs.engine import KvCacheRules
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step, tokens
 
@@ -33,6 +35,7 @@ class Setting:
     utilization: float
     block_size: int
     max_num_batched_tokens: int
+    rules: KvCacheRules
 
     @property
     def budget_bytes(self) -> float:
@@ -53,67 +56,66 @@ class StageMemory(Setting):
         return float(sum(weights_by_path(graph).values()))
 
     @cached_property
-    def _layers(self) -> list[tuple[Expr, Expr | None, int]]:
-        """Bytes a token, window and number of the layers that keep a cache."""
+    def _caches(self) -> list[Layers]:
         found = caches(self.model, self.deployment, self.stage)
-        return [(cache.elements * self.precision.kv.bytes, cache.window, count) for cache, count in found]
+        return [
+            Layers(
+                float(cache.elements * self.precision.kv.bytes),
+                count,
+                None if cache.chunked else cache.window,
+                cache.window if cache.chunked else None,
+            )
+            for cache, count in found
+        ]
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
         """What one more token adds on this device, while it is below every window."""
-        return float(sum(size * count for size, _, count in self._layers))
+        return sum(kind.size * kind.count for kind in self._caches)
 
     @property
     def kv_grows(self) -> bool:
         """Whether some layer keeps every token."""
-        return any(window is None for _, window, _ in self._layers)
-
-    def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
-        """Cache of one sequence of `length` tokens, new ones included."""
-        return self._kept(length, self.block_size if allocated else 1)
+        return any(kind.window is kind.chunk is None for kind in self.layout.kinds)
 
     @cached_property
-    def _states(self) -> dict[bool, float]:
+    def layout(self) -> Allocation:
+        """What the engine makes of caches and states."""
         found = states(self.model, self.deployment, self.stage)
-        return {
-            allocated: float(sum(state.bytes(self.precision, allocated=allocated) * count for state, count in found))
-            for allocated in (False, True)
-        }
+        held = [(float(state.bytes(self.precision, allocated=True)), count) for state, count in found]
+        return allocation(self._caches, held, self.rules, self.block_size)
+
+    def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
+        """Cache of one sequence of `length` tokens, the newest of which was decoded."""
+        if allocated:
+            return self.layout.bytes(length - 1, 1) - self.layout.state_bytes
+        total: Expr = 0
+        for kind in self._caches:
+            seen = kind.window or kind.chunk
+            total = total + (length if seen is None else minimum(length, seen)) * kind.size * kind.count
+        return total
 
     def state_bytes(self, *, allocated: bool) -> float:
         """Recurrent state of one sequence."""
-        return self._states[allocated]
+        if allocated:
+            return self.layout.state_bytes
+        found = states(self.model, self.deployment, self.stage)
+        return float(sum(state.bytes(self.precision, allocated=False) * count for state, count in found))
 
-    def _held(self, length: Expr, *, allocated: bool) -> Expr:
-        """All that a sequence of `length` tokens keeps, new ones included."""
-        return self.kv_bytes(length, allocated=allocated) + self.state_bytes(allocated=allocated)
+    def needed_bytes(self, step: Step) -> Expr:
+        """What the engine holds for all sequences of one replica in a step: caches (`--shared-prefix` once) and states.
 
-    def _kept(self, length: Expr, block: int) -> Expr:
-        total: Expr = 0
-        for size, window, count in self._layers:
-            kept = length if window is None else minimum(length, window)
-            total = total + ceil_div(kept, block) * block * size * count
-        return total
-
-    def _shared(self, segment: Segment, block: int) -> Expr:
-        """Bytes of a sequence's cache that are those of the common prefix, in whole blocks."""
-        prefix = minimum(self.deployment.conventions.shared_prefix, segment.cached)
-        total: Expr = 0
-        for size, window, count in self._layers:
-            left_behind = 0 if window is None else maximum(segment.cached + segment.new - window, 0)
-            total = total + maximum(prefix - left_behind, 0) // block * block * size * count
-        return total
-
-    def needed_bytes(self, step: Step, *, allocated: bool = True) -> Expr:
-        """Cache (`--shared-prefix` once) and state of all sequences of one replica after a step."""
-        block = self.block_size if allocated else 1
+        A prompt of more tokens than the engine puts into one step is looked at in its last chunk, which has most before it.
+        """
         total: Expr = 0
         common: Expr = 0
         for segment in step:
             count = self._share(segment.count)
-            total = total + count * self._held(segment.cached + segment.new, allocated=allocated)
-            if self.deployment.conventions.shared_prefix:
-                shared = self._shared(segment, block)
+            new = minimum(segment.new, self.max_num_batched_tokens)
+            cached = segment.cached + segment.new - new
+            total = total + count * self.layout.bytes(cached, new)
+            if prefix := self.deployment.conventions.shared_prefix:
+                shared = self.layout.shared(minimum(prefix, segment.cached), cached)
                 total, common = total - count * shared, maximum(common, shared)
         return total + common
 
@@ -150,12 +152,11 @@ class StageMemory(Setting):
         longest of the step."""
         usable = self.usable_bytes(step)
         length = max(segment.cached + segment.new for segment in step)
-        a_sequence = self._held(length, allocated=True)
+        a_sequence = self.layout.bytes(length - 1, 1)
         if usable <= 0 or a_sequence == 0:
             return 0
-        if self._layers and all(window is None for _, window, _ in self._layers) and not self.state_bytes(allocated=True):
-            blocks = int(usable // (self.kv_bytes_per_token * self.block_size))
-            tokens_held = blocks * self.block_size
+        if block := self.layout.block:
+            tokens_held = int(usable // (self.kv_bytes_per_token * block)) * block
         else:
             tokens_held = int(usable / a_sequence * length)
         return tokens_held * self.deployment.data_parallel_size
@@ -170,7 +171,7 @@ class StageMemory(Setting):
 
         # Activations are small beside the cache: with one sequence's, the room divided by a sequence is nearly the answer.
         one = (Segment(replicas, 1, context, decode=True),)
-        a_sequence = self._held(context + 1, allocated=True) - self._shared(one[0], self.block_size)
+        a_sequence = self.layout.bytes(context, 1) - self.layout.shared(self.deployment.conventions.shared_prefix, context)
         guess = int(max(self.usable_bytes(one), 0) // a_sequence) if a_sequence > 0 else 1
         return replicas * largest(holds, limit, guess)
 
@@ -179,11 +180,12 @@ class StageMemory(Setting):
         if not self.fits((Segment(batch, 1, 0, decode=True),)):
             return 0
         if not self.kv_grows:
-            widest = max((window for _, window, _ in self._layers if window is not None), default=0)
+            widest = max((kind.window or kind.chunk or 0 for kind in self.layout.kinds), default=0)
             if self.fits((Segment(batch, 1, widest, decode=True),)):
                 return None
         one = (Segment(batch, 1, 0, decode=True),)
-        growing = sum(size * count for size, window, count in self._layers if window is None) * self._share(batch)
+        unseen = [kind for kind in self.layout.kinds if kind.window is kind.chunk is None]
+        growing = sum(kind.block_bytes / kind.block for kind in unseen) * self._share(batch)
         states_too = self.state_bytes(allocated=True) * self._share(batch)
         guess = int((self.usable_bytes(one) - states_too) // growing) if growing else 1
         return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)

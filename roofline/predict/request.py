@@ -96,6 +96,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         utilization=deployment.gpu_memory_utilization or engine.gpu_memory_utilization,
         block_size=deployment.block_size or engine.block_size,
         max_num_batched_tokens=deployment.max_num_batched_tokens or engine.max_num_batched_tokens,
+        rules=engine.kv_cache,
     )
     noted = [
         *chosen,
