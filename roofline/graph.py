@@ -139,12 +139,13 @@ def local(block: Section, deployment: Deployment) -> Block:
     return block.model_copy(update=divided)
 
 
-def replicated_kv_heads(model: Model, deployment: Deployment) -> list[str]:
-    """Layer types whose KV heads are fewer than the tensor-parallel devices, so that each is held several times."""
+def replicated(model: Model, deployment: Deployment) -> list[tuple[str, str]]:
+    """Layer types, and the key of what they have fewer of than tensor-parallel devices, so that each is held several times."""
     tp = deployment.tensor_parallel_size
+    mixers = ((name, layer.mixer) for name, layer in model.layer_types.items() if isinstance(layer.mixer, Block))
     return [
-        name for name, layer in model.layer_types.items()
-        if layer.mixer is not None and getattr(layer.mixer, "num_key_value_heads", tp) < tp
+        (name, key) for name, mixer in mixers
+        for key, rule in mixer.sharding.items() if rule == "replicate" and getattr(mixer, key) < tp
     ]  # fmt: skip
 
 

@@ -58,6 +58,10 @@ ActivationDtype = Annotated[
 KvCacheDtype = Annotated[
     str | None, option("--kv-cache-dtype", text="Of the KV cache. Default: as activations.", panel=DEPLOYMENT, metavar="DTYPE")
 ]
+MambaSsmCacheDtype = Annotated[
+    str | None,
+    option("--mamba-ssm-cache-dtype", text="Of recurrent state. Default: the model's.", panel=DEPLOYMENT, metavar="DTYPE"),
+]
 Quantization = Annotated[
     str | None,
     option(

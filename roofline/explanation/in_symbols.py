@@ -72,7 +72,9 @@ class InSymbols:
     def step(self, phase: Phase) -> Step:
         """B sequences, each with a prompt of S_q tokens or with one new token after S_c."""
         if phase == "decode":
-            return (Segment(symbol("B"), 1, symbol("S_c"), decode=True),)
+            # NB: of a sequence with nothing cached no state is read, which a positive symbol cannot say.
+            cached = symbol("S_c") if self.request.workload.context else 0
+            return (Segment(symbol("B"), 1, cached, decode=True),)
         return (Segment(symbol("B"), symbol("S_q"), 0),)
 
     def graph(self, step: Step, **deployment: Any) -> Graph:

@@ -101,6 +101,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     noted = [
         *chosen,
         *notes,
+        *record.state(model, deployment, precision),
         *record.conventions(model, deployment, options),
         *record.backend(deployment.backend),
         *record.gaps(hardware),

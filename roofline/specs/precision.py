@@ -21,7 +21,7 @@ def resolve_precision(model: Model, deployment: Deployment, multiplies: Containe
     weight, from_flag = _weights(model, deployment, multiplies, notes)
     activation = _activations(model, deployment, multiplies, weight, notes)
     kv = _kv(deployment, activation, notes)
-    state = parse_dtype(model.state_dtype)
+    state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype)
     roles = _quantized(model, deployment, from_flag=from_flag, notes=notes)
     for format in dict.fromkeys((weight, *(format for _, format in roles))):
         if format.name != activation.name and format.multiply not in multiplies:

@@ -27,6 +27,7 @@ def analyze(  # noqa: PLR0917 - a flag each
     dtype: options.Dtype = None,
     activation_dtype: options.ActivationDtype = None,
     kv_cache_dtype: options.KvCacheDtype = None,
+    mamba_ssm_cache_dtype: options.MambaSsmCacheDtype = None,
     quantization: options.Quantization = None,
     tensor_parallel_size: options.TensorParallelSize = None,
     pipeline_parallel_size: options.PipelineParallelSize = None,
