@@ -314,3 +314,89 @@ def test_minimax_norms_are_as_wide_as_all_heads() -> None:
     assert "num_mtp_modules" in {choice.name for choice in model(MINIMAX).assumptions}
     assert "attn_type_list" in refused({**MINIMAX, "attn_type_list": [1] * 5 + [0]})
     assert "shared_intermediate_size" in refused({**MINIMAX, "shared_intermediate_size": 96})
+
+
+# Hybrids: Qwen3-Next, MiMo-V2-Flash, Step, Hunyuan, dots.llm1
+
+LINEAR = "linear_attention"
+NEXT: Config = {
+    **BARE, "model_type": "qwen3_next", "num_hidden_layers": 4, "tie_word_embeddings": False, "decoder_sparse_step": 1,
+    "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 48,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 24,
+    "linear_conv_kernel_dim": 4, "full_attention_interval": 4,
+}  # fmt: skip
+MIMO: Config = {
+    **BARE, "model_type": "mimo_v2_flash", "num_hidden_layers": 3, "num_key_value_heads": 1, "v_head_dim": 16,
+    "tie_word_embeddings": False, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+    "hybrid_layer_pattern": [0, 1, 1], "moe_layer_freq": [0, 1, 1], "swa_num_key_value_heads": 2,
+    "sliding_window": 128, "sliding_window_size": 128, "add_swa_attention_sink_bias": True,
+}  # fmt: skip
+STEP: Config = {
+    **BARE, "model_type": "step3p5", "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+    "share_expert_dim": 24, "moe_layers_enum": "1,2,3,4,5", "sliding_window": 16, "layer_types": [FULL] + [SLIDE] * 5,
+    "attention_other_setting": {"attention_type": SLIDE, "num_attention_heads": 6, "head_dim": 32},
+}  # fmt: skip
+HUNYUAN: Config = {
+    **BARE, "model_type": "hunyuan_v1_moe", "tie_word_embeddings": True, "attention_bias": False, "num_experts": 8,
+    "moe_topk": [2] * 6, "num_shared_expert": [1] * 6, "moe_intermediate_size": [96] * 6, "use_cla": False,
+}  # fmt: skip
+
+
+def test_gated_delta_net_and_gated_attention() -> None:
+    """Queries (128) and as many gates; q, k (2 x 16 each), v and z (4 x 24 each), beta and decay (4 each) in linear layers."""
+    experts = 8 * 64 + 8 * 3 * 64 * 16 + 3 * 64 * 48 + 64 + 2 * 64  # router, experts, shared one and its gate, two norms
+    full = 64 * (2 * 128 + 2 * 64) + 128 * 64 + 2 * 32
+    convolved = 2 * 32 + 96
+    linear = 64 * (convolved + 96 + 2 * 4) + 4 * convolved + 2 * 4 + 24 + 96 * 64
+    assert total(NEXT) == 2 * 100 * 64 + 4 * experts + full + 3 * linear + 64
+    assert column(NEXT, "kind") == ["gated_delta_net"] * 3 + ["gqa"]
+    for key in ("full_attention_interval", "linear_num_value_heads", "linear_conv_kernel_dim", "head_dim"):
+        assert f"key {key} is missing" in refused(without(NEXT, key))
+    listed = {**without(NEXT, "full_attention_interval"), "layer_types": [FULL, LINEAR, FULL, LINEAR]}
+    assert column(listed, "kind") == ["gqa", "gated_delta_net"] * 2
+
+
+def test_mimo_v2_by_the_keys_of_its_authors() -> None:
+    """1 slides, with twice the KV heads, sinks, and a window of 128 tokens before the query's own."""
+    assert column(MIMO, "sliding_window") == [None, 129, 129]
+    assert column(MIMO, "num_key_value_heads") == [1, 2, 2]
+    assert column(MIMO, "sinks") == [False, True, True]
+    assert column(MIMO, "v_head_dim") == [16, 16, 16]
+    assert column(MIMO, "kind", "mlp") == ["gated_mlp", "moe", "moe"]
+    assert column(without(MIMO, "sliding_window_size"), "sliding_window") == [None, 128, 128]
+    assert "hybrid_layer_pattern" in refused({**MIMO, "hybrid_layer_pattern": [0, 1, 2]})
+    assert "layer_types" in refused({**MIMO, "layer_types": [FULL, FULL, SLIDE]})
+    assert "swa_head_dim" in refused({**MIMO, "swa_head_dim": 64})
+    assert "key layer_types is missing" in refused(without(MIMO, "hybrid_layer_pattern"))
+
+
+def test_step_layers() -> None:
+    """Sliding layers have 6 query heads; a gate for each head has one row of 64; lists may go on for MTP layers."""
+    assert column(STEP, "num_attention_heads") == [4, 6, 6, 6, 6, 6]
+    attention = [64 * (heads * 32 + 2 * 64) + heads * 32 * 64 + heads * 64 + 2 * 32 for heads in (4, 6, 6, 6, 6, 6)]
+    sparse = 8 * 64 + 8 * 3 * 64 * 16 + 3 * 64 * 24
+    assert total(STEP) == 2 * 100 * 64 + sum(attention) + 6 * 2 * 64 + 3 * 64 * 96 + 5 * sparse + 64
+    longer = {**STEP, "num_nextn_predict_layers": 2, "layer_types": [*STEP["layer_types"], SLIDE, SLIDE]}
+    assert total(longer) == total(STEP)
+    assert "layer_types" in refused({**STEP, "layer_types": [*STEP["layer_types"], SLIDE]})
+    assert "moe_layers_enum" in refused({**STEP, "moe_layers_enum": "1,6"})
+    assert "moe_layers_enum" in refused({**STEP, "moe_layers_enum": "all"})
+    other = {**STEP["attention_other_setting"], "head_dim": 64}
+    assert "attention_other_setting.head_dim" in refused({**STEP, "attention_other_setting": other})
+
+
+def test_hunyuan_lists() -> None:
+    """A number, or one for each layer; keys of other layers (CLA) are refused."""
+    layer = 2 * 64 * 128 + 2 * 64 * 64 + 2 * 32 + 8 * 64 + 9 * 3 * 64 * 96 + 2 * 64
+    assert total(HUNYUAN) == 100 * 64 + 6 * layer + 64
+    assert total({**HUNYUAN, "moe_topk": 2, "num_shared_expert": 1, "moe_intermediate_size": 96}) == total(HUNYUAN)
+    assert "must be a list of 6" in refused({**HUNYUAN, "moe_topk": [2] * 5})
+    assert "moe_topk" in refused({**HUNYUAN, "moe_topk": 9})
+    assert "use_cla" in refused({**HUNYUAN, "use_cla": True})
+    assert "key moe_topk" in refused(without(HUNYUAN, "moe_topk"))
+
+
+@pytest.mark.parametrize(("model_type", "why"), [("gemma3n_text", "AltUp"), ("step3_text", "factorization")])
+def test_families_that_are_not_understood(model_type: str, why: str) -> None:
+    """Refused with the reason, not read as what they resemble."""
+    assert why in refused({**BARE, "model_type": model_type})
