@@ -40,11 +40,14 @@ def rest(config: Config, *, tie: Any = REQUIRED) -> Section:
 
 
 def tied(config: Config, default: Any = REQUIRED) -> bool:
-    """Whether the LM head is the embedding table."""
-    if default is REQUIRED:
-        return bool(config.flag("tie_word_embeddings"))
+    """Whether the LM head is the embedding table. A nested language model and the file around it have to agree."""
     why = f"the default of {config.data.get('model_type', 'the class')} configs, where the key is absent"
-    return bool(config.flag("tie_word_embeddings", default=default, why=why))
+    name = "tie_word_embeddings"
+    found = bool(config.flag(name, default=default, why=why))
+    around = config.document.data.get(name, found)
+    if config.place and around != found:
+        config.refuse(name, "the file around it says otherwise: versions of transformers differ on which of the two counts")
+    return found
 
 
 def dtype(config: Config) -> Section:

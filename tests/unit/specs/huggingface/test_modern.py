@@ -151,6 +151,16 @@ def test_vision_models_say_what_is_counted() -> None:
     assert "hidden_size over num_attention_heads (64 / 4)" in refused({**flat, "head_dim": 32})
 
 
+def test_tied_embeddings_inside_and_around() -> None:
+    """The key may stand in either place; said twice, it has to say the same."""
+    text = {**without(QWEN3, "use_sliding_window", "sliding_window"), "model_type": "qwen3_vl_text"}
+    inside = {"model_type": "qwen3_vl", "text_config": {**text, "tie_word_embeddings": True}}
+    around = {"model_type": "qwen3_vl", "tie_word_embeddings": True, "text_config": without(text, "tie_word_embeddings")}
+    assert total(inside) == total(around) == total(QWEN3) - 100 * 64
+    assert "says otherwise" in refused({**inside, "tie_word_embeddings": False})
+    assert "key text_config.tie_word_embeddings is missing" in refused(without(around, "tie_word_embeddings"))
+
+
 def test_layers_for_prediction_stand_apart() -> None:
     """MiMo's MTP layer is said, not counted."""
     mimo = {**QWEN2, "model_type": "mimo", "num_nextn_predict_layers": 1, "attention_bias": True}
