@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -157,3 +158,30 @@ def test_nested_and_flat_are_the_same() -> None:
     }
     assert counted_by_us(nested).layers == counted_by_us(QWEN2_VL).layers
     assert counted_by_us(nested).total == counted_by_us(QWEN2_VL).total
+
+
+INSIDE = {
+    "qwen2_vl_text": ("Qwen2VLTextConfig", "qwen2_vl", "Qwen2VLTextModel", QWEN2),
+    "qwen2_5_vl_text": ("Qwen2_5_VLTextConfig", "qwen2_5_vl", "Qwen2_5_VLTextModel", QWEN2),
+    "qwen2_5_omni_text": ("Qwen2_5OmniTextConfig", "qwen2_5_omni", "Qwen2_5OmniThinkerTextModel", QWEN2),
+    "qwen3_vl_text": ("Qwen3VLTextConfig", "qwen3_vl", "Qwen3VLTextModel", QWEN3),
+    "qwen3_vl_moe_text": ("Qwen3VLMoeTextConfig", "qwen3_vl_moe", "Qwen3VLMoeTextModel", QWEN3_MOE),
+    "qwen3_omni_moe_text": ("Qwen3OmniMoeTextConfig", "qwen3_omni_moe", "Qwen3OmniMoeThinkerTextModel", QWEN3_MOE),
+}
+
+
+@pytest.mark.parametrize("model_type", INSIDE)
+def test_text_models_inside_others(model_type: str) -> None:
+    """The text model of each vision or speech model, layer by layer, without an LM head (331 x 96)."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers", minversion="5.20")
+    kind, family, network, alike = INSIDE[model_type]
+    config = {**alike, "model_type": model_type, "sliding_window": None}
+    config.pop("use_sliding_window")
+    home = f"transformers.models.{family}"
+    settings = getattr(importlib.import_module(f"{home}.configuration_{family}"), kind).from_dict(config)
+    with torch.device("meta"):
+        text = getattr(importlib.import_module(f"{home}.modeling_{family}"), network)._from_config(settings)
+    ours = counted_by_us({"model_type": family, "text_config": config})
+    assert ours.layers == [sum(weight.numel() for weight in layer.parameters()) for layer in text.layers]
+    assert ours.total == sum(weight.numel() for weight in text.parameters()) + 331 * 96

@@ -15,6 +15,7 @@ _HARMLESS = (
     "num_media_embeds", "position_embedding_xdrope", "xdrope_section", "kv_lora_rank", "q_lora_rank", "qk_rope_head_dim",
     "qk_nope_head_dim", "v_head_dim", "mamba_ssm_ngroups", "mamba_d_state", "mamba_d_conv", "mamba_expand",
     "mamba_head_dim", "mamba_use_seq_idx", "chunk_size", "anyres_vit_two_views", "anyres_vit_max_image_size",
+    "vit_norm_type", "vit_used_rms_norm", "vit_remove_prenorm", "vit_token", "vit_input_resolution", "vit_mapping_type",
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def mimo(config: Config) -> Draft:
 
 @family(
     "qwen2_vl",
-    types=("qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"),
+    types=("qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_omni_text"),
     architectures=("Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration"),
     source=transformers("qwen2_vl"),
 )

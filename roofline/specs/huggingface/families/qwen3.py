@@ -1,4 +1,4 @@
-"""Qwen3, dense and with experts, and the text parts of Qwen3-VL: a norm over each head of queries and keys."""
+"""Qwen3, dense and with experts, and the text parts of Qwen3-VL and Qwen3-Omni: a norm over each head of queries and keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ def qwen3_vl(config: Config) -> Draft:
     return _dense(config, [None] * layers_of(config))
 
 
-@family("qwen3_moe", architectures=("Qwen3MoeForCausalLM",), source=transformers("qwen3_moe"))
+@family(
+    "qwen3_moe",
+    types=("qwen3_omni_moe_text",),
+    architectures=("Qwen3MoeForCausalLM", "Qwen3OmniMoeForConditionalGeneration"),
+    source=transformers("qwen3_moe"),
+)
 def qwen3_moe(config: Config) -> Draft:
     """Mixtures of experts without shared ones; a window, where there is one, in all layers."""
     return _sparse(config, switched_windows(config, layers_of(config), lambda index: SLIDING))
