@@ -31,7 +31,7 @@ def mla(config: Config, *, biases: bool = True, **rest_of_it: object) -> Section
 
 
 def _rank_of_queries(config: Config) -> int | None:
-    """null says that queries are not compressed; an absent key says nothing: classes have a rank as their default."""
+    """Null says that queries are not compressed; an absent key says nothing: classes have a rank as their default."""
     if "q_lora_rank" in config.data and config.data["q_lora_rank"] is None:
         config.harmless("q_lora_rank")
         return None

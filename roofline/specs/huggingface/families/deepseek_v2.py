@@ -19,4 +19,3 @@ def deepseek_v2(config: Config) -> Draft:
     count = layers_of(config)
     layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
     return Draft(layers, stream(config, tie=False))
-

@@ -50,11 +50,15 @@ def _indexers(config: Config, count: int) -> list[str]:
     first = config.whole("index_skip_topk_offset", default=2, low=0)
     if found is None and letters is not None:
         if not isinstance(letters, str) or len(letters) != count or set(letters) - set(_LETTERS):
-            config.refuse("index_topk_pattern", f"must be a line of {count} letters, F (full) or S (shared), one for each layer")
+            config.refuse(
+                "index_topk_pattern", f"must be a line of {count} letters, F (full) or S (shared), one for each layer"
+            )
         found = [_LETTERS[letter] for letter in letters]
     if found is None:
         # Those up to `first` have one, and from there on every `every`-th.
         found = ["shared" if max(index - first + 1, 0) % every else "full" for index in range(count)]
     if found and found[0] == "shared":
-        config.refuse("indexer_types" if config.has("indexer_types") else "index_topk_pattern", "the first layer has no earlier one")
+        config.refuse(
+            "indexer_types" if config.has("indexer_types") else "index_topk_pattern", "the first layer has no earlier one"
+        )
     return list(found)
