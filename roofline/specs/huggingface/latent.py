@@ -38,11 +38,20 @@ def _rank_of_queries(config: Config) -> int | None:
     return int(config.whole("q_lora_rank"))
 
 
-def experts(config: Config, *, shared: tuple[str, ...] = ("n_shared_experts",), **rest_of_it: object) -> Section:
+# Names that a number has in DeepSeek's configs; and in Kimi Linear's, which has all of both.
+_EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts")
+Names = dict[str, tuple[str, ...]]
+DEEPSEEK: Names = {"chosen": ("num_experts_per_tok",), "shared": ("n_shared_experts",)}
+KIMI_LINEAR: Names = {
+    "chosen": ("num_experts_per_token", "num_experts_per_tok"), "shared": ("num_shared_experts", "n_shared_experts"),
+}  # fmt: skip
+
+
+def experts(config: Config, names: Names) -> Section:
     """Routed experts of moe_intermediate_size, and shared ones that are one block of their joint width."""
-    count, chosen = experts_of(config, ("n_routed_experts", "num_local_experts", "num_experts"))
+    count, chosen = experts_of(config, _EXPERTS, names["chosen"])
     width = config.whole("moe_intermediate_size")
-    return moe(count, chosen, width, shared_intermediate_size=config.whole(*shared, low=0) * width, **rest_of_it)
+    return moe(count, chosen, width, shared_intermediate_size=config.whole(*names["shared"], low=0) * width)
 
 
 def kinds_of_mlp(config: Config, count: int) -> list[str]:
@@ -65,9 +74,9 @@ def listed_kinds_of_mlp(config: Config, count: int) -> list[str]:
     return found
 
 
-def dense_and_moe(config: Config, kinds: list[str], mixers: list[Section]) -> list[Layer]:
+def dense_and_moe(config: Config, kinds: list[str], mixers: list[Section], names: Names = DEEPSEEK) -> list[Layer]:
     """Layers whose feed-forward blocks are dense or of experts; each with its mixer."""
-    blocks = {"dense": gated_mlp(config.whole("intermediate_size")), "moe": experts(config)}
+    blocks = {"dense": gated_mlp(config.whole("intermediate_size")), "moe": experts(config, names)}
     return [Layer(kind, mixer, blocks[kind]) for kind, mixer in zip(kinds, mixers, strict=True)]
 
 

@@ -6,6 +6,12 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Section
 from roofline.specs.huggingface.parts import lean
 
+# What Bamba and its relatives say of their state-space layers.
+KEYS_OF_BAMBA = (
+    "mamba_expand", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_conv_bias",
+    "mamba_chunk_size", "mamba_proj_bias",
+)  # fmt: skip
+
 
 def mamba2(
     config: Config, heads: int, head_dim: int, groups: int, state: int, *, conv_kernel: int, conv_bias: bool,
@@ -28,13 +34,9 @@ def mamba2(
     }
 
 
-def mamba2_of_bamba(config: Config, inner: int | None = None) -> Section:
-    """Mamba-2 in the keys of Bamba, which Granite 4 and Falcon-H1 took over. `inner`: channels, where mamba_expand does
-    not say."""
-    if inner is None:
-        inner = config.whole("mamba_expand") * config.whole("hidden_size")
-    else:
-        config.harmless("mamba_expand")
+def mamba2_of_bamba(config: Config) -> Section:
+    """Mamba-2 in the keys of Bamba, which Granite 4 took over."""
+    inner = config.whole("mamba_expand") * config.whole("hidden_size")
     heads = config.whole("mamba_n_heads")
     config.divides(("mamba_n_heads", heads), ("the state-space layers' width", inner))
     if config.data.get("mamba_d_head") == "auto":
@@ -60,3 +62,18 @@ def rank_of_steps(config: Config, name: str) -> int:
         config.harmless(name)
         return int(-(-config.whole("hidden_size") // 16))
     return int(config.whole(name))
+
+
+def mamba(
+    config: Config, inner: int, *, state: str, rank: str, kernel: str, conv_bias: str, bias: str, **rest_of_it: object
+) -> Section:
+    """Mamba-1 of `inner` channels; the other arguments are the names under which a family has its sizes."""
+    return {
+        "kind": "mamba",
+        "mamba_d_inner": inner,
+        "ssm_state_size": config.whole(state),
+        "time_step_rank": rank_of_steps(config, rank),
+        "conv_kernel": config.whole(kernel),
+        "use_conv_bias": config.flag(conv_bias),
+        **lean(use_bias=config.flag(bias), **rest_of_it),
+    }

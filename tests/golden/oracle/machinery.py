@@ -49,7 +49,9 @@ _APART = re.compile(r"mtp|nextn|vision|visual|vit_|audio|projector")
 
 # Modules whose core is written with loops, chunks and elementwise sums, so that the counter sees something else than the
 # recurrence: of these, and of our mixers with a state, only the projections are compared.
-_RECURRENT = re.compile(r"Mamba|DeltaNet|DeltaAttention|Lightning|ShortConv|Recurrent|LinearAttention|SSM|Rwkv|Xlstm")
+_RECURRENT = re.compile(
+    r"Mamba|BambaMixer|DeltaNet|DeltaAttention|Lightning|ShortConv|Recurrent|(?<!Kimi)LinearAttention|SSM|Rwkv|Xlstm"
+)
 _PROJECTIONS = ("mm", "addmm")
 
 Table = dict[str, int]

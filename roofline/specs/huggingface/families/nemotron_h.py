@@ -98,7 +98,8 @@ _READERS = {"mamba": _mamba, "attention": _attention, "mlp": _mlp, "moe": _exper
 # What only layers of a kind look at: in a model without such layers it says nothing.
 _KEYS = {
     "mamba": (
-        "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel", "chunk_size", "use_conv_bias", "use_bias",
+        "mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel", "chunk_size", "use_conv_bias",
+        "use_bias",
     ),
     "attention": ("num_attention_heads", "num_key_value_heads", "head_dim", "attention_head_dim"),
     "mlp": ("intermediate_size", "mlp_bias"),
