@@ -16,11 +16,13 @@ def nemotron_nas(config: Config) -> Draft:
     out (no_op), or be one matrix (replace_with_linear)."""
     count, n_q = layers_of(config), config.whole("num_attention_heads")
     head_dim = width_of_head(config, n_q)
+    if config.has("num_key_value_heads_per_layer"):
+        return _decilm(config, n_q, head_dim)
     blocks = config.raw("block_configs")
     if not isinstance(blocks, list) or len(blocks) != count or not all(isinstance(block, dict) for block in blocks):
-        size = f"it has {len(blocks)}" if isinstance(blocks, list) else "it has none"
+        size = f"it has {len(blocks)}" if isinstance(blocks, list) else "there is none"
         config.refuse("block_configs", f"must be a list with an object for each of the {count} layers; {size}")
-    config.off("num_key_value_heads", "intermediate_size", "num_key_value_heads_per_layer")
+    config.off("num_key_value_heads", "intermediate_size")  # the blocks say
     biases = config.flag("attention_bias", default=False), config.flag("mlp_bias", default=False)
     layers, empty = [], 0
     for index, data in enumerate(blocks):
@@ -37,6 +39,18 @@ def nemotron_nas(config: Config) -> Draft:
     return Draft(layers, stream(config), notes)
 
 
+def _decilm(config: Config, n_q: int, head_dim: int) -> Draft:
+    """DeciLM, the first of them: layers differ in their KV heads alone."""
+    config.off("block_configs", "num_key_value_heads")
+    heads = config.wholes("num_key_value_heads_per_layer", layers_of(config), low=1)
+    for n_kv in heads:
+        config.divides(("num_key_value_heads_per_layer", n_kv), ("num_attention_heads", n_q))
+    biased, mlp_bias = config.flag("attention_bias", default=False), config.flag("mlp_bias", default=False)
+    mlp = gated_mlp(config.whole("intermediate_size"), bias=mlp_bias)
+    layers = [Layer("decoder", gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased), mlp) for n_kv in heads]
+    return Draft(layers, stream(config))
+
+
 def _name(mixer: Section | None, mlp: Section | None) -> str:
     """What is left out or is one matrix; layers that differ in sizes alone are numbered."""
     found = ["" if mixer else "mlp_only", "linear_attention" if mixer and mixer["kind"] == "linear_mixer" else ""]
@@ -47,7 +61,7 @@ def _name(mixer: Section | None, mlp: Section | None) -> str:
 def _attention(block: Config, n_q: int, head_dim: int, *, bias: bool) -> Section | None:
     block.off("sparsify", "window_length", "num_sink_tokens", "unshifted_sink", "use_prefill_window_in_sink_attention")
     block.off("mamba", "llama4")
-    absent, linear = block.flag("no_op"), block.flag("replace_with_linear", default=False)
+    absent, linear = block.flag("no_op", default=False), block.flag("replace_with_linear", default=False)
     block.harmless("n_heads_in_group")
     if absent or linear:
         block.finish()
@@ -60,7 +74,7 @@ def _attention(block: Config, n_q: int, head_dim: int, *, bias: bool) -> Section
 
 def _feed_forward(block: Config, hidden_size: int, *, bias: bool) -> Section | None:
     block.off("sparsify", "moe")
-    absent, linear = block.flag("no_op"), block.flag("replace_with_linear", default=False)
+    absent, linear = block.flag("no_op", default=False), block.flag("replace_with_linear", default=False)
     given, factor = block.whole("intermediate_size", default=None), block.raw("ffn_mult")
     if absent or linear:
         block.finish()
