@@ -142,7 +142,7 @@ def test_heads_are_divided_and_the_indexer_is_not(mixer: dict[str, Any]) -> None
 
 def test_sizes_that_groups_allow() -> None:
     """Heads and groups of the output are divided, so that 8 heads in 4 groups go on 1, 2 or 4 devices."""
-    with pytest.raises(InputError, match="it must divide o_groups .4.*Sizes that work: 1, 2, 4"):
+    with pytest.raises(InputError, match=r"it must divide o_groups .4.*Sizes that work: 1, 2, 4"):
         check_parallel(model(COMPRESSED), Deployment(tensor_parallel_size=8))
 
 
@@ -153,6 +153,25 @@ def test_segments_of_compressed_attention() -> None:
     assert operator(found, "compressor/write").cost().kv_write_bytes == 5 * 20 * 2
     held = [op.parameters for path, (op, _) in found.items() if "/compressor/compress/" in path]
     assert held == [4 * 20, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "topk", "words"),
+    [
+        ("deepseek-v3.2", {}, "2048", "a query attends to the keys"),
+        ("deepseek-v3.2", {"mla": "expand"}, "2048", "all pairs are counted"),
+        ("glm-5.2", {"mask": "full"}, "2048", "every one of the keys"),
+        ("deepseek-v4-flash", {"mla": "expand"}, "512", "a query attends to the entries"),
+    ],
+)
+def test_the_choice_is_on_record(name: str, options: dict[str, Any], topk: str, words: str) -> None:
+    """The result says how many keys were counted, and in which form."""
+    result = roofline.analyze(name, "h200-sxm", tp=8, dtype="fp8", **options)
+    notes = {note.name: note for note in result.assumptions}
+    assert notes["index_topk"].value == topk
+    assert words in notes["index_topk"].why
+    if not options:
+        assert "every phase absorbs" in notes["mla"].why
 
 
 def test_streams_of_hyper_connections() -> None:
