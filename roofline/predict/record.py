@@ -62,7 +62,7 @@ def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
         elif kind == "mla" and chosen.mla == "expand":
             why = "expanded attention is dense, and the choice a mask over it: all pairs are counted"
         else:
-            why = f"a query attends to the {what} that an indexer chose, at most so many; queries of a prompt choose different ones"
+            why = f"a query attends to the {what} that an indexer chose, at most so many; those of a prompt differ in theirs"
         notes.append(Assumption("index_topk", ", ".join(map(str, limits)), "default", why))
     return notes
 
