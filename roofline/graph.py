@@ -17,6 +17,7 @@ This is the only place that divides dimensions over devices and that inserts col
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass, replace
 
 from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site
@@ -170,7 +171,8 @@ def build(
         graph |= builder.inputs()
     for name, count in stage.layers:
         prefix = "layers" if len(model.layer_types) == 1 else f"layers/{name}"
-        graph |= {f"{prefix}/{path}": (op, count) for path, op in builder.layer(model.layer_types[name]).items()}
+        found = builder.of_layer(name).layer(model.layer_types[name])
+        graph |= {f"{prefix}/{path}": (op, count) for path, op in found.items()}
     if stage.last:
         graph |= builder.outputs(shares_device=stage.first)
     else:
@@ -203,6 +205,12 @@ class _Builder:
         self.tp = deployment.tensor_parallel_size
         self.ep = deployment.expert_parallel_size
         self.expert_tokens = expert_tokens
+
+    def of_layer(self, layer_type: str) -> _Builder:
+        """The same, with the formats of the layers of one type."""
+        found = copy(self)
+        found.precision = self.precision.of_layer(layer_type)
+        return found
 
     def _all_reduce(self) -> dict[str, Operator]:
         if self.tp == 1:

@@ -32,7 +32,7 @@ from roofline.operators.reduce_scatter import ReduceScatter
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
 from roofline.operators.send_recv import SendRecv
-from roofline.specs.quantization import SCHEMES
+from roofline.specs.quantization import schemes
 
 Range = tuple[int, int]
 _WIDE: Range = (1, 512)
@@ -48,7 +48,7 @@ class Kind:
 
     cls: type[Operator]
     ranges: dict[str, Range] = field(default_factory=dict)
-    numbers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    numbers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     at_most: dict[str, str] = field(default_factory=dict)
 
     def range(self, name: str) -> Range:
@@ -95,14 +95,11 @@ class Kind:
         return self.make(structure, numbers, chance.choice(_DTYPES))
 
 
-# Sizes that floats hold exactly: scales included, all are multiples of 2^-8.
-_FORMATS = [
-    *FORMATS.values(),
-    *(scheme.format for scheme in SCHEMES.values() if float(scheme.format.bytes * 2**8).is_integer()),
-]
+# Sizes that floats hold exactly: all are multiples of 2^-3, scales are whole bytes.
 _DTYPES = [
-    Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv])
-    for weight in _FORMATS
+    Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv], bias=bias)
+    for weight in (*FORMATS.values(), *(scheme().format for scheme in schemes().values()))
+    for bias in (None, FORMATS["bf16"])
     for activation in ("bf16", "fp32")
     for kv in ("bf16", "fp8")
 ]
@@ -114,6 +111,7 @@ def dtypes() -> st.SearchStrategy[Dtypes]:
 
 
 _ATTENTION = {"batch": (1, 64), "cached": (0, 2000), "shared_prefix": (0, 2000), "prefix_reads": (0, 1), "new": (1, 300)}
+_STORED = ((), ((300, 129), (7, 129)))
 _WORLD: dict[str, Range] = {"world": (1, 16), "elements": (1, 10**6)}
 
 KINDS = {
@@ -132,11 +130,11 @@ KINDS = {
         Kind(Combine),
         Kind(Copy, {"elements": (1, 10**6)}),
         Kind(Embedding),
-        Kind(Gemm, {"batch": (1, 8)}),
+        Kind(Gemm, {"batch": (1, 8)}, {"stored": _STORED}),
         Kind(
             GroupedGemm,
             {"experts": (2, 64), "top_k": (1, 8), "local_experts": (1, 64), "distinct": (1, 64)},
-            {"skew": (0.0, 0.7)},
+            {"skew": (0.0, 0.7), "stored": _STORED},
             at_most={"top_k": "experts", "local_experts": "experts", "distinct": "experts"},
         ),
         Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),

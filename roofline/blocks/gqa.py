@@ -49,10 +49,17 @@ class GroupedQueryAttention(MixerBlock):
     def operators(self, site: Site) -> Operators:
         """Projection, norm and rotation of queries and keys, the new keys and values into the cache, attention, output."""
         n_q, n_kv, d_head = self.num_attention_heads, self.num_key_value_heads, self.head_dim
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector = site.precision.dtypes("norm")
         choices = site.conventions
         found: Operators = {
-            "qkv_proj": Gemm(m=site.tokens, n=(n_q + 2 * n_kv) * d_head, k=site.hidden_size, bias=self.qkv_bias, dtypes=linear)
+            "qkv_proj": Gemm(
+                m=site.tokens,
+                n=(n_q + 2 * n_kv) * d_head,
+                k=site.hidden_size,
+                bias=self.qkv_bias,
+                stored=tuple((heads * d_head, site.hidden_size) for heads in (n_q, n_kv, n_kv)),
+                dtypes=site.precision.dtypes("attention/qkv_proj"),
+            )
         }
         if self.qk_norm == "head":
             found["q_norm"] = Norm(rows=site.tokens * n_q, width=d_head, dtypes=vector)
@@ -80,7 +87,8 @@ class GroupedQueryAttention(MixerBlock):
                 sinks=self.sinks and segment is site.step[0],
                 dtypes=vector,
             )
-        found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_head, bias=self.o_bias, dtypes=linear)
+        output = site.precision.dtypes("attention/o_proj")
+        found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_head, bias=self.o_bias, dtypes=output)
         return found
 
     def cache(self) -> Cache:

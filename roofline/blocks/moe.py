@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
+from roofline.dtypes import Shape
 from roofline.numeric import ratio
 from roofline.operators.activation import Activation
 from roofline.operators.combine import Combine
@@ -51,7 +52,7 @@ class MixtureOfExperts(FeedForwardBlock):
         wide = 2 if self.gated else 1
         spread = None if site.expert_ranks == 1 else self.num_experts // site.expert_ranks
 
-        def grouped(n: object, k_dim: object) -> GroupedGemm:
+        def grouped(n: object, k_dim: object, role: str, stored: tuple[Shape, ...] = ()) -> GroupedGemm:
             return GroupedGemm(
                 tokens=site.expert_tokens,
                 n=n,
@@ -61,25 +62,28 @@ class MixtureOfExperts(FeedForwardBlock):
                 local_experts=spread,
                 bias=self.bias,
                 skew=site.conventions.routing_skew,
-                dtypes=site.precision.dtypes("experts"),
+                stored=stored,
+                dtypes=site.precision.dtypes(role),
             )
 
         # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
         terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts)
-        up = grouped(wide * self.moe_intermediate_size, d_model)
+        d_e = self.moe_intermediate_size
+        up = grouped(wide * d_e, d_model, "experts/up_proj", ((d_e, d_model),) * wide)
         found: Operators = {
             "router": Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router),
             "choose": Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector),
             "experts/up_proj": up,
             "experts/activation": Activation(rows=up.rows, width=self.moe_intermediate_size, gated=self.gated, dtypes=vector),
-            "experts/down_proj": grouped(d_model, self.moe_intermediate_size),
+            "experts/down_proj": grouped(d_model, d_e, "experts/down_proj"),
             "combine": Combine(tokens=site.combined_tokens, width=d_model, terms=terms, dtypes=vector),
         }
         if not (isinstance(self.shared_intermediate_size, int) and self.shared_intermediate_size == 0):
-            width, linear = self.shared_intermediate_size, site.precision.dtypes("linear")
+            width, joint = self.shared_intermediate_size, ((self.shared_intermediate_size, d_model),) * wide
+            shared_up, down = (site.precision.dtypes(f"shared_experts/{name}") for name in ("up_proj", "down_proj"))
             if self.shared_gate:
                 found["shared/gate"] = Gemm(m=site.tokens, n=1, k=d_model, dtypes=router)
-            found["shared/up_proj"] = Gemm(m=site.tokens, n=wide * width, k=d_model, dtypes=linear)
+            found["shared/up_proj"] = Gemm(m=site.tokens, n=wide * width, k=d_model, stored=joint, dtypes=shared_up)
             found["shared/activation"] = Activation(rows=site.tokens, width=width, gated=self.gated, dtypes=vector)
-            found["shared/down_proj"] = Gemm(m=site.tokens, n=d_model, k=width, dtypes=linear)
+            found["shared/down_proj"] = Gemm(m=site.tokens, n=d_model, k=width, dtypes=down)
         return found

@@ -7,6 +7,7 @@ import pytest
 import roofline
 from roofline.dtypes import Precision
 from roofline.errors import InputError
+from roofline.operators.gemm import Gemm
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.precision import resolve_precision
@@ -73,25 +74,27 @@ def test_dtype_is_of_all_weights() -> None:
 def test_quantization_is_of_the_linear_layers() -> None:
     """--quantization leaves embedding and LM head (525,336,576 each) and norms (65 x 4096) at two bytes."""
     linear = 8_030_261_248 - 2 * 525_336_576 - 65 * 4096
-    expected = linear * 1 + (2 * 525_336_576 + 65 * 4096) * 2
+    scales = 32 * 7 * 4  # a layer has seven matrices, each with one scale of fp32
+    expected = linear * 1 + scales + (2 * 525_336_576 + 65 * 4096) * 2
     assert roofline.analyze("llama-3.1-8b", "h100-sxm", quantization="fp8").memory.weights_bytes == expected
 
 
 @pytest.mark.parametrize(
     ("scheme", "bits"),
     [
-        ("int8", 8),
+        ("int8", 8 + 16 / 4096),
         ("awq", 4 + 20 / 128),
-        ("gptq", 4 + 20 / 128),
+        ("gptq", 4 + 20 / 128 + 32 / 4096),
         ("mxfp4", 4 + 8 / 32),
-        ("nvfp4", 4 + 8 / 16),
+        ("nvfp4", 4 + 8 / 16 + 64 / 4096**2),
         ("fp8_block", 8 + 32 / 128**2),
     ],
 )
 def test_scales_are_counted(scheme: str, bits: float) -> None:
-    """A group of weights has a scale (and a zero point): their bits are spread over the group."""
+    """A group of weights has a scale (and a zero point): in a matrix of 4096 x 4096 their bits are spread over the group."""
     precision, notes = _resolve("llama-3.1-8b", "h100-sxm", quantization=scheme)
-    assert precision.dtypes("linear").weight.bytes == bits / 8
+    gemm = Gemm(m=1, n=4096, k=4096, dtypes=precision.dtypes("linear"))
+    assert gemm.held_bytes == gemm.cost().weight_bytes == 4096**2 * bits / 8
     assert precision.dtypes("embedding").weight.name == "bf16"
     assert notes["quantization"].origin == "given"
 
