@@ -23,9 +23,9 @@ class Beside:
     It has `bytes` for each block of `rows` outputs by `columns` inputs (None: of all), or, where `elements` is given, of
     that many elements one after another, whatever the shape.
 
-    >>> Beside("scales", 2, columns=128).size(4096, 1000)  # 4096 rows, and ceil(1000/128) = 8 groups in each
+    >>> Beside("scales", 2, columns=128).size((4096, 1000))  # 4096 rows, and ceil(1000/128) = 8 groups in each
     65536
-    >>> Beside("absmax", 1, elements=64).size(10, 100)  # ceil(1000/64)
+    >>> Beside("absmax", 1, elements=64).size((10, 100))  # ceil(1000/64)
     16
     """
 
@@ -35,11 +35,14 @@ class Beside:
     columns: int | None = 1
     elements: int | None = None
 
-    def size(self, n: Expr, k: Expr) -> Expr:
-        """Bytes for a matrix of n outputs and k inputs."""
+    def size(self, *matrices: Shape) -> Expr:
+        """Bytes for matrices of n outputs and k inputs."""
         if self.elements is not None:
-            return self.bytes * ceil_div(n * k, self.elements)
-        return self.bytes * _blocks(n, self.rows) * _blocks(k, self.columns)
+            return self.bytes * sum(ceil_div(n * k, self.elements) for n, k in matrices)
+        _, first = matrices[0]
+        if all(k is first for _, k in matrices):  # parts of one product: a shorter formula
+            return self.bytes * sum(_blocks(n, self.rows) for n, _ in matrices) * _blocks(first, self.columns)
+        return self.bytes * sum(_blocks(n, self.rows) * _blocks(k, self.columns) for n, k in matrices)
 
 
 def _blocks(length: Expr, block: int | None) -> Expr:
@@ -62,9 +65,7 @@ class Format:
 
     def beside_bytes(self, matrices: Iterable[Shape], count: Expr = 1) -> Expr:
         """Bytes beside the elements of `count` times these matrices."""
-        if not self.beside:
-            return 0
-        return count * sum(tensor.size(n, k) for n, k in matrices for tensor in self.beside)
+        return count * sum(tensor.size(*matrices) for tensor in self.beside) if self.beside else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,7 @@ def test_unknown_quantization(model_error: Refuse) -> None:
     assert message.startswith(f"{at.path}:{at.line}:")
     assert "unknown quantization 'mxfp5'. Did you mean mxfp8 or mxfp4? Known: awq, fp8, fp8_block," in message
     message, at = model_error("roles: [experts]", "roles: [expert]", "gpt-oss-20b")
-    assert "unknown role 'expert'. Did you mean experts?" in message
+    assert "unknown role 'expert'. Did you mean experts or shared_experts?" in message
 
 
 def test_several_mistakes_are_all_told(model_error: Refuse) -> None:
