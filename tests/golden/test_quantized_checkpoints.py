@@ -40,7 +40,7 @@ _OUTPUTS_8B = 32 * (4096 + 2 * 1024 + 4096 + 2 * 14336 + 4096)
     [
         # https://huggingface.co/openai/gpt-oss-20b/blob/main/model.safetensors.index.json, total_size
         ("gpt-oss-20b", None, 13_761_264_768),
-        # https://huggingface.co/Qwen/Qwen3-32B-FP8: 1,558,406,144 elements in BF16 (scales among them), 31,205,621,760 in F8_E4M3
+        # https://huggingface.co/Qwen/Qwen3-32B-FP8: 1,558,406,144 elements in BF16, scales among them; the rest in F8_E4M3
         ("qwen3-32b", {"name": "fp8_block", "scale_dtype": "bf16"}, 2 * 1_558_406_144 + 31_205_621_760),
         # https://huggingface.co/Qwen/Qwen3-32B-AWQ (total_size there is 13,107,200 more than the tensors)
         ("qwen3-32b", {"name": "awq"}, 19_325_298_688),
@@ -73,10 +73,12 @@ def test_size_on_the_model_card_of_gpt_oss() -> None:
 
 
 def test_deepseek_v3() -> None:
-    """The repository's files have 688,586,727,753 bytes: the model, the layer for multi-token prediction with copies of
-    embedding and LM head and its projection in bf16, three norms, a correction bias in fp32 for each expert of 59 layers,
-    and the headers of the files, some 130 bytes a tensor. Quantised matrices are two tensors each: 3 x 256 + 3 + 5 of them
-    in a layer with experts, 3 + 5 in a dense one; four norms; router and correction bias.
+    """The repository's files have 688,586,727,753 bytes.
+
+    They are the model; the layer for multi-token prediction with copies of embedding and LM head, its projection in bf16
+    and three norms; a correction bias in fp32 for each expert of 59 layers; and the headers of the files, some 130 bytes a
+    tensor. Quantised matrices are two tensors each: 3 x 256 + 3 + 5 of them in a layer with experts, 3 + 5 in a dense
+    one; then there are four norms, router and correction bias.
 
     https://huggingface.co/deepseek-ai/DeepSeek-V3; README_WEIGHTS.md there for what multi-token prediction adds.
     """
@@ -88,7 +90,9 @@ def test_deepseek_v3() -> None:
 
 
 def test_bitsandbytes() -> None:
-    """5.70 GB, as the download of https://huggingface.co/unsloth/Meta-Llama-3.1-8B-bnb-4bit shows; the texts that describe
-    the matrices are not counted."""
+    """5.70 GB, as the download of https://huggingface.co/unsloth/Meta-Llama-3.1-8B-bnb-4bit shows.
+
+    The texts that describe the matrices are not counted.
+    """
     found = sum(weights(quantized("llama-3.1-8b", {"name": "nf4", "double_quant": True})).values())
     assert found == pytest.approx(5.70e9, rel=0.001)
