@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from roofline.dtypes import Beside, Format
-from roofline.specs.base import Whole
-from roofline.specs.quantization.base import Scheme, group
+from roofline.specs.quantization.base import GroupSize, Scheme, group
 
 
 class Awq(Scheme):
@@ -21,7 +20,7 @@ class Awq(Scheme):
     source: ClassVar[str] = "arXiv:2306.00978; layout: https://github.com/casper-hansen/AutoAWQ, awq/modules/linear/gemm.py"
     name: Literal["awq"] = "awq"
     bits: Literal[4] = 4
-    group_size: Whole = Field(default=128, ge=-1, description="inputs of an output that share a scale; -1: all")
+    group_size: GroupSize = Field(default=128, description="inputs of an output that share a scale; -1: all")
 
     @property
     def format(self) -> Format:

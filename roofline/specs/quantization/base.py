@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, Strict, field_validator
 
 from roofline.dtypes import ROLES, Beside, Format, parse_dtype
 from roofline.errors import RooflineError, UnknownNameError
@@ -13,6 +13,17 @@ from roofline.specs.base import Spec
 ScaleDtype = Literal["fp32", "bf16", "fp16", "e8m0"]
 ActivationScheme = Literal["dynamic", "static", "none"]
 _BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "e8m0": 1}
+
+
+def _group_size(size: int) -> int:
+    if size != -1 and size < 1:
+        msg = "must be at least 1, or -1 for all inputs of an output"
+        raise ValueError(msg)
+    return size
+
+
+GroupSize = Annotated[int, Strict(), AfterValidator(_group_size)]
+"""Inputs of an output that share a scale; -1: all."""
 
 
 class Scheme(Spec):
@@ -72,7 +83,7 @@ def a_tensor(name: str, size: int) -> Beside:
 
 
 def group(size: int) -> int | None:
-    """Weights along an output's inputs that share a scale, from `group_size`: -1 is all of them."""
+    """The columns of a block, from `group_size`: -1 is all of them."""
     return None if size == -1 else size
 
 

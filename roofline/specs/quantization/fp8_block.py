@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from roofline.dtypes import Format
 from roofline.specs.base import Whole
 from roofline.specs.quantization.base import ScaleDtype, Scheme, scales
+
+Length = Annotated[Whole, Field(ge=1)]
 
 
 class Fp8Block(Scheme):
@@ -21,7 +23,7 @@ class Fp8Block(Scheme):
 
     source: ClassVar[str] = "DeepSeek-V3, arXiv:2412.19437, section 3.3.2"
     name: Literal["fp8_block"] = "fp8_block"
-    weight_block_size: tuple[Whole, Whole] = Field(default=(128, 128), description="outputs and inputs of a block")
+    weight_block_size: tuple[Length, Length] = Field(default=(128, 128), description="outputs and inputs of a block")
     scale_dtype: ScaleDtype = "fp32"
 
     @property

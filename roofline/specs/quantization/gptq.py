@@ -8,8 +8,7 @@ from pydantic import Field
 
 from roofline.dtypes import Beside, Format
 from roofline.numeric import ratio
-from roofline.specs.base import Whole
-from roofline.specs.quantization.base import Scheme, group
+from roofline.specs.quantization.base import GroupSize, Scheme, group
 
 
 class Gptq(Scheme):
@@ -23,7 +22,7 @@ class Gptq(Scheme):
     source: ClassVar[str] = "arXiv:2210.17323; layout: https://github.com/AutoGPTQ/AutoGPTQ, nn_modules/qlinear/qlinear_cuda.py"
     name: Literal["gptq"] = "gptq"
     bits: Literal[2, 3, 4, 8] = 4
-    group_size: Whole = Field(default=128, ge=-1, description="inputs of an output that share a scale; -1: all")
+    group_size: GroupSize = Field(default=128, description="inputs of an output that share a scale; -1: all")
 
     @property
     def format(self) -> Format:

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from roofline.dtypes import Beside, Format
 from roofline.numeric import ratio
-from roofline.specs.base import Whole
-from roofline.specs.quantization.base import ScaleDtype, Scheme, a_tensor, group, scales
+from roofline.specs.quantization.base import GroupSize, ScaleDtype, Scheme, a_tensor, group, scales
 
 
 class PackQuantized(Scheme):
@@ -21,7 +20,7 @@ class PackQuantized(Scheme):
     )
     name: Literal["pack_quantized"] = "pack_quantized"
     bits: Literal[2, 4, 8] = 4
-    group_size: Whole = Field(default=128, ge=-1, description="inputs of an output that share a scale; -1: all")
+    group_size: GroupSize = Field(default=128, description="inputs of an output that share a scale; -1: all")
     symmetric: bool = Field(default=True, description="no zero points")
     g_idx: bool = Field(default=False, description="the number of its group for each input (actorder: group)")
     scale_dtype: ScaleDtype = "bf16"

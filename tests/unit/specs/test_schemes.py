@@ -224,7 +224,7 @@ def test_weights_alone_are_multiplied_as_activations() -> None:
     }  # fmt: skip
     assert _scheme({"name": "fp8", "activation_scheme": "none"}).format.multiply is None
     assert _scheme({"name": "pack_quantized", "activations": "int8"}).format.multiply == "int8"
-    assert _scheme({"name": "mxfp4", "activation_scheme": "dynamic"}).format.multiply == "fp4"
+    assert _scheme({"name": "mxfp4", "activations": "fp4"}).format.multiply == "fp4"
 
 
 def test_one_name_and_its_spellings() -> None:
