@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from roofline.errors import UnknownNameError
 from roofline.numeric import Expr, ceil_div
@@ -104,6 +105,7 @@ _LINEAR = ("attention", "mixer", "mlp", "shared_experts")
 ROLES = ("linear", *_LINEAR, "experts", "router", "lm_head", "embedding")
 
 
+@cache
 def within(role: str) -> tuple[str, ...]:
     """A role and the wider ones that it is part of, narrowest first.
 
@@ -129,15 +131,17 @@ class Precision:
 
     def dtypes(self, role: str) -> Dtypes:
         """What an operator meets whose weights have that role."""
-        known = dict(self.roles)
-        # NB: a block that says `linear` and no more has the format of attention or of feed-forward blocks.
-        names = (*within(role), "attention", "mlp") if role == "linear" else within(role)
-        weight = next((known[name] for name in names if name in known), self.weight)
+        weight = self.weight
+        if self.roles:
+            known = dict(self.roles)
+            # NB: a block that says `linear` and no more has the format of attention or of feed-forward blocks.
+            names = (*within(role), "attention", "mlp") if role == "linear" else within(role)
+            weight = next((known[name] for name in names if name in known), weight)
         return Dtypes(weight=weight, activation=self.activation, kv=self.kv, bias=self.weight)
 
     def of_layer(self, layer_type: str) -> Precision:
         """The formats in layers of one type."""
-        kept = dict(self.exempt).get(layer_type, ())
+        kept = dict(self.exempt).get(layer_type, ()) if self.exempt else ()
         if not kept:
             return self
         others = tuple((role, format) for role, format in self.roles if not set(within(role)) & set(kept))

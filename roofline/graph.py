@@ -208,8 +208,11 @@ class _Builder:
 
     def of_layer(self, layer_type: str) -> _Builder:
         """The same, with the formats of the layers of one type."""
+        precision = self.precision.of_layer(layer_type)
+        if precision is self.precision:
+            return self
         found = copy(self)
-        found.precision = self.precision.of_layer(layer_type)
+        found.precision = precision
         return found
 
     def _all_reduce(self) -> dict[str, Operator]:
