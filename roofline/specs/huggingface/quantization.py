@@ -46,7 +46,7 @@ def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The part of a whole config.json, or of an hf_quant_config.json, that says how weights are quantised; None: not at all."""
     for place in (config, *(config[name] for name in _NESTED if isinstance(config.get(name), Mapping))):
         for name in _PLACES:
-            if (found := place.get(name)) is None:
+            if not (found := place.get(name)):
                 continue
             if not isinstance(found, Mapping):
                 msg = f"{name}: must be an object with keys and values, not {found!r:.60}"

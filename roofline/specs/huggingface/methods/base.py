@@ -124,7 +124,9 @@ class Keys:
 
 
 def kv_cache(keys: Keys) -> str | None:
-    """The dtype of the KV cache, from `kv_cache_scheme`."""
+    """The dtype of the KV cache, from `kv_cache_scheme`. NB: AutoFP8 writes a word: how the cache's scales are found."""
+    if keys.get("kv_cache_scheme") in ("static", "dynamic"):
+        return "fp8"
     scheme = keys.part("kv_cache_scheme")
     if scheme is None:
         return None

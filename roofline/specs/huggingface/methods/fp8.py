@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.specs.huggingface.methods.base import EXPERTS, Keys, Plan, Rule
+from roofline.specs.huggingface.methods.base import EXPERTS, Keys, Plan, Rule, kv_cache
 
 METHOD = "fp8"
 
@@ -26,5 +26,6 @@ def plan(keys: Keys, dtype: str) -> Plan:
         rules.append(keys.named(scheme, more, "modules_to_convert"))
     if in_fp4:
         rules.append(Rule(keys.make("mxfp4", activations="fp8"), roles=EXPERTS))
+    kv = kv_cache(keys)
     keys.done("dequantize", "is_checkpoint_fp8_serialized")
-    return Plan((*rules, Rule(scheme)))
+    return Plan((*rules, Rule(scheme)), kv)

@@ -13,6 +13,11 @@ HARMLESS = (
     "dataset", "tokenizer", "batch_size", "model_seqlen", "max_input_length", "pad_token_id", "cache_block_outputs", "mse",
     "block_name_to_quantize", "module_name_preceding_first_block", "model_name_or_path", "model_file_base_name", "meta",
     "quantizer", "backend", "use_exllama", "disable_exllama", "exllama_config", "use_cuda_fp16", "pack_dtype",
+    # what AutoRound adds: how it was tuned
+    "autoround_version", "data_type", "iters", "lr", "minmax_lr", "nsamples", "seqlen", "amp", "scale_dtype",
+    "gradient_accumulate_steps", "enable_minmax_tuning", "enable_norm_bias_tuning", "enable_quanted_input", "train_bs",
+    "low_gpu_mem_usage",
+    "to_quant_block_names",
 )  # fmt: skip
 
 

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from roofline.errors import InputError
+from roofline.graph import CANONICAL, build
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.methods import methods
+from roofline.specs.huggingface.modules import usual
 from roofline.specs.huggingface.quantization import Modules, Published, read, section
+from roofline.specs.library import load_model
+from roofline.specs.model import Model
+from roofline.specs.precision import resolve_precision
 
 _MLP = ("gate_proj", "up_proj", "down_proj")
 
@@ -53,6 +61,10 @@ CONFIGS: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
     "fp8 static": (
         {"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]},
         [{**_LINEAR, "activation_scheme": "static"}],
+    ),
+    "AutoFP8": (
+        {"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["re:.*lm_head"], "kv_cache_scheme": "static"},
+        [{**_LINEAR, "activation_scheme": "static", "kv_cache_dtype": "fp8"}],
     ),
     "fp8 blocks": (
         {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [128, 128]},
@@ -260,6 +272,50 @@ def test_part_of_a_role() -> None:
     ignore = ["lm_head", "*self_attn.q_proj", "*self_attn.k_proj", "*self_attn.v_proj"]
     found = read({"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": ignore}, dense())
     assert found.plain() == [{"name": "nvfp4", "roles": ["attention/o_proj", "mlp"]}]
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "deepseek-v2", "deepseek-v2-lite", "gpt2", "mixtral-8x7b"])
+def test_usual_names_cover_a_model(name: str) -> None:
+    """Quantised wholly, every product of attention and feed-forward blocks has the scheme, and nothing else has."""
+    model = load_model(name)[0]
+    layers = [model.layer_types[kind].model_dump() for kind in model.layer_sequence]
+    found = read({"quant_method": "fp8"}, usual(layers))
+    assert found.unquantized == ()
+    quantised = Model.model_validate({**model.model_dump(), "quantization": found.plain()})
+    precision, _ = resolve_precision(quantised, Deployment(), {"bf16", "fp16", "fp32", "fp8"})
+    for path, (operator, _) in build(quantised, Deployment(), precision, CANONICAL).items():
+        if isinstance(operator, (Gemm, GroupedGemm)):
+            assert (operator.dtypes.weight.name == "fp8") == (path != "lm_head" and not path.endswith("/router")), path
+
+
+@pytest.mark.parametrize(
+    ("left", "bare"),
+    [
+        (["kv_b_proj"], {"q_absorb", "v_up"}),
+        (["o_proj"], {"o_proj"}),
+        (["q_b_proj"], {"q_b_proj"}),
+        (["q_a_proj", "kv_a_proj_with_mqa"], {"qkv_a_proj"}),
+    ],
+)
+def test_names_of_latent_attention(left: list[str], bare: set[str]) -> None:
+    """A projection that a checkpoint leaves as it is, and the product that it becomes."""
+    model = load_model("deepseek-v2")[0]
+    layers = [model.layer_types[kind].model_dump() for kind in model.layer_sequence]
+    found = read({"quant_method": "fp8", "modules_to_not_convert": left}, usual(layers))
+    quantised = Model.model_validate({**model.model_dump(), "quantization": found.plain()})
+    precision, _ = resolve_precision(quantised, Deployment(), {"bf16", "fp8"})
+    graph = build(quantised, Deployment(), precision, CANONICAL)
+    inside = "layers/moe/attention/"
+    gemms = {
+        path.removeprefix(inside): op for path, (op, _) in graph.items() if isinstance(op, Gemm) and path.startswith(inside)
+    }
+    assert {name for name, op in gemms.items() if op.dtypes.weight.name == "bf16"} == bare
+
+
+def test_names_that_are_not_known() -> None:
+    """A kind of block without names is refused, not passed over."""
+    with pytest.raises(InputError, match="weights of a mamba block"):
+        usual([{"mixer": {"kind": "mamba"}}])
 
 
 def test_dtype_of_scales() -> None:
