@@ -31,11 +31,11 @@ _LAZY = {
 __all__ = ["Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model"]
 
 
-def load_model(name: str | PathLike[str]) -> Model:
-    """A model by shipped id or path of a YAML file."""
+def load_model(name: str | PathLike[str], assume: str | None = None) -> Model:
+    """A model by shipped id, or by the path of a YAML file or a config.json, which may be read as one of a family."""
     from roofline.specs.library import load_model
 
-    return load_model(name)[0]
+    return load_model(name, assume)[0]
 
 
 def load_hardware(name: str | PathLike[str]) -> Hardware:

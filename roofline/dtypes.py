@@ -69,6 +69,9 @@ class Format:
         return count * sum(tensor.size(*matrices) for tensor in self.beside) if self.beside else 0
 
 
+FP32 = Format("fp32", 4)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dtypes:
     """The formats that one operator meets."""
@@ -78,6 +81,8 @@ class Dtypes:
     kv: Format
     bias: Format | None = None
     """Of the biases beside weights: they are not quantised. None: as the weights."""
+    state: Format = FP32
+    """Recurrent state."""
 
     @property
     def matrix(self) -> str:
@@ -119,11 +124,13 @@ def within(role: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """The formats of a whole model: of activations, of the KV cache, and of weights by their role in the model."""
+    """The formats of a whole model: of activations, of the KV cache, of recurrent state, and of weights by their role in
+    the model."""
 
     weight: Format
     activation: Format
     kv: Format
+    state: Format = FP32
     roles: tuple[tuple[str, Format], ...] = ()
     """Roles (see `ROLES`) whose weights are not in `weight`."""
     exempt: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -137,7 +144,7 @@ class Precision:
             # NB: a block that says `linear` and no more has the format of attention or of feed-forward blocks.
             names = (*within(role), "attention", "mlp") if role == "linear" else within(role)
             weight = next((known[name] for name in names if name in known), weight)
-        return Dtypes(weight=weight, activation=self.activation, kv=self.kv, bias=self.weight)
+        return Dtypes(weight=weight, activation=self.activation, kv=self.kv, state=self.state, bias=self.weight)
 
     def of_layer(self, layer_type: str) -> Precision:
         """The formats in layers of one type."""
@@ -151,7 +158,7 @@ class Precision:
 FORMATS = {
     format.name: format
     for format in (
-        Format("fp32", 4),
+        FP32,
         Format("bf16", 2),
         Format("fp16", 2),
         Format("fp8", 1, "fp8"),

@@ -4,7 +4,9 @@ This is the only place that divides dimensions over devices and that inserts col
 
 * Tensor parallelism (t devices, Megatron-LM, arXiv:1909.08053): query heads, inner widths and the vocabulary are divided;
   KV heads too, or replicated where there are fewer of them than devices; norms, routers and latent caches are replicated.
-  Each block ends with an all-reduce of its output.
+  Heads (channels) of recurrent layers are divided with their state, groups of heads that share keys like KV heads.
+  Each block ends with an all-reduce of its output, and so does a product inside a block whose input is divided.
+  Hyper-connections (several residual streams) are replicated.
 * Pipeline parallelism (p stages): consecutive layers; a send to the next stage. The embedding is on the first stage, the
   LM head on the last.
 * Data parallelism (d replicas): the sequences are divided.
@@ -17,10 +19,11 @@ This is the only place that divides dimensions over devices and that inserts col
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 
-from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site
+from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site, State
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.numeric import Expr, ceil_div, minimum, ratio
@@ -69,9 +72,17 @@ def stages(model: Model, size: int) -> tuple[Stage, ...]:
 def check_parallel(model: Model, deployment: Deployment) -> None:
     """Refuse sizes that no engine could run, and say which would work."""
     tp, dp, ep = deployment.tensor_parallel_size, deployment.data_parallel_size, deployment.expert_parallel_size
+    if deployment.pipeline_parallel_size > 1 and any(
+        getattr(layer.mixer, "kv_shared", False) for layer in model.layer_types.values()
+    ):
+        msg = f"layers of {model.name} read an earlier layer's cache, maybe another stage's: use pipeline-parallel size 1"
+        raise InputError(msg)
     blocks = [block for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp) if block is not None]
     if bad := next((problem for block in blocks if (problem := _tensor_problem(block, tp))), None):
-        limit = max((getattr(block, "num_attention_heads", 1) for block in blocks), default=1)
+        limit = max(
+            getattr(block, name) for block in blocks if isinstance(block, Block)
+            for name, rule in block.sharding.items() if rule in ("exact", "replicate")
+        )  # fmt: skip
         works = [size for size in range(1, limit + 1) if not any(_tensor_problem(block, size) for block in blocks)]
         msg = f"tensor-parallel size {tp} does not work for {model.name}: {bad}. Sizes that work: {_listed(works)}"
         raise InputError(msg)
@@ -130,12 +141,13 @@ def local(block: Section, deployment: Deployment) -> Block:
     return block.model_copy(update=divided)
 
 
-def replicated_kv_heads(model: Model, deployment: Deployment) -> list[str]:
-    """Layer types whose KV heads are fewer than the tensor-parallel devices, so that each is held several times."""
+def replicated(model: Model, deployment: Deployment) -> list[tuple[str, str]]:
+    """Layer types, and the key of what they have fewer of than tensor-parallel devices, so that each is held several times."""
     tp = deployment.tensor_parallel_size
+    mixers = ((name, layer.mixer) for name, layer in model.layer_types.items() if isinstance(layer.mixer, Block))
     return [
-        name for name, layer in model.layer_types.items()
-        if layer.mixer is not None and getattr(layer.mixer, "num_key_value_heads", tp) < tp
+        (name, key) for name, mixer in mixers
+        for key, rule in mixer.sharding.items() if rule == "replicate" and getattr(mixer, key) < tp
     ]  # fmt: skip
 
 
@@ -178,8 +190,9 @@ def build(
     else:
         from roofline.operators.send_recv import SendRecv
 
-        # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do.
-        graph["send"] = (SendRecv(elements=builder.tokens * model.hidden_size, span=2 * tp, dtypes=builder.vector), 1)
+        # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
+        # inputs of all layers with it.
+        graph["send"] = (SendRecv(elements=builder.tokens * model.stream_width, span=2 * tp, dtypes=builder.vector), 1)
     return graph
 
 
@@ -215,30 +228,63 @@ class _Builder:
         found.precision = precision
         return found
 
-    def _all_reduce(self) -> dict[str, Operator]:
+    def _all_reduce(self, width: int | None = None) -> dict[str, Operator]:
+        """Of partial sums of the stream, or of something of another width."""
         if self.tp == 1:
             return {}
         from roofline.operators.all_reduce import AllReduce  # collectives cost one device no import
 
-        return {"all_reduce": AllReduce(elements=self.tokens * self.model.hidden_size, world=self.tp, dtypes=self.vector)}
+        elements = self.tokens * (self.model.hidden_size if width is None else width)
+        return {"all_reduce": AllReduce(elements=elements, world=self.tp, dtypes=self.vector)}
 
     def inputs(self) -> Graph:
-        """Token embedding (divided by rows of the vocabulary), and learned positions."""
+        """Token embedding (divided by rows of the vocabulary), learned positions, and the layers' own embeddings."""
         model, dtypes = self.model, self.precision.dtypes("embedding")
-        rows = ratio(self.tokens, self.tp)  # NB: in expectation each device holds its share of the tokens' rows
-        graph: Graph = {
-            "embedding": (
-                Embedding(tokens=rows, width=model.hidden_size, entries=ceil_div(model.vocab_size, self.tp), dtypes=dtypes), 1
-            )
-        }  # fmt: skip
-        graph |= {f"embedding/{name}": (op, 1) for name, op in self._all_reduce().items()}
+        graph: Graph = {"embedding": (self._table(model.vocab_size, model.embedding_width), 1)}
+        graph |= {f"embedding/{name}": (op, 1) for name, op in self._all_reduce(model.embedding_width).items()}
+        if model.word_embed_proj_dim is not None:
+            graph["project_in"] = (self._projection(self.tokens, model.hidden_size, model.embedding_width), 1)
         if model.learned_positions:
-            from roofline.operators.add import Add
-
             table = Embedding(tokens=self.tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes)
             graph["position_embedding"] = (table, 1)
-            graph["position_add"] = (Add(elements=self.tokens * model.hidden_size, dtypes=self.vector), 1)
+            graph["position_add"] = (self._add(), 1)
+        if model.embedding_norm:
+            graph["embedding_norm"] = (self._norm(self.tokens), 1)
+        if model.hidden_size_per_layer_input:
+            graph |= {f"per_layer_embedding{name}": (op, 1) for name, op in self._per_layer_inputs().items()}
+        if model.hc_mult is not None:
+            from roofline.operators.copy import Copy
+
+            # the embedding is the first of the streams; the others are copies that are written from it
+            copies = self.tokens * (model.residual_width - model.hidden_size)
+            graph["embedding/streams"] = (Copy(elements=copies, read="nothing", dtypes=self.vector), 1)
         return graph
+
+    def _table(self, entries: int, width: int) -> Embedding:
+        """A device's rows of an embedding table. NB: in expectation it holds its share of the tokens' rows."""
+        dtypes = self.precision.dtypes("embedding")
+        return Embedding(tokens=ratio(self.tokens, self.tp), width=width, entries=ceil_div(entries, self.tp), dtypes=dtypes)
+
+    def _projection(self, rows: Expr, n: int, k: int) -> Gemm:
+        """A product outside the blocks, which every tensor-parallel device makes for itself."""
+        return Gemm(m=rows, n=n, k=k, dtypes=self.precision.dtypes("linear/projection"))
+
+    def _per_layer_inputs(self) -> dict[str, Operator]:
+        """An input to each layer: a row of a table for the token, plus a normalised projection of its embedding.
+
+        Source: Gemma 3n model overview, https://ai.google.dev/gemma/docs/gemma-3n, and its code in transformers.
+        """
+        from roofline.operators.add import Add
+
+        model, width = self.model, self.model.hidden_size_per_layer_input
+        rows, joint = model.per_layer_embedding
+        return {
+            "": self._table(rows, joint),
+            **{f"/{name}": op for name, op in self._all_reduce(joint).items()},
+            "/projection": self._projection(self.tokens, joint, model.hidden_size),
+            "/norm": Norm(rows=self.tokens * model.num_hidden_layers, width=width, dtypes=self.vector),
+            "/add": Add(elements=self.tokens * joint, dtypes=self.vector),
+        }
 
     def outputs(self, *, shares_device: bool) -> Graph:
         """Final norm, LM head (divided by the vocabulary) on the sampled positions, the draw of the next token."""
@@ -246,13 +292,17 @@ class _Builder:
         drawn = sequences(self.step)
         positions = drawn if self.deployment.conventions.logits == "last" else self.tokens
         graph: Graph = {}
+        if model.hc_mult is not None:
+            graph |= {f"final_{name}": (op, 1) for name, op in self._collapse(model.hc_mult, scales=1).items()}
         if model.final_norm:
             graph["final_norm"] = (self._norm(self.tokens), 1)
+        if model.word_embed_proj_dim is not None:
+            graph["project_out"] = (self._projection(positions, model.embedding_width, model.hidden_size), 1)
         graph["lm_head"] = (
             Gemm(
                 m=positions,
                 n=ceil_div(model.vocab_size, self.tp),
-                k=model.hidden_size,
+                k=model.embedding_width,
                 bias=model.lm_head_bias,
                 borrowed=model.tie_word_embeddings and shares_device,
                 dtypes=self.precision.dtypes("lm_head"),
@@ -270,8 +320,39 @@ class _Builder:
     def _norm(self, rows: Expr, adds: int = 0) -> Norm:
         norm = self.model.norm
         return Norm(
-            rows=rows, width=self.model.hidden_size, adds=adds, function=norm.function, bias=norm.bias, dtypes=self.vector
+            rows=rows,
+            width=self.model.hidden_size,
+            adds=adds,
+            function=norm.function,
+            bias=norm.bias,
+            weight=norm.weight,
+            dtypes=self.vector,
         )
+
+    def _collapse(self, coefficients: Expr, *, scales: int, rounds: Expr = 0) -> dict[str, Operator]:
+        """Hyper-connections, the way in: coefficients from all residual streams, and the sum that a block reads."""
+        from roofline.operators.hyper_collapse import HyperCollapse
+
+        model, router = self.model, self.precision.dtypes("router")
+        return {
+            "hc_proj": Gemm(m=self.tokens, n=coefficients, k=model.residual_width, bias=True, dtypes=router),
+            "hc_collapse": HyperCollapse(
+                tokens=self.tokens, width=model.hidden_size, streams=model.hc_mult, rounds=rounds, scales=scales,
+                dtypes=self.vector,
+            ),
+        }  # fmt: skip
+
+    def _streams(self, path: str) -> tuple[dict[str, Operator], dict[str, Operator]]:
+        """What stands before and after a block where hyper-connections take the residual stream's place: streams in and
+        out have a coefficient each, and the streams^2 that mix them are made doubly stochastic."""
+        from roofline.operators.hyper_expand import HyperExpand
+
+        model = self.model
+        if (streams := model.hc_mult) is None:
+            return {}, {}
+        before = self._collapse((2 + streams) * streams, scales=3, rounds=model.hc_sinkhorn_iters)
+        after = HyperExpand(tokens=self.tokens, width=model.hidden_size, streams=streams, dtypes=self.vector)
+        return {f"{path}/{name}": op for name, op in before.items()}, {f"{path}/hc_expand": after}
 
     def layer(self, layer: LayerType) -> dict[str, Operator]:
         """Norms, residual additions, blocks and their collectives.
@@ -285,24 +366,62 @@ class _Builder:
         for position, block in enumerate(blocks):
             on_device = local(block, self.deployment)
             path = on_device.path
-            if layer.parallel:
-                if position == 0:
-                    found["norm"] = self._norm(self.tokens, adds=len(blocks))
-                elif layer.parallel_norms == len(blocks):
-                    found[f"{path}/norm"] = self._norm(self.tokens)
-            elif layer.norms != "post":
-                found[f"{path}/norm"] = self._norm(self.tokens, adds=1)
-            found |= {f"{path}/{name}": operator for name, operator in self._block(on_device).items()}
+            before, after = self._streams(path)
+            found |= before
+            found |= self._norm_before(layer, path, position, len(blocks), adds=0 if before else 1)
+            found |= self._inside(on_device)
             if not layer.parallel:
                 found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
             if layer.norms != "pre":
                 found[f"{path}/post_norm"] = self._norm(self.tokens)
             if layer.norms == "post":
-                from roofline.operators.add import Add
-
-                found[f"{path}/add"] = Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
+                found[f"{path}/add"] = self._add()
+            found |= after
         if layer.parallel:
             found |= self._all_reduce()  # one for the sum of both blocks
+        if self.model.hidden_size_per_layer_input:
+            found |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
+        return found
+
+    def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int, adds: int) -> dict[str, Operator]:
+        """The norm in front of a block, with the addition that is fused with it."""
+        if not layer.parallel:
+            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.tokens, adds=adds)}
+        if position == 0:
+            return {"norm": self._norm(self.tokens, adds=blocks)}
+        return {f"{path}/norm": self._norm(self.tokens)} if layer.parallel_norms == blocks else {}
+
+    def _add(self) -> Operator:
+        """An addition to the stream that no norm follows."""
+        from roofline.operators.add import Add
+
+        return Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
+
+    def _per_layer_input(self) -> dict[str, Operator]:
+        """A layer's own input, gated by the stream (which is summed for it), and added to it with the next norm."""
+        from roofline.operators.activation import Activation
+
+        stream, width = self.model.hidden_size, self.model.hidden_size_per_layer_input
+        return {
+            "add": self._add(),
+            "gate": self._projection(self.tokens, width, stream),
+            "activation": Activation(rows=self.tokens, width=width, dtypes=self.vector),
+            "projection": self._projection(self.tokens, stream, width),
+            "post_norm": self._norm(self.tokens),
+        }
+
+    def _inside(self, block: Block) -> dict[str, Operator]:
+        """A block's operators, and the sums that it needs before its end."""
+        found: dict[str, Operator] = {}
+        for name, operator in self._block(block).items():
+            path = f"{block.path}/{name}"
+            found[path] = operator
+            if name in block.summed and self.tp > 1:
+                from roofline.operators.all_reduce import AllReduce
+
+                assert isinstance(operator, Gemm)  # noqa: S101 - narrows the type: only products have partial outputs
+                outputs = operator.m * operator.n
+                found[f"{path}/all_reduce"] = AllReduce(elements=outputs, world=self.tp, dtypes=self.vector)
         return found
 
     def _block(self, block: Block) -> dict[str, Operator]:
@@ -321,14 +440,19 @@ class _Builder:
 
     def _join(self, block: Block) -> dict[str, Operator]:
         """The collectives that make a block's partial outputs whole."""
+        if not block.divided:
+            return {}
         if self.ep <= self.tp or block.experts is None:
+            if getattr(block, "branch_norms", False):  # which want whole outputs of either branch
+                return {f"{branch}/{name}": op for branch in ("experts", "shared") for name, op in self._all_reduce().items()}
             return self._all_reduce()
         from roofline.operators.all_gather import AllGather
         from roofline.operators.all_reduce import AllReduce
         from roofline.operators.all_to_all import AllToAll
 
         stream = self.tokens * self.model.hidden_size
-        sent = ratio(stream * block.experts[1], self.tp)
+        routed = self.tokens * (getattr(block, "moe_latent_size", None) or self.model.hidden_size)
+        sent = ratio(routed * block.experts[1], self.tp)
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
         found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
         if self.tp > 1:
@@ -340,16 +464,22 @@ class _Builder:
 
 def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[Cache, int]]:
     """What the layers of a stage keep of each token on one device, and how many layers keep that."""
-    stage = stage or stages(model, 1)[0]
-    found = []
-    for name, count in stage.layers:
+    return [(cache, count) for block, count in _mixers(model, deployment, stage) for cache in block.caches()]
+
+
+def states(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[State, int]]:
+    """What the layers of a stage keep of each sequence on one device, and how many layers keep that."""
+    mixers = _mixers(model, deployment, stage)
+    return [(state, count) for block, count in mixers if (state := block.state()) is not None]
+
+
+def _mixers(model: Model, deployment: Deployment, stage: Stage | None) -> Iterator[tuple[MixerBlock, int]]:
+    for name, count in (stage or stages(model, 1)[0]).layers:
         mixer = model.layer_types[name].mixer
         if mixer is not None:
             block = local(mixer, deployment)
             assert isinstance(block, MixerBlock)  # noqa: S101 - narrows the type of a registered section
-            if (cache := block.cache()) is not None:
-                found.append((cache, count))
-    return found
+            yield block, count
 
 
 # One token, decoded: holds every weight exactly once (prefill of MLA holds some in another form).

@@ -91,6 +91,17 @@ def ceil_div(a: Expr, b: Expr) -> Expr:
     return -(-a // b)
 
 
+def floor_div(a: Expr, b: Expr) -> Expr:
+    """The largest whole number that is at most a/b, of whole numbers: the smallest that is at least (a - (b-1))/b.
+
+    >>> floor_div(7, 2), floor_div(525, 75), floor_div(0, 4)
+    (3, 7, 0)
+    """
+    if isinstance(a, int) and a == 0:
+        return 0  # whatever b is: no symbol of it remains
+    return ceil_div(a - (b - 1), b)
+
+
 def ratio(a: Expr, b: Expr) -> Expr:
     """a/b, kept a Python int where both are ints and the division leaves nothing over.
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from roofline.dtypes import Precision
-from roofline.numeric import Expr
+from roofline.numeric import Expr, minimum, ratio
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
+from roofline.operators.causal_conv import CausalConv
+from roofline.operators.entries import entries
+from roofline.operators.scan import resumed
 from roofline.specs.deployment import Conventions
 from roofline.specs.sections import Role, Section
-from roofline.specs.workload import Segment, Step
+from roofline.specs.workload import Segment, Step, sequences
 
 Operators = dict[str, Operator]
 
@@ -45,10 +48,56 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one layer keeps of each token: `elements`, of the last `window` tokens (None: of all)."""
+    """What one layer keeps: `elements` of each token, of the last `window` tokens (None: of all), or of each entry that
+    stands for `ratio` tokens (None: each token has its own).
+
+    `chunked`: the window does not slide; it is the chunk of the newest token that is in sight.
+    """
 
     elements: Expr
     window: Expr | None = None
+    ratio: Expr | None = None
+    chunked: bool = False
+
+    @property
+    def per_token(self) -> Expr:
+        """Elements that one more token adds below the window; of an entry, the token's share."""
+        return self.elements if self.ratio is None else ratio(self.elements, self.ratio)
+
+    def kept(self, length: Expr) -> Expr:
+        """Tokens, or entries, that a sequence of `length` tokens keeps.
+
+        >>> [Cache(1).kept(300), Cache(1, window=128).kept(300), Cache(1, ratio=128).kept(300)]
+        [300, 128, 2]
+        """
+        return entries(length, self.ratio) if self.window is None else minimum(length, self.window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What one layer keeps of each sequence, however long it is.
+
+    `conv` channels of a causal convolution, each with the inputs that its next output needs; `recurrent` elements of
+    state. The former are in the activations' format, the latter in that of the state.
+    """
+
+    conv: Expr = 0
+    conv_kernel: Expr = 1
+    """Tokens that the convolution sees, the token itself included."""
+    recurrent: Expr = 0
+
+    def bytes(self, precision: Precision, *, allocated: bool) -> Expr:
+        """Bytes a sequence: as Hugging Face's cache lays them out, with a column for every tap of the convolution; or as
+        engines allocate them, where the newest input comes with its token and the column before the oldest is let go.
+
+        >>> from roofline.dtypes import BF16, Precision
+        >>> precision = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
+        >>> state = State(conv=8, conv_kernel=4, recurrent=100)
+        >>> [state.bytes(precision, allocated=allocated) for allocated in (False, True)]  # 8*4*2 + 100*4, 8*3*2 + 100*4
+        [464, 448]
+        """
+        columns = self.conv_kernel - 1 if allocated else self.conv_kernel
+        return self.conv * columns * precision.activation.bytes + self.recurrent * precision.state.bytes
 
 
 class Block(Section):
@@ -59,6 +108,10 @@ class Block(Section):
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {}
+    divided: ClassVar[bool] = True
+    """Whether tensor-parallel devices share the work, so that their outputs are summed by an all-reduce."""
+    summed: ClassVar[frozenset[str]] = frozenset()
+    """Names of products inside the block whose input is divided: each device has a part of every output, to be summed."""
     path: ClassVar[str]
 
     @property
@@ -72,7 +125,11 @@ class Block(Section):
 
 
 def per_segment(
-    site: Site, window: Expr | None = None, form: Callable[[Segment], object] = lambda segment: None
+    site: Site,
+    window: Expr | None = None,
+    form: Callable[[Segment], object] = lambda segment: None,
+    *,
+    chunked: bool = False,
 ) -> list[tuple[str, int, Segment]]:
     """The segments of a step: what to add to an operator's name, how often it reads the common prefix, and the segment.
 
@@ -84,9 +141,13 @@ def per_segment(
         return [("", 1, step[0])]
     prefix = site.conventions.shared_prefix
     readers: dict[object, Segment] = {}
+
+    def sees(segment: Segment) -> Expr:
+        return shared_in_sight(prefix, segment.cached, window, chunked=chunked)
+
     for segment in step:
         first = readers.setdefault(form(segment), segment)
-        if prefix and shared_in_sight(prefix, segment.cached, window) > shared_in_sight(prefix, first.cached, window):
+        if prefix and sees(segment) > sees(first):
             readers[form(segment)] = segment
     numbered = not all(isinstance(number, int) for segment in step for number in (segment.count, segment.new, segment.cached))
     return [
@@ -103,7 +164,16 @@ class MixerBlock(Block):
 
     def cache(self) -> Cache | None:
         """What a layer keeps of each token; None where it keeps nothing a token."""
-        raise NotImplementedError
+        return None
+
+    def state(self) -> State | None:
+        """What a layer keeps of each sequence, whatever its length; None where it keeps nothing but its cache."""
+        return None
+
+    def caches(self) -> tuple[Cache, ...]:
+        """All that a layer keeps of tokens: its one cache, unless it has several that grow differently."""
+        one = self.cache()
+        return () if one is None else (one,)
 
 
 class FeedForwardBlock(Block):
@@ -111,3 +181,16 @@ class FeedForwardBlock(Block):
 
     role: ClassVar[Role] = "mlp"
     path: ClassVar[str] = "mlp"
+
+
+def causal_conv(site: Site, channels: Expr, kernel: Expr, *, bias: bool = False) -> CausalConv:
+    """The short convolution in front of a recurrence: one kernel for the sequences of all segments."""
+    return CausalConv(
+        tokens=site.tokens,
+        sequences=sequences(site.step),
+        resumed=sum(segment.count * resumed(segment.cached) for segment in site.step),
+        channels=channels,
+        kernel=kernel,
+        bias=bias,
+        dtypes=site.precision.dtypes("norm"),
+    )

@@ -7,6 +7,9 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
+from roofline.dtypes import Shape
+from roofline.numeric import Expr
+from roofline.operators.activation import Activation
 from roofline.operators.attention import Attention
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
@@ -17,7 +20,7 @@ from roofline.specs.base import Whole
 
 class GroupedQueryAttention(MixerBlock):
     """Attention whose n_q query heads share n_kv key and value heads. Q, K and V are one fused projection, as engines
-    store it: the input is read once for the three."""
+    store it: the input is read once for the three, and for a gate on the output that has the queries' width."""
 
     sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact", "num_key_value_heads": "replicate"}
 
@@ -25,14 +28,29 @@ class GroupedQueryAttention(MixerBlock):
     num_attention_heads: Whole = Field(ge=1)
     num_key_value_heads: Whole = Field(ge=1)
     head_dim: Whole = Field(ge=1)
+    v_head_dim: Whole | None = Field(default=None, ge=1, description="elements of a value head; default: head_dim")
     sliding_window: Whole | None = Field(default=None, ge=1, description="tokens that a query sees, itself included")
+    attention_chunk_size: Whole | None = Field(
+        default=None, ge=1, description="length of the chunks into which a sequence is cut; a query sees its own"
+    )
+    attention_k_eq_v: bool = Field(default=False, description="values are the keys' projection; the cache holds both")
+    kv_shared: bool = Field(
+        default=False, description="keys and values are those of an earlier layer: no projections of them, no cache of its own"
+    )
     qkv_bias: bool = False
     o_bias: bool = False
-    qk_norm: Literal["none", "head", "full"] = Field(
-        default="none", description="norm of queries and keys: none, one weight for all heads, or one over the whole width"
+    qk_norm: Literal["none", "head", "full", "l2"] = Field(
+        default="none",
+        description="norm of queries and keys: none, one weight for all heads, one over the whole width, or without a weight",
     )
+    qk_norm_function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    qk_norm_bias: bool = False
+    v_norm: bool = Field(default=False, description="values are normalised too, head by head, without a weight")
     rotary_dim: Whole | None = Field(default=None, ge=0, description="rotated elements of a head; 0: none; default: all")
     sinks: bool = Field(default=False, description="one learned attention sink a query head")
+    output_gate: Literal["none", "headwise", "elementwise"] = Field(
+        default="none", description="sigmoid gates on the output of attention: one a query head, or one an element"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> GroupedQueryAttention:
@@ -44,34 +62,49 @@ class GroupedQueryAttention(MixerBlock):
         if self.rotary_dim is not None and self.rotary_dim > self.head_dim:
             msg = f"rotary_dim ({self.rotary_dim}) is more than head_dim ({self.head_dim})"
             raise ValueError(msg)
+        if self.sliding_window is not None and self.attention_chunk_size is not None:
+            msg = "sliding_window and attention_chunk_size exclude each other: give one"
+            raise ValueError(msg)
+        if self.attention_k_eq_v and self.v_head_dim not in (None, self.head_dim):
+            msg = f"attention_k_eq_v wants values as wide as keys: v_head_dim is {self.v_head_dim}, head_dim {self.head_dim}"
+            raise ValueError(msg)
         return self
+
+    @property
+    def _d_v(self) -> int:
+        return self.head_dim if self.v_head_dim is None else self.v_head_dim
+
+    @property
+    def _reach(self) -> int | None:
+        return self.sliding_window if self.attention_chunk_size is None else self.attention_chunk_size
 
     def operators(self, site: Site) -> Operators:
         """Projection, norm and rotation of queries and keys, the new keys and values into the cache, attention, output."""
-        n_q, n_kv, d_head = self.num_attention_heads, self.num_key_value_heads, self.head_dim
+        n_q, n_kv, d_head, d_v = self.num_attention_heads, self.num_key_value_heads, self.head_dim, self._d_v
         vector = site.precision.dtypes("norm")
-        choices = site.conventions
+        choices, chunked = site.conventions, self.attention_chunk_size is not None
         found: Operators = {
-            "qkv_proj": Gemm(
+            "q_proj" if self.kv_shared else "qkv_proj": Gemm(
                 m=site.tokens,
-                n=(n_q + 2 * n_kv) * d_head,
+                n=self._projected(),
                 k=site.hidden_size,
                 bias=self.qkv_bias,
-                stored=tuple((heads * d_head, site.hidden_size) for heads in (n_q, n_kv, n_kv)),
+                stored=self._stored(site.hidden_size),
                 dtypes=site.precision.dtypes("attention/qkv_proj"),
             )
         }
-        if self.qk_norm == "head":
-            found["q_norm"] = Norm(rows=site.tokens * n_q, width=d_head, dtypes=vector)
-            found["k_norm"] = Norm(rows=site.tokens * n_kv, width=d_head, dtypes=vector)
-        elif self.qk_norm == "full":
-            found["q_norm"] = Norm(rows=site.tokens, width=n_q * d_head, dtypes=vector)
-            found["k_norm"] = Norm(rows=site.tokens, width=n_kv * d_head, dtypes=vector)
+        if self.output_gate == "headwise":
+            found["gate_proj"] = Gemm(
+                m=site.tokens, n=n_q, k=site.hidden_size, dtypes=site.precision.dtypes("attention/gate_proj")
+            )
+        found |= self._norms(site)
         if self.rotary_dim != 0:
             rotated = d_head if self.rotary_dim is None else self.rotary_dim
-            found["rope"] = Rope(tokens=site.tokens, heads=n_q + n_kv, rotary_dim=rotated, dtypes=vector)
-        found["kv_write"] = Copy(elements=2 * site.tokens * n_kv * d_head, write="cache", dtypes=vector)
-        for suffix, reads, segment in per_segment(site, self.sliding_window):
+            heads = n_q if self.kv_shared else n_q + n_kv
+            found["rope"] = Rope(tokens=site.tokens, heads=heads, rotary_dim=rotated, dtypes=vector)
+        if not self.kv_shared:
+            found["kv_write"] = Copy(elements=site.tokens * n_kv * (d_head + d_v), write="cache", dtypes=vector)
+        for suffix, reads, segment in per_segment(site, self._reach, chunked=chunked):
             found["core" + suffix] = Attention(
                 batch=segment.count,
                 new=segment.new,
@@ -79,7 +112,9 @@ class GroupedQueryAttention(MixerBlock):
                 n_heads=n_q,
                 n_kv_heads=n_kv,
                 head_dim=d_head,
-                window=self.sliding_window,
+                v_head_dim=self.v_head_dim,
+                window=self._reach,
+                chunked=chunked,
                 shared_prefix=choices.shared_prefix,
                 prefix_reads=reads,
                 mask=choices.mask,
@@ -87,10 +122,54 @@ class GroupedQueryAttention(MixerBlock):
                 sinks=self.sinks and segment is site.step[0],
                 dtypes=vector,
             )
+        if self.output_gate == "elementwise":
+            found["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
+        elif self.output_gate == "headwise":
+            found["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
         output = site.precision.dtypes("attention/o_proj")
-        found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_head, bias=self.o_bias, dtypes=output)
+        found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=output)
         return found
 
-    def cache(self) -> Cache:
-        """A key and a value for each KV head."""
-        return Cache(2 * self.num_key_value_heads * self.head_dim, self.sliding_window)
+    def _projected(self) -> Expr:
+        """Width of the fused projection: queries, gates of their number, and the keys and values that are the layer's own."""
+        n_q, n_kv, gated = self.num_attention_heads, self.num_key_value_heads, self.output_gate == "elementwise"
+        keys, values = (0 if self.kv_shared else n_kv), (0 if self.kv_shared or self.attention_k_eq_v else n_kv)
+        if self.v_head_dim is None:
+            return ((2 if gated else 1) * n_q + keys + values) * self.head_dim
+        return (n_q + keys) * self.head_dim + ((n_q if gated else 0) + values) * self.v_head_dim
+
+    def _stored(self, d_model: Expr) -> tuple[Shape, ...]:
+        """The projections as a checkpoint has them: queries, with gates of their number, keys, and values."""
+        n_q, n_kv, d_head = self.num_attention_heads, self.num_key_value_heads, self.head_dim
+        gates = n_q * self._d_v if self.output_gate == "elementwise" else 0
+        queries = ((n_q * d_head + gates, d_model),)
+        if self.kv_shared:
+            return queries
+        values = () if self.attention_k_eq_v else ((n_kv * self._d_v, d_model),)
+        return (*queries, (n_kv * d_head, d_model), *values)
+
+    def _norms(self, site: Site) -> Operators:
+        """Of queries, and of the keys and values that are the layer's own."""
+        n_q, n_kv, vector = self.num_attention_heads, self.num_key_value_heads, site.precision.dtypes("norm")
+        found: Operators = {}
+        if self.qk_norm != "none":
+            for name, heads in (("q_norm", n_q), ("k_norm", n_kv))[: 1 if self.kv_shared else 2]:
+                over_all = self.qk_norm == "full"
+                found[name] = Norm(
+                    rows=site.tokens if over_all else site.tokens * heads,
+                    width=heads * self.head_dim if over_all else self.head_dim,
+                    function=self.qk_norm_function,
+                    bias=self.qk_norm_bias,
+                    weight=self.qk_norm != "l2",
+                    dtypes=vector,
+                )
+        if self.v_norm and not self.kv_shared:
+            found["v_norm"] = Norm(rows=site.tokens * n_kv, width=self._d_v, weight=False, dtypes=vector)
+        return found
+
+    def cache(self) -> Cache | None:
+        """A key and a value for each KV head; none where they are another layer's."""
+        if self.kv_shared:
+            return None
+        per_token = self.num_key_value_heads * (self.head_dim + self._d_v)
+        return Cache(per_token, self._reach, chunked=self.attention_chunk_size is not None)

@@ -1,13 +1,16 @@
-"""Multi-head latent attention (DeepSeek-V2): keys and values of all heads are expanded from one cached latent."""
+"""Multi-head latent attention (DeepSeek-V2): keys and values of all heads are expanded from one cached latent; with an
+indexer (DeepSeek-V3.2) each query attends to a few chosen ones."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from roofline.blocks import indexer
 from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
 from roofline.numeric import Expr
+from roofline.operators.activation import Activation
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
@@ -24,6 +27,12 @@ class LatentAttentionBlock(MixerBlock):
 
     The weights of `kv_b_proj` (expanded) and of `q_absorb` with `v_up` (absorbed) are the same parameters.
     The latent cache has no heads to divide: every tensor-parallel device holds all of it.
+
+    With `index_topk` the attention is sparse (DSA): a query sees at most that many keys, those that an indexer scores
+    highest. The indexer's own queries come from the compressed queries, its one key a token from the layer's input; the key
+    is cached beside the latent. A layer that has `index_topk` but no indexer takes the choice of a layer before it. Sparse
+    attention gathers latents, so it is always absorbed, prompts too; expanded, it is dense attention under a mask, as
+    `--mask full` is in both forms. Devices of a tensor-parallel group each score all keys, as engines do.
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact"}
@@ -35,6 +44,25 @@ class LatentAttentionBlock(MixerBlock):
     qk_nope_head_dim: Whole = Field(ge=1)
     qk_rope_head_dim: Whole = Field(ge=1)
     v_head_dim: Whole = Field(ge=1)
+    use_rope: bool = Field(default=True, description="false: the part that is shared by all heads is kept but not rotated")
+    attention_bias: bool = Field(default=False, description="biases of the down projections and of the output projection")
+    output_gate: Literal["none", "headwise", "elementwise"] = Field(
+        default="none", description="sigmoid gates on the output of attention: one a query head, or one an element"
+    )
+    index_n_heads: Whole | None = Field(default=None, ge=1, description="heads of the indexer; none: the layer has none")
+    index_head_dim: Whole | None = Field(default=None, ge=1, description="width of an indexer's head, and of its cached key")
+    index_topk: Whole | None = Field(default=None, ge=1, description="keys that a query attends to, at most; none: all")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> LatentAttentionBlock:
+        if (self.index_n_heads is None) != (self.index_head_dim is None):
+            msg = "index_n_heads and index_head_dim make an indexer together: give both, or neither"
+            raise ValueError(msg)
+        if self.index_n_heads is not None and (self.index_topk is None or self.q_lora_rank is None):
+            missing = "index_topk" if self.index_topk is None else "q_lora_rank"
+            msg = f"an indexer needs {missing}: it chooses index_topk keys for queries that it makes from the compressed ones"
+            raise ValueError(msg)
+        return self
 
     def operators(self, site: Site) -> Operators:
         """Projections down and up, the latent into the cache, attention in the form of each segment, output."""
@@ -46,24 +74,51 @@ class LatentAttentionBlock(MixerBlock):
         found: Operators = {}
         if self.q_lora_rank is None:
             found["q_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=d_model, dtypes=up)
-            found["kv_a_proj"] = Gemm(m=site.tokens, n=latent, k=d_model, dtypes=down)
+            found["kv_a_proj"] = Gemm(m=site.tokens, n=latent, k=d_model, bias=self.attention_bias, dtypes=down)
         else:
             # one fused projection, as engines store it: the input is read once for both
             found["qkv_a_proj"] = Gemm(
                 m=site.tokens,
                 n=self.q_lora_rank + latent,
                 k=d_model,
+                bias=self.attention_bias,
                 stored=((self.q_lora_rank, d_model), (latent, d_model)),
                 dtypes=down,
             )
             found["q_a_norm"] = Norm(rows=site.tokens, width=self.q_lora_rank, dtypes=vector)
             found["q_b_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=self.q_lora_rank, dtypes=up)
         found["kv_a_norm"] = Norm(rows=site.tokens, width=self.kv_lora_rank, dtypes=vector)
-        found["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
+        if self.use_rope:
+            found["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
         found["kv_write"] = Copy(elements=site.tokens * latent, write="cache", dtypes=vector)
+        if self.index_n_heads is not None:
+            found |= self._indexer(site)
         found |= self._cores(site)
-        found["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, dtypes=output)
+        if self.output_gate != "none":
+            spread = self.v_head_dim if self.output_gate == "headwise" else 1
+            gates = n if self.output_gate == "headwise" else n * self.v_head_dim
+            found["gate_proj"] = Gemm(m=site.tokens, n=gates, k=d_model, dtypes=site.precision.dtypes("attention/gate_proj"))
+            found["output_gate"] = Activation(rows=site.tokens, width=gates, spread=spread, dtypes=vector)
+        found["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, bias=self.attention_bias, dtypes=output)
         return found
+
+    def _indexer(self, site: Site) -> Operators:
+        """Queries, key and weights of heads, the key into the cache, scores and choice."""
+        n: Expr = self.index_n_heads
+        d: Expr = self.index_head_dim
+        tokens = site.tokens
+        chooser, vector = site.precision.dtypes("attention/indexer"), site.precision.dtypes("norm")
+        found: Operators = {
+            "indexer/wq_b": Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser),
+            "indexer/wk": Gemm(m=tokens, n=d, k=site.hidden_size, dtypes=chooser),
+            "indexer/k_norm": Norm(rows=tokens, width=d, function="layernorm", bias=True, dtypes=vector),
+            # weights of heads are too small to be quantised, and are not
+            "indexer/weights_proj": Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router")),
+        }
+        if self.use_rope:
+            found["indexer/rope"] = Rope(tokens=tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
+        found["indexer/k_write"] = Copy(elements=tokens * d, write="cache", dtypes=vector)
+        return found | indexer.chosen(site, n, d)
 
     def _cores(self, site: Site) -> Operators:
         """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
@@ -75,7 +130,7 @@ class LatentAttentionBlock(MixerBlock):
         cores: Operators = {}
 
         def absorbs_in(segment: Segment) -> bool:
-            return choices.mla == "absorb" or (choices.mla == "auto" and segment.decode)
+            return choices.mla == "absorb" or (choices.mla == "auto" and (segment.decode or self.index_topk is not None))
 
         for suffix, reads, segment in per_segment(site, form=absorbs_in):
             absorbed = absorbs_in(segment)
@@ -101,6 +156,7 @@ class LatentAttentionBlock(MixerBlock):
                 shared_prefix=choices.shared_prefix,
                 prefix_reads=reads,
                 absorbed=absorbed,
+                chosen=self.index_topk if absorbed else None,
                 mask=choices.mask,
                 eager=choices.attention == "eager",
                 dtypes=vector,
@@ -119,5 +175,5 @@ class LatentAttentionBlock(MixerBlock):
         return found
 
     def cache(self) -> Cache:
-        """The latent and the rotated key."""
-        return Cache(self.kv_lora_rank + self.qk_rope_head_dim)
+        """The latent and the rotated key, and the indexer's key."""
+        return Cache(self.kv_lora_rank + self.qk_rope_head_dim + (self.index_head_dim or 0))

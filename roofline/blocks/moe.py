@@ -8,17 +8,23 @@ from pydantic import Field, model_validator
 
 from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
 from roofline.dtypes import Shape
-from roofline.numeric import ratio
+from roofline.numeric import Expr, ratio
 from roofline.operators.activation import Activation
+from roofline.operators.add import Add
 from roofline.operators.combine import Combine
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.operators.norm import Norm
 from roofline.operators.sampling import Sampling
 from roofline.specs.base import Whole
 
 
 class MixtureOfExperts(FeedForwardBlock):
-    """Router, routed experts (gated or plain), and shared experts, which are one dense MLP of their joint width."""
+    """Router, routed experts (gated or plain), and shared experts, which are one dense MLP of their joint width.
+
+    Latent experts (`moe_latent_size`) work on a narrower copy of the stream, made and undone by two projections; router
+    and shared experts work on the stream itself. Norms inside the block are RMSNorms.
+    """
 
     sharding: ClassVar[dict[str, Sharding]] = {"moe_intermediate_size": "experts", "shared_intermediate_size": "split"}
     path: ClassVar[str] = "moe"
@@ -31,12 +37,27 @@ class MixtureOfExperts(FeedForwardBlock):
     gated: bool = True
     bias: bool = Field(default=False, description="biases of the routed experts")
     router_bias: bool = False
+    router_norm: bool = Field(default=False, description="a norm of the router's own input")
+    expert_scale: bool = Field(default=False, description="a learned scale of each routed expert's gate")
+    hash_routing: bool = Field(
+        default=False, description="experts are looked up by the token's id; the router only weighs them"
+    )
     shared_gate: bool = Field(default=False, description="a learned scalar gate on the shared experts' output")
+    shared_bias: bool = Field(default=False, description="biases of the shared experts and of the latent projections")
+    moe_latent_size: Whole | None = Field(
+        default=None, ge=1, description="width to which tokens are projected for the routed experts; default: not at all"
+    )
+    branch_norms: bool = Field(
+        default=False, description="norms before and after the routed experts, and after the shared ones"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> MixtureOfExperts:
         if self.num_experts_per_tok > self.num_experts:
             msg = f"num_experts_per_tok ({self.num_experts_per_tok}) is more than num_experts ({self.num_experts})"
+            raise ValueError(msg)
+        if self.branch_norms and not self.shared_intermediate_size:
+            msg = "branch_norms wants shared experts beside the routed ones: shared_intermediate_size is 0"
             raise ValueError(msg)
         return self
 
@@ -68,22 +89,57 @@ class MixtureOfExperts(FeedForwardBlock):
 
         # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
         terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts)
+        width = d_model if self.moe_latent_size is None else self.moe_latent_size
+        scales = self.num_experts if self.expert_scale else 0
         d_e = self.moe_intermediate_size
-        up = grouped(wide * d_e, d_model, "experts/up_proj", ((d_e, d_model),) * wide)
-        found: Operators = {
-            "router": Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router),
-            "choose": Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector),
-            "experts/up_proj": up,
-            "experts/activation": Activation(rows=up.rows, width=self.moe_intermediate_size, gated=self.gated, dtypes=vector),
-            "experts/down_proj": grouped(d_model, d_e, "experts/down_proj"),
-            "combine": Combine(tokens=site.combined_tokens, width=d_model, terms=terms, dtypes=vector),
-        }
-        if not (isinstance(self.shared_intermediate_size, int) and self.shared_intermediate_size == 0):
-            width, joint = self.shared_intermediate_size, ((self.shared_intermediate_size, d_model),) * wide
-            shared_up, down = (site.precision.dtypes(f"shared_experts/{name}") for name in ("up_proj", "down_proj"))
-            if self.shared_gate:
-                found["shared/gate"] = Gemm(m=site.tokens, n=1, k=d_model, dtypes=router)
-            found["shared/up_proj"] = Gemm(m=site.tokens, n=wide * width, k=d_model, stored=joint, dtypes=shared_up)
-            found["shared/activation"] = Activation(rows=site.tokens, width=width, gated=self.gated, dtypes=vector)
-            found["shared/down_proj"] = Gemm(m=site.tokens, n=d_model, k=width, dtypes=down)
+        up = grouped(wide * d_e, width, "experts/up_proj", ((d_e, width),) * wide)
+        found: Operators = {}
+        if self.router_norm:
+            found["router/norm"] = self._norm(site)
+        found["router"] = Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router)
+        if not self.hash_routing:
+            found["choose"] = Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector)
+        if self.branch_norms:
+            found["experts/norm"] = self._norm(site)
+        if self.moe_latent_size is not None:
+            found["latent/down_proj"] = self._dense(site, "mlp/latent_proj", width, d_model, m=site.combined_tokens)
+        found["experts/up_proj"] = up
+        found["experts/activation"] = Activation(rows=up.rows, width=d_e, gated=self.gated, dtypes=vector)
+        found["experts/down_proj"] = grouped(width, d_e, "experts/down_proj")
+        found["combine"] = Combine(tokens=site.combined_tokens, width=width, terms=terms, scales=scales, dtypes=vector)
+        if self.moe_latent_size is not None:
+            found["latent/up_proj"] = self._dense(site, "mlp/latent_proj", d_model, width, m=site.combined_tokens)
+        if self.branch_norms:
+            found["experts/post_norm"] = self._norm(site)
+        return found | self._shared(site)
+
+    def _shared(self, site: Site) -> Operators:
+        """The shared experts, where there are any, and what their outputs and those of the routed ones become."""
+        width, d_model = self.shared_intermediate_size, site.hidden_size
+        if isinstance(width, int) and width == 0:
+            return {}
+        vector, wide = site.precision.dtypes("norm"), 2 if self.gated else 1
+        found: Operators = {}
+        if self.shared_gate:
+            found["shared/gate"] = Gemm(m=site.tokens, n=1, k=d_model, dtypes=site.precision.dtypes("router"))
+        found["shared/up_proj"] = self._dense(site, "shared_experts/up_proj", wide * width, d_model, parts=wide)
+        found["shared/activation"] = Activation(rows=site.tokens, width=width, gated=self.gated, dtypes=vector)
+        found["shared/down_proj"] = self._dense(site, "shared_experts/down_proj", d_model, width)
+        if self.branch_norms:
+            found["shared/post_norm"] = self._norm(site)
+            found["add"] = Add(elements=site.tokens * d_model, dtypes=vector)
         return found
+
+    def _dense(self, site: Site, role: str, n: Expr, k: Expr, m: Expr | None = None, parts: int = 1) -> Gemm:
+        """A product that every token has, or every one of `m`; its weights are stored as so many equal parts."""
+        return Gemm(
+            m=site.tokens if m is None else m,
+            n=n,
+            k=k,
+            bias=self.shared_bias,
+            stored=((ratio(n, parts), k),) * parts if parts > 1 else (),
+            dtypes=site.precision.dtypes(role),
+        )
+
+    def _norm(self, site: Site) -> Norm:
+        return Norm(rows=site.tokens, width=site.hidden_size, dtypes=site.precision.dtypes("norm"))

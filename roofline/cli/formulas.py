@@ -36,9 +36,9 @@ def _entry(part: Explanation) -> dict[str, Any]:
     }
 
 
-def list_subjects(model: str) -> Answer:
+def list_subjects(model: str, assume: str | None = None) -> Answer:
     """What can be explained."""
-    listed = subjects(model)
+    listed = subjects(load_model(model, assume)[0])
     text = "\n".join(("Quantities and operators that `roofline explain` knows:", *(f"  {name}" for name in listed)))
     return Answer(
         {**envelope({}), "subjects": listed},
@@ -52,7 +52,7 @@ def explain_one(model: str, subject: str, hardware: str | None, options: dict[st
     if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS, list_all=True)
     found = explain(model, subject, hardware, **options)
-    read = [load_model(model)[1], *(load_hardware(hardware)[1] if hardware else [])]
+    read = [load_model(model, options.get("assume"))[1], *(load_hardware(hardware)[1] if hardware else [])]
     inputs = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in read}
     document = {
         **envelope(inputs),

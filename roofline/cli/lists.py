@@ -30,6 +30,7 @@ def hardware() -> Answer:
 
 
 def _models(rows: Rows) -> Table:
+    recurrent = any(row["state_bytes_per_sequence"] for row in rows)
     cells = tuple(
         (
             row["id"],
@@ -39,11 +40,16 @@ def _models(rows: Rows) -> Table:
             f"{row['context_length']:,}",
             format_bytes_binary(row["kv_bytes_per_token"]),
             f"{row['window']:,}" if row["window"] else "",
+            *((_state(row["state_bytes_per_sequence"]),) if recurrent else ()),
         )
         for row in rows
     )
-    columns = ("id", "parameters", "active", "layers", "context", "KV a token", "window")
-    return Table("", "", columns, (False, *([True] * 6)), cells)
+    columns = ("id", "parameters", "active", "layers", "context", "KV a token", "window", *(("state",) if recurrent else ()))
+    return Table("", "", columns, (False, *([True] * (len(columns) - 1))), cells)
+
+
+def _state(size: float) -> str:
+    return format_bytes_binary(size) if size else ""
 
 
 def _hardware(rows: Rows) -> Table:

@@ -9,7 +9,9 @@ import typer
 
 from roofline.cli import complete
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Id or YAML file.", autocompletion=complete.models)]
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Id, YAML file, config.json or its folder.", autocompletion=complete.models)
+]
 HardwareOption = Annotated[
     str, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)
 ]
@@ -29,6 +31,10 @@ def option(*names: str, text: str, panel: str, metavar: str | None = None) -> An
 
 
 # One alias a flag, named after it: a command lists those that it takes.
+Assume = Annotated[
+    str | None,
+    typer.Option("--assume", help="Read a config.json as one of this FAMILY, on your own risk.", metavar="FAMILY"),
+]
 Batch = Annotated[
     str | None, option("--batch", "-b", text="Sequences in the whole deployment. Default: 1.", panel=WORKLOAD, metavar="N")
 ]
@@ -57,6 +63,10 @@ ActivationDtype = Annotated[
 ]
 KvCacheDtype = Annotated[
     str | None, option("--kv-cache-dtype", text="Of the KV cache. Default: as activations.", panel=DEPLOYMENT, metavar="DTYPE")
+]
+MambaSsmCacheDtype = Annotated[
+    str | None,
+    option("--mamba-ssm-cache-dtype", text="Of recurrent state. Default: the model's.", panel=DEPLOYMENT, metavar="DTYPE"),
 ]
 Quantization = Annotated[
     str | None,

@@ -24,10 +24,10 @@ def envelope(inputs: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A result in every form that it has: one JSON object, rows, what a person reads, and further file formats."""
+    """A result in every form that it has: one JSON object, rows (or none), what a person reads, and further file formats."""
 
     whole: dict[str, Any]
-    rows: Callable[[], Rows]
+    rows: Callable[[], Rows] | None
     show: Callable[[], None]
     formats: dict[str, Callable[[], str]] = field(default_factory=dict)
 
@@ -79,21 +79,28 @@ def as_markdown(rows: Rows) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable[[], Rows]) -> None:
-    """Write a result in the format of the file's suffix: `.csv`, `.md` and `.parquet` from `rows`, others from `formats`.
+def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable[[], Rows] | None) -> None:
+    """Write a result in the format of the file's suffix: `.csv`, `.md` and `.parquet` from `rows`, if there are any, others
+    from `formats`.
 
     The file is written beside its place and then renamed, so that there is never half a file.
     """
     from roofline.files import write_whole
 
     suffix = path.suffix.lower()
-    tables: dict[str, Callable[[], str]] = {".csv": lambda: as_csv(rows()), ".md": lambda: as_markdown(rows())}
-    text = tables | formats
-    allowed = sorted({*text, ".parquet"})
-    if suffix not in allowed:
+    tables: dict[str, Callable[[], bytes]] = {}
+    if rows is not None:
+        tables = {
+            ".csv": lambda: as_csv(rows()).encode(),
+            ".md": lambda: as_markdown(rows()).encode(),
+            ".parquet": lambda: _parquet(rows()),
+        }
+    writers = tables | {name: (lambda text=text: text().encode()) for name, text in formats.items()}
+    allowed = sorted(writers)
+    if suffix not in writers:
         msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(allowed)}"
         raise InputError(msg)
-    data = _parquet(rows()) if suffix == ".parquet" else text[suffix]().encode()
+    data = writers[suffix]()
     try:
         write_whole(path, data)
     except OSError as error:

@@ -10,6 +10,7 @@ from typing import Any
 from roofline.cli.output import as_markdown, write_stdout
 from roofline.cli.plot import roofline_plot
 from roofline.cli.text import clean
+from roofline.predict.record import MODEL
 from roofline.predict.result import Analysis
 from roofline.report import summary
 from roofline.report.summary import Table
@@ -174,7 +175,7 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
     line(limits.note, "dim")
     if limits.rows:
         console.print(_rich(_transposed(limits, console.width)))
-    shown = [a for a in summary.assumptions_table(result).rows if a[2] != "default"]
+    shown = [a for a in summary.assumptions_table(result).rows if a[2] != "default" or a[0].startswith(MODEL)]
     rest = len(result.assumptions) - len(shown)
     table = summary.assumptions_table(result)
     if shown:

@@ -68,7 +68,7 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     if options.get("segments") is not None:
         msg = "explain looks at one kind of sequence: give --batch, --input-len and --context in place of --segments"
         raise InputError(msg)
-    loaded = model if isinstance(model, Model) else load_model(model)[0]
+    loaded = model if isinstance(model, Model) else load_model(model, options.pop("assume", None))[0]
     if subject in _NEED_HARDWARE and hardware is None:
         msg = f"{subject} depends on the hardware: name one with --hardware"
         raise InputError(msg)

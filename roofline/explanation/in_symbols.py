@@ -14,11 +14,12 @@ from typing import Any
 
 import sympy
 
+from roofline.blocks.base import Cache
 from roofline.cost import Cost
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.formulas.symbolic import SymbolicModel, Values, repeats, symbol, symbolic_model, symbolic_precision
-from roofline.graph import Graph, Stage, build, caches
+from roofline.graph import Graph, Stage, build, caches, states
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.predict.request import Request
@@ -72,7 +73,9 @@ class InSymbols:
     def step(self, phase: Phase) -> Step:
         """B sequences, each with a prompt of S_q tokens or with one new token after S_c."""
         if phase == "decode":
-            return (Segment(symbol("B"), 1, symbol("S_c"), decode=True),)
+            # NB: of a sequence with nothing cached no state is read, which a positive symbol cannot say.
+            cached = symbol("S_c") if self.request.workload.context else 0
+            return (Segment(symbol("B"), 1, cached, decode=True),)
         return (Segment(symbol("B"), symbol("S_q"), 0),)
 
     def graph(self, step: Step, **deployment: Any) -> Graph:
@@ -129,14 +132,23 @@ class InSymbols:
         made, _ = self._repeats
         return symbol("L") if set(layers) == set(made) else sum(made[name] for name in layers)
 
-    def caches(self) -> list[tuple[Expr, Expr | None, Expr]]:
-        """Bytes a token, window, and how many layers: what the layers keep, equal ones together."""
-        found: dict[tuple[Expr, Expr | None], list[str]] = {}
+    def caches(self) -> list[tuple[Cache, Expr]]:
+        """What the layers keep, and how many layers: equal ones together."""
+        found: dict[Cache, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
             for cache, _ in caches(self.symbolic.model, self.request.deployment, alone):
-                found.setdefault((cache.elements * self.precision.kv.bytes, cache.window), []).append(name)
-        return [(size, window, self._times(layers)) for (size, window), layers in found.items()]
+                found.setdefault(cache, []).append(name)
+        return [(cache, self._times(layers)) for cache, layers in found.items()]
+
+    def state(self) -> Expr:
+        """Bytes of recurrent state that a sequence has on a device, as an engine allocates them."""
+        found: dict[Expr, list[str]] = {}
+        for name, count in self.stage.layers:
+            alone = replace(self.stage, layers=((name, count),))
+            for state, _ in states(self.symbolic.model, self.request.deployment, alone):
+                found.setdefault(state.bytes(self.precision, allocated=True), []).append(name)
+        return sum((size * self._times(layers) for size, layers in found.items()), start=sympy.Integer(0))
 
 
 def _shortest(expr: Expr) -> Expr:

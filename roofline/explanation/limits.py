@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sympy
 
 from roofline.errors import InputError
@@ -9,13 +11,15 @@ from roofline.explanation.in_symbols import InSymbols
 from roofline.explanation.value import Explanation, explanation
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph import CANONICAL
-from roofline.numeric import Expr, ceil_div, minimum
+from roofline.numeric import Expr, ceil_div
+from roofline.predict.allocation import Allocation
 from roofline.specs.assumption import Assumption
 
 _PAGED = "Kwon et al. 2023 (paged KV cache), arXiv:2309.06180"
 _LEFT = quantity("M_free", r"M_{\mathrm{free}}", "bytes", "memory left beside weights and reserve", signed=True)
 _WORKING = quantity("A", "A", "bytes", "activations of one sequence in a decode step")
 _BLOCK = quantity("b_block", r"b_{\mathrm{block}}", "tokens", "tokens in a block of the paged cache")
+_GROUPED = "the engine groups them"
 _WEIGHTS = quantity("W", "W", "bytes", "weights on the device")
 
 
@@ -24,7 +28,8 @@ def kv_bytes_per_token(ask: InSymbols, phase: str = "decode") -> Explanation:
     del phase
     total: Expr = sympy.Integer(0)
     merged: dict[Expr, Expr] = {}
-    for size, _, layers in ask.caches():  # layers that differ in their window alone add the same
+    for cache, layers in ask.caches():  # layers that differ in their window alone add the same
+        size = cache.per_token * ask.precision.kv.bytes
         merged[size] = merged.get(size, 0) + layers
     every = sum(count for _, count in ask.stage.layers)
     for size, layers in merged.items():
@@ -42,7 +47,13 @@ def max_batch(ask: InSymbols, phase: str = "decode") -> Explanation:
     _refuse(ask, "max_batch")
     values, parts = _room(ask)
     length = symbol("S_c") + 1  # the cache holds the new token too
-    cache = sum(_allocated(length, window) * size * layers for size, window, layers in ask.caches())
+    layout = ask.request.memory.fullest.layout
+    if layout.block is not None or not layout.kinds:
+        size = ask.precision.kv.bytes
+        cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in ask.caches()) + ask.state()
+    else:
+        cache, pages = _paged(layout)
+        values = {**values, **pages}
     deployment = ask.request.deployment
     expr: Expr = sympy.floor(_LEFT / (cache + _WORKING))
     if evaluate(expr, values) < 0:
@@ -58,28 +69,22 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
     """The most cached tokens with which a decode step of B sequences fits."""
     del phase
     _refuse(ask, "max_context")
+    layout = ask.request.memory.fullest.layout
+    if layout.kinds and layout.block is None:
+        searched = ask.request.memory.max_context(ask.request.workload.batch)
+        what = "no limit" if searched is None else f"{searched} by search"
+        msg = f"max_context has no short closed form where layers do not keep every token: analyze finds {what}"
+        raise InputError(msg)
     values, parts = _room(ask)
     batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))
-    layers = ask.caches()
-    room = _LEFT - batch * _WORKING
-    windows = sorted({window for _, window, _ in layers if window is not None}, key=lambda found: evaluate(found, values))
-    # The cache grows along straight pieces; at each window a kind of layer stops growing. The first piece that
-    # ends beyond what fits holds the answer.
-    for position, end in enumerate([*windows, None]):
-        growing = sum(size * count for size, window, count in layers if window is None or window in windows[position:])
-        filled = sum(
-            _allocated(window, None) * size * count
-            for size, window, count in layers if window is not None and window not in windows[position:]
-        )  # fmt: skip
-        if growing == 0:
-            break
-        tokens = _BLOCK * sympy.floor((room - batch * filled) / (batch * _BLOCK * growing))
-        if end is None or evaluate(tokens, values) <= evaluate(end, values):
-            expr = tokens - 1
-            if evaluate(expr, values) < 0:
-                expr = sympy.Max(0, expr)
-            return explanation("max_context", expr, values, unit="tokens", source=_PAGED, parts=parts)
-    note = Assumption("max_context", None, "default", "every layer keeps at most its window, so memory sets no limit")
+    room = _LEFT - batch * (_WORKING + ask.state())
+    growing = sum(cache.elements * ask.precision.kv.bytes * count for cache, count in ask.caches())
+    if growing != 0:
+        expr = _BLOCK * sympy.floor(room / (batch * _BLOCK * growing)) - 1
+        if evaluate(expr, values) < 0:
+            expr = sympy.Max(0, expr)
+        return explanation("max_context", expr, values, unit="tokens", source=_PAGED, parts=parts)
+    note = Assumption("max_context", None, "default", "no layer keeps anything a token, so memory sets no limit")
     return Explanation(
         subject="max_context",
         formula="∞",
@@ -104,10 +109,31 @@ def _refuse(ask: InSymbols, subject: str) -> None:
         raise InputError(msg)
 
 
-def _allocated(length: Expr, window: Expr | None) -> Expr:
+def _whole(length: Expr) -> Expr:
     """Tokens of whole blocks that a sequence of some length takes in one layer."""
-    kept = length if window is None else minimum(length, window)
-    return ceil_div(kept, _BLOCK) * _BLOCK
+    return ceil_div(length, _BLOCK) * _BLOCK
+
+
+def _paged(layout: Allocation) -> tuple[Expr, Values]:
+    """Bytes of a sequence in a decode step where kinds of layers take blocks of their own, and the sizes of these."""
+    total: Expr = sympy.Integer(0)
+    values: Values = {}
+    for number, kind in enumerate(layout.kinds, 1):
+        seen = (
+            f"with a window of {kind.window}"
+            if kind.window
+            else f"in chunks of {kind.chunk}"
+            if kind.chunk
+            else "that keep all"
+        )
+        block = quantity(f"b_{number}", f"b_{number}", "tokens", f"tokens in a block of the layers {seen}")
+        size = quantity(f"P_{number}", f"P_{number}", "bytes", f"bytes of such a block in all of these layers, as {_GROUPED}")
+        total = total + size * replace(kind, block=block).blocks(symbol("S_c"), 1)
+        values |= {block: kind.block, size: kind.block_bytes}
+    if layout.state_bytes:
+        state = quantity("R_s", "R_s", "bytes", "recurrent state of a sequence, in whole pages")
+        total, values[state] = total + state, layout.state_bytes
+    return total, values
 
 
 def _room(ask: InSymbols) -> tuple[Values, tuple[Explanation, ...]]:
@@ -137,5 +163,5 @@ def _activations(ask: InSymbols) -> Expr:
     one = {**ask.values, symbol("B"): 1}
     sizes = [sympy.sympify(operator.cost().activation_bytes) for operator, _ in graph.values()]
     hungriest = max(sizes, key=lambda size: evaluate(size, one))
-    stream = symbol("d_model") * ask.precision.activation.bytes
+    stream = ask.symbolic.model.stream_width * ask.precision.activation.bytes
     return stream + sympy.factor_terms(hungriest) / symbol("B")

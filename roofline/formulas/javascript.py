@@ -26,23 +26,26 @@ from roofline.operators.base import Operator
 
 assert symbolic  # noqa: S101 - imported for the backend that it registers
 
-_SIZES = {"weight": "b_w", "activation": "b_a", "kv": "b_kv", "bias": "b_b"}
+_SIZES = {"weight": "b_w", "activation": "b_a", "kv": "b_kv", "state": "b_s", "bias": "b_b"}
 _RESERVED = frozenset(
     {"new", "var", "let", "const", "function", "class", "return", "default", "in", "of", "delete", "void", "with"}
 )
 
 _PRELUDE = """\
 "use strict";
-// Costs of operators (FLOP, bytes) from their dimensions, their structure and the sizes of elements b_w, b_a, b_kv, b_b;
+// Costs of operators (FLOP, bytes) from their dimensions, their structure and the sizes of elements b_w, b_a, b_kv, b_s, b_b;
 // s_w are the bytes beside the elements of weights that are read at once (scales, zero points).
 // Generated from the operators' Python; `roofline.<kind>(arguments)` returns the fields of the cost that are not 0.
 const roofline = (() => {
   // The smallest whole number that is at least a/b: the remainder is exact, a product with 1/b would not be.
   const ceilDiv = (a, b) => (a - (a % b)) / b + (a % b > 0 ? 1 : 0);
-  const choose = (kind, key, variants) => (d) => {
-    const formula = variants[key(d)];
-    if (!formula) throw new Error(`roofline.${kind}: no formula for ${key(d)}`);
-    return formula(d);
+  const choose = (kind, key, variants) => {
+    const formulas = new Map(variants.flatMap(([names, formula]) => names.map((name) => [name, formula])));
+    return (d) => {
+      const formula = formulas.get(key(d));
+      if (!formula) throw new Error(`roofline.${kind}: no formula for ${key(d)}`);
+      return formula(d);
+    };
   };
   return {
     ceilDiv,
@@ -71,7 +74,7 @@ def operator_call(operator: Operator) -> dict[str, Any]:
 
     >>> from roofline.operators.sampling import Sampling
     >>> operator_call(Sampling(rows=2, choices=100))["arguments"]
-    {'rows': 2, 'choices': 100, 'b_w': 2, 'b_a': 2, 'b_kv': 2, 'b_b': 2, 's_w': 0}
+    {'rows': 2, 'choices': 100, 'b_w': 2, 'b_a': 2, 'b_kv': 2, 'b_s': 4, 'b_b': 2, 's_w': 0}
     """
     for name, hint in _structure(type(operator)).items():
         if hint is float and getattr(operator, name):
@@ -144,11 +147,13 @@ def _function(kind: str) -> str:
         return f"    {kind}: {_formula(formulas[()])},\n"
     key = " + ',' + ".join(choice.script for choice in kept)
     key = f"`${{{kept[0].script}}}`" if len(kept) == 1 else key
-    variants = "".join(
-        f'      "{",".join(choice.keys[at] for choice, at in zip(kept, picked, strict=True))}": {_formula(expressions)},\n'
-        for picked, expressions in formulas.items()
-    )
-    return f'    {kind}: choose("{kind}", (d) => {key}, {{\n{variants}    }}),\n'
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for picked, expressions in formulas.items():
+        name = ",".join(choice.keys[at] for choice, at in zip(kept, picked, strict=True))
+        names.setdefault(expressions, []).append(f'"{name}"')
+    # Variants with one formula share it: those that differ in a choice that makes no difference to them.
+    variants = "".join(f"      [[{', '.join(same)}], {_formula(found)}],\n" for found, same in names.items())
+    return f'    {kind}: choose("{kind}", (d) => {key}, [\n{variants}    ]),\n'
 
 
 def _expressions(cls: type[Operator], structure: dict[str, Any]) -> tuple[Any, ...]:

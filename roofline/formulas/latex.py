@@ -137,6 +137,11 @@ class _Writer:
         if expr.is_Float:
             return number(float(expr)), _ATOM
         if isinstance(expr, CeilDiv):
+            above, below = expr.args
+            whole = above + below - 1
+            if below.is_Symbol and below not in whole.free_symbols:  # (n - (b - 1)) / b rounded up is n / b rounded down
+                opening, closing = self.style.floor
+                return opening + self.style.fraction(*self._over(whole, below)) + closing, _ATOM
             return self.style.ceil_div(*self._over(*expr.args)), _ATOM
         if isinstance(expr, sympy.floor):
             opening, closing = self.style.floor

@@ -140,7 +140,8 @@ def symbolic_model(model: Model) -> SymbolicModel:
         name: layer.model_copy(update={"mixer": section(layer.mixer, name), "mlp": section(layer.mlp, name)})
         for name, layer in model.layer_types.items()
     }
-    top = {key: put(BY_KEY[key].name, getattr(model, key)) for key in ("hidden_size", "vocab_size")}
+    wide = ("hidden_size", "vocab_size", "hc_mult")
+    top = {key: put(BY_KEY[key].name, value) for key in wide if (value := getattr(model, key)) is not None}
     return SymbolicModel(model.model_copy(update={**top, "layer_types": layers}), values, labels)
 
 
@@ -173,7 +174,7 @@ def _by_key(model: Model) -> dict[str, dict[str, int]]:
 
 
 def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
-    """Formats whose sizes are symbols: b_w, b_a, b_kv, and b_w of a role where its weights are in another format.
+    """Formats whose sizes are symbols: b_w, b_a, b_kv, b_s, and b_w of a role whose weights are in another format.
 
     Scales keep their numbers: they are the geometry of a format, not a size to be varied.
     """
@@ -188,6 +189,7 @@ def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
         weight=put(precision.weight, "b_w"),
         activation=put(precision.activation, "b_a"),
         kv=put(precision.kv, "b_kv"),
+        state=put(precision.state, "b_s"),
         roles=tuple((role, put(format, "b_w", role)) for role, format in precision.roles),
         exempt=precision.exempt,
     ), values

@@ -15,22 +15,28 @@ class Activation(Operator):
     """Apply a non-linearity to `rows` vectors of `width`; gated: the product with a second vector of the same width.
 
     SiLU is counted as 4 FLOP an element (negate, exponential, add, divide), and so is every other function in its
-    place; the gate's product is a fifth. Inputs are read once (two of them when gated), the output is written once.
+    place; the gate's product is a fifth. Inputs are read once (two of them when gated), the output is written once. A gate
+    may be one number for `spread` elements of the second vector (for all elements of an attention head).
     NB: engines fuse this with neither of the two matrix products around it.
 
     >>> Activation(rows=2, width=8, gated=True).cost()  # 5*16 FLOP; 2 B*(2*16 in + 16 out)
     Cost(vector_flops=80, activation_bytes=96)
+    >>> Activation(rows=2, width=8, spread=4).cost()  # 4*16 + 64 FLOP; 2 B*(16 gates and 64 in + 64 out)
+    Cost(vector_flops=128, activation_bytes=288)
 
-    Source: Shazeer 2020, arXiv:2002.05202, eq. 5 and 6.
+    Sources: Shazeer 2020, arXiv:2002.05202, eq. 5 and 6; Qiu et al. 2025 (gates a head), arXiv:2505.06708, section 2.2.
     """
 
     kind: ClassVar[str] = "activation"
     rows: Expr
     width: Expr
     gated: bool = True
+    spread: Expr = 1
 
     def cost(self) -> Cost:
-        """4 or 5 FLOP an element; inputs and output once."""
+        """4 FLOP an element and a product for each that is gated; inputs and output once."""
         elements = self.rows * self.width
-        flops, tensors = (5, 3) if self.gated else (4, 2)
-        return Cost(vector_flops=flops * elements, activation_bytes=tensors * elements * self.dtypes.activation.bytes)
+        if not self.gated:
+            return Cost(vector_flops=4 * elements, activation_bytes=2 * elements * self.dtypes.activation.bytes)
+        gated = elements * self.spread
+        return Cost(vector_flops=4 * elements + gated, activation_bytes=(elements + 2 * gated) * self.dtypes.activation.bytes)

@@ -1,4 +1,4 @@
-"""Softmax attention over a KV cache: multi-head, grouped-query, multi-query, sliding window, shared prefix."""
+"""Softmax attention over a KV cache: multi-head, grouped-query, multi-query, sliding window, chunks, shared prefix."""
 
 from __future__ import annotations
 
@@ -6,57 +6,81 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from roofline.cost import Cost
-from roofline.numeric import Expr, maximum, minimum, triangle
+from roofline.numeric import Expr, floor_div, maximum, minimum, triangle
 from roofline.operators.base import Operator
 
 Mask = Literal["causal", "full"]
 
 
-def keys_read(new: Expr, cached: Expr, window: Expr | None) -> Expr:
+def keys_read(new: Expr, cached: Expr, window: Expr | None, *, chunked: bool = False) -> Expr:
     """Keys that at least one of the `new` queries sees: the new ones, and the cached ones within the window.
 
-    The first new query sees itself and window - 1 tokens before it.
+    The first new query sees itself and window - 1 tokens before it; `chunked`, those of its chunk before it.
 
     >>> keys_read(1, 4095, None), keys_read(1, 4095, 128), keys_read(4, 10, 3)
     (4096, 128, 6)
+    >>> keys_read(1, 4095, 128, chunked=True), keys_read(1, 4096, 128, chunked=True)  # last and first of a chunk
+    (128, 1)
     """
+    if window is not None and chunked:
+        return new + cached - window * floor_div(cached, window)
     return new + (cached if window is None else minimum(cached, window - 1))
 
 
-def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask) -> Expr:
+def _seen_by_chunks(tokens: Expr, chunk: Expr) -> Expr:
+    """Pairs of the first `tokens` tokens of a sequence: all of the whole chunks and of the one that is not whole.
+
+    >>> _seen_by_chunks(5, 3)  # 1+2+3 and 1+2
+    9
+    """
+    whole = floor_div(tokens, chunk)
+    return whole * triangle(chunk) + triangle(tokens - whole * chunk)
+
+
+def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask, *, chunked: bool = False) -> Expr:
     """(query, key) pairs of one sequence that the mask lets through.
 
     Causal: query i (from 1) sees min(cached + i, window) keys. Up to i = window - cached the window does not bind;
-    those m queries see cached*m + m(m+1)/2 keys and the others `window` each. Full: every query sees every key that is
-    read.
+    those m queries see cached*m + m(m+1)/2 keys and the others `window` each. `chunked`: query i sees the keys of its own
+    chunk of `window` tokens up to itself; whole chunks have w(w+1)/2 pairs and the rest of r tokens r(r+1)/2, and what the
+    cached tokens saw is taken off. Full: every query sees every key that is read (of chunks: that is kept).
 
     >>> pairs(4, 0, None, "causal"), pairs(4, 10, None, "causal")  # 1+2+3+4 and 11+12+13+14
     (10, 50)
     >>> pairs(4, 1, 3, "causal"), pairs(4, 0, None, "full")  # 2+3+3+3 and 4*4
     (11, 16)
+    >>> pairs(4, 1, 3, "causal", chunked=True)  # positions 1, 2 | 3, 4: 2+3 and 1+2
+    8
     """
     if mask == "full":
         return new * keys_read(new, cached, window)
     if window is None:
         return new * cached + triangle(new)
+    if chunked:
+        if isinstance(new, int) and new == 1:
+            return keys_read(new, cached, window, chunked=True)  # the same number, in fewer terms
+        return _seen_by_chunks(cached + new, window) - _seen_by_chunks(cached, window)
     inside = minimum(maximum(window - cached, 0), new)
     return inside * cached + triangle(inside) + (new - inside) * window
 
 
-def shared_in_sight(prefix: Expr, cached: Expr, window: Expr | None) -> Expr:
-    """Cached tokens of a common prefix that the window has not left behind.
+def shared_in_sight(prefix: Expr, cached: Expr, window: Expr | None, *, chunked: bool = False) -> Expr:
+    """Cached tokens of a common prefix that the window, or the chunk of the next token, has not left behind.
 
     >>> shared_in_sight(100, 40, None), shared_in_sight(100, 500, 401), shared_in_sight(100, 500, 128)
     (40, 0, 0)
     >>> shared_in_sight(100, 500, 451)  # 50 tokens are out of sight
     50
+    >>> shared_in_sight(100, 500, 64, chunked=True), shared_in_sight(100, 120, 64, chunked=True)  # chunks start at 448 and 64
+    (0, 36)
     """
     if isinstance(prefix, int) and prefix == 0:
         return 0
     held = minimum(prefix, cached)
     if window is None:
         return held
-    return maximum(held - maximum(cached - (window - 1), 0), 0)
+    left_behind = window * floor_div(cached, window) if chunked else maximum(cached - (window - 1), 0)
+    return maximum(held - left_behind, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +92,8 @@ class Attention(Operator):
     are read and outputs written once; each key and value that a sequence sees is read once for all its query heads
     (n_kv heads are stored, not n_q). K and V of the new tokens were written to the cache before. The first
     `shared_prefix` cached tokens are the same in all sequences and are read once for the batch (`prefix_reads`, 0 where
-    another segment of the same step has read them).
+    another segment of the same step has read them). `chunked`: the window does not slide; a sequence is cut into chunks of
+    `window` tokens, and a query sees its own chunk up to itself.
 
     Softmax is 5 vector FLOP a pair and head (scale, maximum, subtract, exponential, sum), and one division an output.
     `eager` writes and reads the whole matrix of scores between the three kernels (QK^T, softmax, PV).
@@ -79,7 +104,8 @@ class Attention(Operator):
     Cost(matrix_flops=512, vector_flops=112, activation_bytes=128, kv_read_bytes=256)
 
     Sources: Vaswani et al. 2017, arXiv:1706.03762, eq. 1; Ainslie et al. 2023 (GQA), arXiv:2305.13245; Dao et al. 2022
-    (fused, reads Q, K, V once), arXiv:2205.14135; Jiang et al. 2023 (sliding window), arXiv:2310.06825, section 2.
+    (fused, reads Q, K, V once), arXiv:2205.14135; Jiang et al. 2023 (sliding window), arXiv:2310.06825, section 2;
+    Meta 2025 (chunks of Llama 4), https://ai.meta.com/blog/llama-4-multimodal-intelligence/.
     """
 
     kind: ClassVar[str] = "attention"
@@ -92,6 +118,7 @@ class Attention(Operator):
     head_dim: Expr
     v_head_dim: Expr | None = None
     window: Expr | None = None
+    chunked: bool = False
     shared_prefix: Expr = 0
     prefix_reads: Expr = 1
     mask: Mask = "causal"
@@ -102,9 +129,10 @@ class Attention(Operator):
         """Pairs that the mask allows; queries, outputs, and the keys and values in sight once."""
         d_v = self.head_dim if self.v_head_dim is None else self.v_head_dim
         queries = self.batch * self.new * self.n_heads
-        seen = self.batch * self.n_heads * pairs(self.new, self.cached, self.window, self.mask)
-        keys = keys_read(self.new, self.cached, self.window)
-        shared = shared_in_sight(self.shared_prefix, self.cached, self.window)
+        chunked = self.chunked and self.mask == "causal"  # unmasked, the whole of what the cache keeps is read
+        seen = self.batch * self.n_heads * pairs(self.new, self.cached, self.window, self.mask, chunked=chunked)
+        keys = keys_read(self.new, self.cached, self.window, chunked=chunked)
+        shared = shared_in_sight(self.shared_prefix, self.cached, self.window, chunked=chunked)
         stored = self.batch * (keys - shared) + self.prefix_reads * shared
         activations = queries * (self.head_dim + d_v)
         if self.eager:

@@ -14,7 +14,8 @@ from roofline.operators.base import Operator
 class Combine(Operator):
     """Sum of `terms` vectors of `width` for each of `tokens`, each scaled by its gate.
 
-    A multiply and an add an element of each term: 2 vector FLOP. Every term is read once, the sum written once.
+    A multiply and an add an element of each term: 2 vector FLOP. Every term is read once, the sum written once. `scales`
+    learned numbers, one an expert, multiply the gates: too few FLOP and bytes to count but for the weights.
 
     >>> Combine(tokens=3, width=8, terms=2).cost()  # 2*48 FLOP; 2 B*(48 in + 24 out)
     Cost(vector_flops=96, activation_bytes=144)
@@ -26,11 +27,18 @@ class Combine(Operator):
     tokens: Expr
     width: Expr
     terms: Expr
+    scales: Expr = 0
 
     def cost(self) -> Cost:
         """2 FLOP an element of each term; terms and sum once."""
         elements = self.tokens * self.width
         return Cost(
             vector_flops=2 * elements * self.terms,
+            weight_bytes=self.scales * self.dtypes.weight.bytes,
             activation_bytes=elements * (self.terms + 1) * self.dtypes.activation.bytes,
         )
+
+    @property
+    def parameters(self) -> Expr:
+        """The scales, where the model has them (Gemma 4)."""
+        return self.scales

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from roofline.cost import Cost
 from roofline.numeric import Expr
-from roofline.operators.attention import Mask, keys_read, pairs, shared_in_sight
+from roofline.operators.attention import Mask, shared_in_sight
 from roofline.operators.base import Operator
+from roofline.operators.entries import entries_read, entry_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +25,25 @@ class LatentAttention(Operator):
     activations: 2(d_nope + d_rope) + 2 d_v FLOP a pair and head; K_nope, V of each head and the one rotated key a token
     are read once. NB: an engine that materialises the rotated key for each head writes and reads more.
 
+    Sparse (absorbed with `chosen`): each query attends to the at most `chosen` keys that an indexer picked, and their
+    latents alone are read. Query i sees min(cached + i, chosen) keys, as in a sliding window, wherever they lie. With the
+    full mask every query meets every key, chosen or not. NB: chosen keys of a common prefix are read for each sequence.
+
     Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output.
 
     >>> LatentAttention(batch=1, new=1, cached=3, n_heads=2, r_kv=16, d_nope=8, d_rope=4, d_v=8, absorbed=True).cost()
     ... # 2*(16+4+16)*4 pairs*2 heads; 2 B*2 heads*(16+4 in + 16 out); 2 B*4 tokens*(16+4)
     Cost(matrix_flops=576, vector_flops=72, activation_bytes=144, kv_read_bytes=160)
+    >>> sparse = LatentAttention(
+    ...     batch=1, new=1, cached=9, n_heads=2, r_kv=16, d_nope=8, d_rope=4, d_v=8, absorbed=True, chosen=4
+    ... )
+    >>> sparse.cost()  # 4 of 10 keys: as above
+    Cost(matrix_flops=576, vector_flops=72, activation_bytes=144, kv_read_bytes=160)
     >>> LatentAttention(batch=1, new=4, cached=0, n_heads=2, r_kv=16, d_nope=8, d_rope=4, d_v=8).cost().matrix_flops
     800
 
-    800 = 2*(8+4+8)*10 pairs*2 heads. Source: DeepSeek-V2, arXiv:2405.04434, section 2.1 (eq. 9 to 19, absorption below).
+    800 = 2*(8+4+8)*10 pairs*2 heads. Source: DeepSeek-V2, arXiv:2405.04434, section 2.1 (eq. 9 to 19, absorption below);
+    sparse: DeepSeek-V3.2, arXiv:2512.02556, section 2.1 (eq. 2, and its instantiation under MLA).
     """
 
     kind: ClassVar[str] = "latent_attention"
@@ -48,6 +59,7 @@ class LatentAttention(Operator):
     shared_prefix: Expr = 0
     prefix_reads: Expr = 1
     absorbed: bool = False
+    chosen: Expr | None = None
     mask: Mask = "causal"
     eager: bool = False
 
@@ -55,18 +67,20 @@ class LatentAttention(Operator):
         """Pairs that the mask allows; queries, outputs, and the latents (or expanded keys and values) once."""
         d_score, d_out = (self.r_kv + self.d_rope, self.r_kv) if self.absorbed else (self.d_nope + self.d_rope, self.d_v)
         queries = self.batch * self.new * self.n_heads
-        seen = self.batch * self.n_heads * pairs(self.new, self.cached, None, self.mask)
-        keys = keys_read(self.new, self.cached, None)
+        chosen = self.chosen if self.absorbed and self.mask == "causal" else None
+        seen = self.batch * self.n_heads * entry_pairs(self.new, self.cached, None, chosen, self.mask)
+        keys = entries_read(self.new, self.cached, None, chosen)
         activations = queries * (d_score + d_out)
         latents: Expr = 0
-        shared = shared_in_sight(self.shared_prefix, self.cached, None)
+        shared = shared_in_sight(self.shared_prefix, self.cached, None) if chosen is None else 0
         tokens = self.batch * (keys - shared) + self.prefix_reads * shared
         if self.absorbed:
             latents = tokens * (self.r_kv + self.d_rope)
         else:
             activations = activations + tokens * (self.n_heads * (self.d_nope + self.d_v) + self.d_rope)
         if self.eager:
-            activations = activations + 4 * queries * keys  # scores: written, read, written (softmax), read
+            row = entries_read(1, self.cached + self.new - 1, None, chosen)
+            activations = activations + 4 * queries * row  # scores: written, read, written (softmax), read
         return Cost(
             matrix_flops=2 * seen * (d_score + d_out),
             vector_flops=5 * seen + queries * d_out,

@@ -16,8 +16,10 @@ class Norm(Operator):
 
     RMSNorm is 4 FLOP an element: square, accumulate, scale by the reciprocal root, multiply by the weight (a square
     root and a division a row are left out). LayerNorm is 7: accumulate the mean, subtract, square, accumulate, scale,
-    weight, bias. Each addition is one more. Bytes: the input is read and the output written once; a fused addition reads
-    each added tensor and writes the sum, which is the new residual stream.
+    weight, bias. Without a weight both are one less. Each addition is one more. Bytes: the input is read and the output
+    written once; a fused addition reads each added tensor and writes the sum, which is the new residual stream. A `gated`
+    norm multiplies by a non-linearity of a second tensor, before or after: it reads that too, and does 5 more an element
+    (4 as in `Activation`, and the product).
 
     The intensity of RMSNorm is therefore 4 FLOP / (2 + 2) B = 1 FLOP/byte at two bytes an element, less with the
     addition; it does not depend on the number of tokens.
@@ -26,8 +28,11 @@ class Norm(Operator):
     Cost(vector_flops=64, weight_bytes=16, activation_bytes=64)
     >>> Norm(rows=2, width=8, adds=1).cost()  # 5*16 FLOP; reads two, writes the sum and the result: 2 B*4*16
     Cost(vector_flops=80, weight_bytes=16, activation_bytes=128)
+    >>> Norm(rows=2, width=8, gated=True).cost()  # (4 + 5)*16 FLOP; two in, one out: 2 B*3*16
+    Cost(vector_flops=144, weight_bytes=16, activation_bytes=96)
 
-    Sources: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 4; Ba et al. 2016, arXiv:1607.06450, eq. 3 and 4.
+    Sources: Zhang and Sennrich 2019, arXiv:1910.07467, eq. 4; Ba et al. 2016, arXiv:1607.06450, eq. 3 and 4; gated: Dao and Gu
+    2024 (Mamba-2), arXiv:2405.21060, section 7.1.
     """
 
     kind: ClassVar[str] = "norm"
@@ -36,19 +41,23 @@ class Norm(Operator):
     adds: int = 0
     function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     bias: bool = False
+    weight: bool = True
+    """Whether there is a weight at all (an L2 norm of queries and keys has none)."""
+    gated: bool = False
     # Vectors that share one weight (the heads of a qk-norm) are rows; weights of their own (a norm over all heads) are width.
 
     def cost(self) -> Cost:
         """A few FLOP an element; input, added tensors and outputs once."""
         elements = self.rows * self.width
-        tensors = 2 if self.adds == 0 else 3 + self.adds
+        tensors = (2 if self.adds == 0 else 3 + self.adds) + (1 if self.gated else 0)
+        each = (4 if self.function == "rmsnorm" else 7) - (0 if self.weight else 1) + (5 if self.gated else 0)
         return Cost(
-            vector_flops=elements * ((4 if self.function == "rmsnorm" else 7) + self.adds),
+            vector_flops=elements * (each + self.adds),
             weight_bytes=self.parameters * self.dtypes.weight.bytes,
             activation_bytes=tensors * elements * self.dtypes.activation.bytes,
         )
 
     @property
     def parameters(self) -> Expr:
-        """A weight an element of the width, and a bias where the norm has one."""
-        return self.width * (2 if self.bias else 1)
+        """A weight an element of the width, and a bias, where the norm has them."""
+        return self.width * (self.weight + self.bias)

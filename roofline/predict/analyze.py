@@ -127,7 +127,10 @@ def _memory(request: Request) -> Memory:
             "mathematical": part.kv_bytes(length, allocated=False),
             "allocated": part.kv_bytes(length, allocated=True),
         },
-        state_bytes_per_sequence={"mathematical": 0, "allocated": 0},
+        state_bytes_per_sequence={
+            "mathematical": part.state_bytes(allocated=False),
+            "allocated": part.state_bytes(allocated=True),
+        },
         activation_bytes=part.activation_bytes(step),
         reserved_bytes=request.deployment.reserve,
         usable_bytes=part.usable_bytes(step),
@@ -262,7 +265,8 @@ def _why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: in
         return f"from {step} sequences on compute takes the larger share; {fits} fit in memory" if fits < step else ""
     if linear is None:
         return "the linear operators never reach the ridge point"
+    states = "recurrent state, " if memory.fullest.state_bytes(allocated=True) else ""
     return (
-        f"at {context} cached tokens what stays bound by memory at any batch (attention over the caches, norms, activations) "
-        "grows with the batch as fast as compute time or faster: no batch makes compute the larger share"
+        f"at {context} cached tokens what stays bound by memory at any batch (attention over the caches, {states}norms, "
+        "activations) grows with the batch as fast as compute time or faster: no batch makes compute the larger share"
     )

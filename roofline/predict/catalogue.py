@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from roofline.dtypes import BF16, Precision
-from roofline.graph import CANONICAL, Graph, build, caches
+from roofline.dtypes import BF16, Precision, parse_dtype
+from roofline.graph import CANONICAL, Graph, build, caches, states
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import Input, ids, load_hardware, load_model
@@ -16,7 +17,14 @@ TWO_BYTES = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv
 
 def kv_bytes_per_token(model: Model) -> float:
     """Bytes that one more token adds to the cache at 2 bytes an element, below every window."""
-    return float(sum(cache.elements * 2 * count for cache, count in caches(model, Deployment())))
+    return float(sum(cache.per_token * 2 * count for cache, count in caches(model, Deployment())))
+
+
+def state_bytes_per_sequence(model: Model) -> float:
+    """Bytes of recurrent state that a sequence has, however long it is, with activations of 2 bytes an element."""
+    precision = replace(TWO_BYTES, state=parse_dtype(model.state_dtype))
+    found = states(model, Deployment())
+    return float(sum(state.bytes(precision, allocated=False) * count for state, count in found))
 
 
 def windows(model: Model) -> list[int]:
@@ -43,6 +51,7 @@ def model_rows() -> tuple[list[dict[str, Any]], list[Input]]:
                 "layers": model.num_hidden_layers,
                 "hidden_size": model.hidden_size, "context_length": model.max_position_embeddings,
                 "kv_bytes_per_token": kv_bytes_per_token(model), "window": windows(model)[0] if windows(model) else None,
+                "state_bytes_per_sequence": state_bytes_per_sequence(model),
             }
         )  # fmt: skip
     return rows, inputs

@@ -1,7 +1,8 @@
-"""Memory of one device: weights, KV cache, activations, and what fits beside them.
+"""Memory of one device: weights, KV cache, recurrent state, activations, and what fits beside them.
 
-Usable memory is what the KV cache may take: capacity x utilisation - weights - activations of the step - reserve. The
-cache has two sizes: `mathematical`, the tokens that must be kept, and `allocated`, those tokens in whole blocks.
+Usable memory is what cache and state may take: capacity x utilisation - weights - activations of the step - reserve. The
+cache has two sizes: `mathematical`, the tokens that must be kept, and `allocated`, those tokens in whole blocks. So has
+the state, which every sequence has, however long it is.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+from roofline.blocks.base import Cache
 from roofline.dtypes import Precision
-from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages
+from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages, states
 from roofline.numeric import Expr, ceil_div, maximum, minimum
+from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment
+from roofline.specs.engine import KvCacheRules
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step, tokens
 
@@ -32,6 +36,7 @@ class Setting:
     utilization: float
     block_size: int
     max_num_batched_tokens: int
+    rules: KvCacheRules
 
     @property
     def budget_bytes(self) -> float:
@@ -52,51 +57,67 @@ class StageMemory(Setting):
         return float(sum(weights_by_path(graph).values()))
 
     @cached_property
-    def _layers(self) -> list[tuple[Expr, Expr | None, int]]:
-        """Bytes a token, window and number of the layers that keep a cache."""
-        found = caches(self.model, self.deployment, self.stage)
-        return [(cache.elements * self.precision.kv.bytes, cache.window, count) for cache, count in found]
+    def _caches(self) -> list[tuple[Cache, int]]:
+        return caches(self.model, self.deployment, self.stage)
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """What one more token adds on this device, while it is below every window."""
-        return float(sum(size * count for size, _, count in self._layers))
+        """What one more token adds on this device, while it is below every window; on average, where entries stand for
+        several tokens."""
+        return float(sum(cache.per_token * count for cache, count in self._caches) * self.precision.kv.bytes)
 
     @property
     def kv_grows(self) -> bool:
         """Whether some layer keeps every token."""
-        return any(window is None for _, window, _ in self._layers)
+        return any(kind.window is kind.chunk is None for kind in self.layout.kinds)
+
+    @cached_property
+    def layout(self) -> Allocation:
+        """What the engine makes of caches and states."""
+        found = states(self.model, self.deployment, self.stage)
+        held = [(float(state.bytes(self.precision, allocated=True)), count) for state, count in found]
+        layers = [
+            Layers(
+                float(cache.elements * self.precision.kv.bytes),
+                count,
+                window=None if cache.chunked else cache.window,
+                chunk=cache.window if cache.chunked else None,
+                ratio=cache.ratio,
+            )
+            for cache, count in self._caches
+        ]
+        return allocation(layers, held, self.rules, self.block_size)
 
     def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
-        """Cache of one sequence of `length` tokens, new ones included."""
-        return self._kept(length, self.block_size if allocated else 1)
-
-    def _kept(self, length: Expr, block: int) -> Expr:
+        """Cache of one sequence of `length` tokens, the newest of which was decoded."""
+        if allocated:
+            return self.layout.bytes(length - 1, 1) - self.layout.state_bytes
         total: Expr = 0
-        for size, window, count in self._layers:
-            kept = length if window is None else minimum(length, window)
-            total = total + ceil_div(kept, block) * block * size * count
+        for cache, count in self._caches:
+            total = total + cache.kept(length) * cache.elements * self.precision.kv.bytes * count
         return total
 
-    def _shared(self, segment: Segment, block: int) -> Expr:
-        """Bytes of a sequence's cache that are those of the common prefix, in whole blocks."""
-        prefix = minimum(self.deployment.conventions.shared_prefix, segment.cached)
-        total: Expr = 0
-        for size, window, count in self._layers:
-            left_behind = 0 if window is None else maximum(segment.cached + segment.new - window, 0)
-            total = total + maximum(prefix - left_behind, 0) // block * block * size * count
-        return total
+    def state_bytes(self, *, allocated: bool) -> float:
+        """Recurrent state of one sequence."""
+        if allocated:
+            return self.layout.state_bytes
+        found = states(self.model, self.deployment, self.stage)
+        return float(sum(state.bytes(self.precision, allocated=False) * count for state, count in found))
 
-    def needed_bytes(self, step: Step, *, allocated: bool = True) -> Expr:
-        """Cache of all sequences of one replica after a step (`--shared-prefix` once)."""
-        block = self.block_size if allocated else 1
+    def needed_bytes(self, step: Step) -> Expr:
+        """What the engine holds for all sequences of one replica in a step: caches (`--shared-prefix` once) and states.
+
+        A prompt of more tokens than the engine puts into one step is looked at in its last chunk, which has most before it.
+        """
         total: Expr = 0
         common: Expr = 0
         for segment in step:
             count = self._share(segment.count)
-            total = total + count * self._kept(segment.cached + segment.new, block)
-            if self.deployment.conventions.shared_prefix:
-                shared = self._shared(segment, block)
+            new = minimum(segment.new, self.max_num_batched_tokens)
+            cached = segment.cached + segment.new - new
+            total = total + count * self.layout.bytes(cached, new)
+            if prefix := self.deployment.conventions.shared_prefix:
+                shared = self.layout.shared(minimum(prefix, segment.cached), cached)
                 total, common = total - count * shared, maximum(common, shared)
         return total + common
 
@@ -114,14 +135,14 @@ class StageMemory(Setting):
         chunk = last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
         size = self.precision.activation.bytes
-        stream = tokens(chunk) * self.model.hidden_size * size
+        stream = tokens(chunk) * self.model.stream_width * size
         peak: Expr = 0
         for operator, _ in graph.values():
             peak = maximum(peak, operator.cost().activation_bytes)
         return stream + peak
 
     def usable_bytes(self, step: Step) -> Expr:
-        """Bytes left for the cache in a step; negative where not even the weights fit."""
+        """Bytes left for cache and state in a step; negative where not even the weights fit."""
         return self.budget_bytes - self.weights_bytes - self.activation_bytes(step) - self.deployment.reserve
 
     def fits(self, step: Step) -> bool:
@@ -133,12 +154,11 @@ class StageMemory(Setting):
         longest of the step."""
         usable = self.usable_bytes(step)
         length = max(segment.cached + segment.new for segment in step)
-        a_sequence = self._kept(length, self.block_size)
+        a_sequence = self.layout.bytes(length - 1, 1)
         if usable <= 0 or a_sequence == 0:
             return 0
-        if all(window is None for _, window, _ in self._layers):
-            blocks = int(usable // (self.kv_bytes_per_token * self.block_size))
-            tokens_held = blocks * self.block_size
+        if block := self.layout.block:
+            tokens_held = int(usable // (self.kv_bytes_per_token * block)) * block
         else:
             tokens_held = int(usable / a_sequence * length)
         return tokens_held * self.deployment.data_parallel_size
@@ -153,7 +173,7 @@ class StageMemory(Setting):
 
         # Activations are small beside the cache: with one sequence's, the room divided by a sequence is nearly the answer.
         one = (Segment(replicas, 1, context, decode=True),)
-        a_sequence = self._kept(context + 1, self.block_size) - self._shared(one[0], self.block_size)
+        a_sequence = self.layout.bytes(context, 1) - self.layout.shared(self.deployment.conventions.shared_prefix, context)
         guess = int(max(self.usable_bytes(one), 0) // a_sequence) if a_sequence > 0 else 1
         return replicas * largest(holds, limit, guess)
 
@@ -162,12 +182,14 @@ class StageMemory(Setting):
         if not self.fits((Segment(batch, 1, 0, decode=True),)):
             return 0
         if not self.kv_grows:
-            widest = max((window for _, window, _ in self._layers if window is not None), default=0)
+            widest = max((kind.window or kind.chunk or 0 for kind in self.layout.kinds), default=0)
             if self.fits((Segment(batch, 1, widest, decode=True),)):
                 return None
         one = (Segment(batch, 1, 0, decode=True),)
-        growing = sum(size * count for size, window, count in self._layers if window is None) * self._share(batch)
-        guess = int(self.usable_bytes(one) // growing) if growing else 1
+        unseen = [kind for kind in self.layout.kinds if kind.window is kind.chunk is None]
+        growing = sum(kind.block_bytes / kind.block / (kind.ratio or 1) for kind in unseen) * self._share(batch)
+        states_too = self.state_bytes(allocated=True) * self._share(batch)
+        guess = int((self.usable_bytes(one) - states_too) // growing) if growing else 1
         return largest(lambda context: self.fits((Segment(batch, 1, context, decode=True),)), guess=guess)
 
 

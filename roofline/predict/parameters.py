@@ -14,7 +14,7 @@ from roofline.specs.model import Model
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """Of the language model alone. `active` leaves out the routed experts that a token does not use; `embedding` is
-    the input tables (tokens, and learned positions); `apart` lists what is not counted in `total`."""
+    the input tables (tokens, learned positions, embeddings of the layers); `apart` lists what is not counted in `total`."""
 
     total: int
     active: int
@@ -32,5 +32,6 @@ def count_parameters(model: Model) -> Parameters:
         for operator, repeat in graph.values()
         if isinstance(operator, GroupedGemm)
     )
-    embedding = (model.vocab_size + model.learned_positions) * model.hidden_size
+    rows, width = model.per_layer_embedding
+    embedding = model.vocab_size * model.embedding_width + model.learned_positions * model.hidden_size + rows * width
     return Parameters(total, total - idle, embedding, dict(model.apart))

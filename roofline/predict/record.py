@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.graph import communicating, replicated_kv_heads
+from roofline.dtypes import Precision
+from roofline.graph import communicating, replicated, states
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
+
+MODEL = "model."
+"""What the names of assumptions about the model itself begin with."""
 
 _WHY = {
     ("mask", "causal"): "attention computes only the pairs that the mask lets through",
@@ -28,6 +32,11 @@ _FUSION = (
 )
 
 
+def reading(model: Model) -> list[Assumption]:
+    """What the model's config.json leaves open."""
+    return [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
+
+
 def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -> list[Assumption]:
     """How things were counted, as far as it matters to the model."""
     kinds = {getattr(block, "kind", "") for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp)}
@@ -44,6 +53,17 @@ def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -
             why = _WHY.get((name, value), "cached tokens that all sequences share are read and held once")
         notes.append(Assumption(name, value, "given" if given else "default", why))
     return notes
+
+
+def state(model: Model, deployment: Deployment, precision: Precision) -> list[Assumption]:
+    """The format of recurrent state, where the model has any or the user gave one."""
+    given = deployment.mamba_ssm_cache_dtype is not None
+    kept = bool(states(model, Deployment()))
+    if not given and not kept:
+        return []
+    why = "recurrent state is kept in it between steps; " if kept else "the model keeps no recurrent state; "
+    why += "what short convolutions keep is in the activations' dtype" if given else "the model's file"
+    return [Assumption("mamba_ssm_cache_dtype", precision.state.name, "given" if given else "default", why)]
 
 
 def backend(name: str | None) -> list[Assumption]:
@@ -77,9 +97,10 @@ def gaps(hardware: Hardware) -> list[Assumption]:
 def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> list[Assumption]:
     """What is replicated, and what is not modelled, where there are several devices."""
     notes = []
-    for name in replicated_kv_heads(model, deployment):
-        why = f"{name}: fewer KV heads than tensor-parallel devices, so several devices hold the same ones"
-        notes.append(Assumption("kv_heads", "replicated", "default", why))
+    for name, key in replicated(model, deployment):
+        note, what = ("kv_heads", "KV heads") if key == "num_key_value_heads" else (key, key)
+        why = f"{name}: fewer {what} than tensor-parallel devices, so several devices hold the same ones"
+        notes.append(Assumption(note, "replicated", "default", why))
     if deployment.tensor_parallel_size > 1:
         why = "norms, routers and biases of output projections are on every tensor-parallel device"
         notes.append(Assumption("replicated", "norms, routers", "default", why))

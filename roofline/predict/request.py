@@ -66,9 +66,12 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     given = Options.of(options)
     notes: list[Assumption] = []
     inputs: list[Input] = []
+    assume = given.take("assume")
     if not isinstance(model, Model):
-        model, read = load_model(model)
+        model, read = load_model(model, assume)
         inputs.append(read)
+    elif assume is not None:
+        raise InputError("assume says how to read a config.json; the model is none")
     if not isinstance(hardware, Hardware):
         hardware, files = load_hardware(hardware)
         inputs += files
@@ -96,10 +99,13 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         utilization=deployment.gpu_memory_utilization or engine.gpu_memory_utilization,
         block_size=deployment.block_size or engine.block_size,
         max_num_batched_tokens=deployment.max_num_batched_tokens or engine.max_num_batched_tokens,
+        rules=engine.kv_cache,
     )
     noted = [
+        *record.reading(model),
         *chosen,
         *notes,
+        *record.state(model, deployment, precision),
         *record.conventions(model, deployment, options),
         *record.backend(deployment.backend),
         *record.gaps(hardware),

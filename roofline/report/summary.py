@@ -80,7 +80,10 @@ def verdict(result: Analysis) -> str:
         text = f"Does not fit: weights and activations need {format_bytes_binary(over)} a device, {allowed} may be used."
     else:
         needed, left = format_bytes_binary(memory.needed_bytes), format_bytes_binary(memory.usable_bytes)
-        text = f"Does not fit: the KV cache of {plural(batch, 'sequence')} needs {needed} a device, {left} are left for it."
+        what = "the recurrent state" if not memory.kv_bytes_per_token else "the KV cache"
+        if memory.kv_bytes_per_token and memory.state_bytes_per_sequence["allocated"]:
+            what += " and recurrent state"
+        text = f"Does not fit: {what} of {plural(batch, 'sequence')} needs {needed} a device, {left} are left for it."
     if memory.would_fit:
         one_of = "any one of these" if len(memory.would_fit) > 1 else "this"
         return f"{text} What would fit, with {one_of}: {'; '.join(memory.would_fit)}."
@@ -153,11 +156,12 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     free = memory.usable_bytes - memory.needed_bytes
     token = format_bytes_binary(memory.kv_bytes_per_token)
     held = f"{token} a token; {plural(memory.sequences, 'sequence')} of {plural(memory.tokens_per_sequence, 'token')}"
-    rows = [
-        ("weights", memory.weights_bytes, ""),
-        ("KV cache", memory.needed_bytes, held),
-        ("activations", memory.activation_bytes, "largest working set of a step"),
-    ]  # fmt: skip
+    state = memory.state_bytes_per_sequence["allocated"]
+    rows = [("weights", memory.weights_bytes, ""), ("KV cache", memory.needed_bytes - memory.sequences * state, held)]
+    if state:
+        each = f"{format_bytes_binary(state)} a sequence; {plural(memory.sequences, 'sequence')}"
+        rows.append(("state", memory.sequences * state, each))
+    rows.append(("activations", memory.activation_bytes, "largest working set of a step"))
     if memory.reserved_bytes:
         rows.append(("reserve", memory.reserved_bytes, ""))
     rows.append(("free", free, "") if free >= 0 else ("missing", -free, ""))

@@ -31,6 +31,7 @@ class Deployment(Spec):
     dtype: str | None = Field(default=None, description="of all weights")
     activation_dtype: str | None = None
     kv_cache_dtype: str | None = None
+    mamba_ssm_cache_dtype: str | None = Field(default=None, description="of recurrent state")
     quantization: str | None = Field(default=None, description="scheme of the linear layers' weights, or none")
     tensor_parallel_size: int = Field(default=1, ge=1)
     pipeline_parallel_size: int = Field(default=1, ge=1)
@@ -51,7 +52,7 @@ class Deployment(Spec):
         """Devices of the whole deployment."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
 
-    @field_validator("dtype", "activation_dtype", "kv_cache_dtype")
+    @field_validator("dtype", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype")
     @classmethod
     def _dtype(cls, name: str | None) -> str | None:
         try:

@@ -10,6 +10,34 @@ from pydantic import Field
 from roofline.specs.base import Spec
 from roofline.specs.source import Source
 
+# What a sequence may keep: the words of `KvCacheRules.known`.
+Kept = Literal["full", "window", "chunk", "latent", "indexer", "state", "compressed"]
+
+
+class KvCacheRules(Spec):
+    """How an engine lays out what sequences keep. What the words do is in `roofline.predict.allocation`."""
+
+    known: tuple[Kept, ...] = Field(
+        default=("full", "window", "chunk", "latent", "indexer", "state"),
+        description="what these rules were read for; of anything else the result says that the rules are not known",
+    )
+    window: Literal["in_sight", "all"] = Field(
+        default="in_sight", description="blocks that layers with a sliding window hold: those still in sight, or all"
+    )
+    chunk: Literal["in_sight", "all"] = Field(
+        default="in_sight", description="likewise layers that attend in chunks; all: and every other layer of such a model too"
+    )
+    shared_pages: bool = Field(
+        default=True, description="kinds of layers take pages of one size from one pool, in equal groups"
+    )
+    widen_below: float = Field(
+        default=1.5,
+        ge=1,
+        description="groups are as long as the largest kind has layers, where that is less than this times the smallest",
+    )
+    state_blocks: int = Field(default=1, ge=1, description="copies of the recurrent state of a sequence")
+    state_block_step: int = Field(default=16, ge=1, description="multiple to which blocks are enlarged so that a state fits")
+
 
 class Engine(Spec):
     """Defaults of one engine version."""
@@ -21,5 +49,6 @@ class Engine(Spec):
     block_size: int = Field(ge=1, description="tokens in a block of the KV cache")
     gpu_memory_utilization: float = Field(gt=0, le=1, description="share of the device's memory that the engine uses")
     max_num_batched_tokens: int = Field(ge=1, description="most tokens in one step")
+    kv_cache: KvCacheRules = KvCacheRules()
     source: Source
     notes: tuple[str, ...] = ()

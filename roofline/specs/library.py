@@ -78,8 +78,8 @@ def find(kind: Kind, name: object) -> Path:
             known = ids(kind)
             hint = "`roofline models list` shows all; names of Hugging Face are not looked up."
             raise UnknownNameError("model", name.rpartition("/")[2].lower(), known, hint)
-        if path.suffix == ".json" or (path.is_dir() and (path / "config.json").is_file()):
-            raise SpecError("is a Hugging Face config, which this version cannot read; write a YAML file", path=path)
+        if kind == "models" and path.is_dir() and (path / "config.json").is_file():
+            return path / "config.json"
         return path
     known = ids(kind)
     key = re.sub(r"[\s_]+", "-", name.strip().lower())
@@ -118,9 +118,22 @@ def _aliases(path: Path) -> list[str]:
     return [alias.lower() for alias in re.findall(r"[\w.-]*\w", match[1])] if match else []
 
 
-def load_model(name: str | os.PathLike[str]) -> tuple[Model, Input]:
-    """A model by id or path."""
-    file = read_yaml(find("models", name))
+def load_model(name: str | os.PathLike[str], assume: str | None = None, called: str | None = None) -> tuple[Model, Input]:
+    """A model by id or path.
+
+    A config.json is read as what it says it is, or as the family that is to be assumed; `called` names it.
+    """
+    path = find("models", name)
+    if path.suffix == ".json":
+        from roofline.specs.huggingface.document import read_json  # readers of configs are for those who have one
+        from roofline.specs.huggingface.read import origin_called, origin_of, read
+
+        document = read_json(path)
+        model = read(document, origin_of(path) if called is None else origin_called(called), assume)
+        return model, Input("model", model.name, str(path), document.sha256)
+    if assume is not None or called is not None:
+        raise InputError(f"--{'name' if assume is None else 'assume'} says how to read a config.json; {path} is none")
+    file = read_yaml(path)
     model = file.validate(Model)
     return model, _input("model", model.name, file)
 

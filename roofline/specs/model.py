@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, Strict, field_validator, model_validator
 
 from roofline.dtypes import parse_dtype, within
 from roofline.errors import RooflineError, UnknownNameError
@@ -26,6 +26,14 @@ class NormSpec(Spec):
 
     function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     bias: bool = Field(default=False, description="a bias beside the weight (LayerNorm has one, usually)")
+    weight: bool = Field(default=True, description="a weight an element; false: the norm has no parameters")
+
+    @model_validator(mode="after")
+    def _bias_beside_weight(self) -> NormSpec:
+        if self.bias and not self.weight:
+            msg = "a norm with a bias has a weight: give weight: true, or bias: false"
+            raise ValueError(msg)
+        return self
 
 
 class LayerType(Spec):
@@ -33,7 +41,9 @@ class LayerType(Spec):
 
     mixer: Mixer | None = Field(default=None, description="attention; none: the layer has no token mixer")
     mlp: FeedForward | None = Field(default=None, description="feed-forward block; none: the layer has none")
-    norms: Literal["pre", "post", "both"] = Field(default="pre", description="before each block, after it, or both")
+    norms: Literal["pre", "post", "both"] = Field(
+        default="pre", description="before each block (or after its sum with the stream), after it alone, or both"
+    )
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
     unquantized: tuple[str, ...] = Field(default=(), description="roles of weights that these layers do not quantise")
@@ -61,6 +71,15 @@ class LayerGroup(Spec):
     repeat: Whole = Field(default=1, ge=1, le=10_000, description="how often the pattern is repeated")
 
 
+class Choice(Spec):
+    """Something that the source of a model's numbers leaves open, and what was taken."""
+
+    name: str
+    value: Annotated[int, Strict()] | Annotated[bool, Strict()] | float | str | None
+    origin: Literal["default", "assumed"] = "default"
+    why: str
+
+
 class Model(Spec):
     """A decoder-only language model, to the last parameter."""
 
@@ -72,21 +91,38 @@ class Model(Spec):
     vocab_size: Whole = Field(ge=1)
     max_position_embeddings: Whole = Field(ge=1, description="the longest context that the model was made for")
     learned_positions: Whole = Field(default=0, ge=0, description="rows of a learned position table; 0: none")
+    word_embed_proj_dim: Whole | None = Field(
+        default=None, ge=1, description="width of the embedding table and the LM head, projected; default: hidden_size"
+    )
+    embedding_norm: bool = Field(default=False, description="a norm of the embeddings, as `norm` says")
+    hidden_size_per_layer_input: Whole = Field(
+        default=0, ge=0, description="width of an embedding of each layer's own; 0: none"
+    )
+    vocab_size_per_layer_input: Whole | None = Field(
+        default=None, ge=1, description="rows of the table of those embeddings; default: vocab_size"
+    )
     tie_word_embeddings: bool = Field(description="the LM head's weights are the embedding table")
     lm_head_bias: bool = False
     norm: NormSpec = NormSpec()
     final_norm: bool = True
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
+    state_dtype: str = Field(default="fp32", description="dtype of recurrent state (state-space and linear-attention mixers)")
     quantization: ModelQuantization = Field(default=(), description="of the published weights: a scheme, or several")
+    hc_mult: Whole | None = Field(
+        default=None, ge=1, description="residual streams that hyper-connections mix; default: one plain residual stream"
+    )
+    hc_sinkhorn_iters: Whole = Field(default=20, ge=0, description="rounds in which their mixing is made doubly stochastic")
     layer_types: dict[str, LayerType] = Field(min_length=1)
     layers: tuple[LayerGroup, ...] = Field(min_length=1)
     apart: dict[str, Annotated[Whole, Field(ge=0)]] = Field(
         default_factory=dict, description="parameters that `total` does not count, by name: vision tower, MTP layers, buffers"
     )
+    family: str = Field(default="", description="model_type of the config.json that the model was read from")
+    assumptions: tuple[Choice, ...] = Field(default=(), description="what config.json leaves open, and what was taken")
     notes: tuple[str, ...] = ()
     sources: dict[str, Source]
 
-    @field_validator("dtype")
+    @field_validator("dtype", "state_dtype")
     @classmethod
     def _dtype_known(cls, name: str) -> str:
         try:
@@ -101,6 +137,11 @@ class Model(Spec):
                 if name not in self.layer_types:
                     msg = f"layers[{index}]: {UnknownNameError('layer type', name, self.layer_types)}"
                     raise ValueError(msg)
+        if self.hc_mult and (
+            odd := [name for name, layer in self.layer_types.items() if layer.parallel or layer.norms != "pre"]
+        ):
+            msg = f"layer_types.{odd[0]}: hyper-connections (hc_mult) need norms: pre and blocks that follow one another"
+            raise ValueError(msg)
         used = set(self.layer_sequence)
         if unused := [name for name in self.layer_types if name not in used]:
             msg = f"layer_types: {', '.join(unused)} not used in layers"
@@ -121,10 +162,38 @@ class Model(Spec):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _rows_have_a_width(self) -> Model:
+        if self.vocab_size_per_layer_input is not None and not self.hidden_size_per_layer_input:
+            msg = "vocab_size_per_layer_input wants hidden_size_per_layer_input, the width of its rows"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def embedding_width(self) -> int:
+        """Elements of a row of the embedding table."""
+        return self.hidden_size if self.word_embed_proj_dim is None else self.word_embed_proj_dim
+
+    @property
+    def per_layer_embedding(self) -> tuple[int, int]:
+        """Rows and width of the table that holds an embedding for every layer; no width: there is none."""
+        rows = self.vocab_size if self.vocab_size_per_layer_input is None else self.vocab_size_per_layer_input
+        return rows, self.num_hidden_layers * self.hidden_size_per_layer_input
+
+    @property
+    def stream_width(self) -> int:
+        """Elements a token that are carried from layer to layer: the residual stream, and the inputs of the layers' own."""
+        return self.residual_width + self.per_layer_embedding[1]
+
     @property
     def layer_sequence(self) -> tuple[str, ...]:
         """The type of every layer, first to last."""
         return tuple(name for group in self.layers for _ in range(group.repeat) for name in group.pattern)
+
+    @property
+    def residual_width(self) -> int:
+        """Elements of a token in all residual streams together."""
+        return self.hidden_size * (self.hc_mult or 1)
 
     @property
     def num_hidden_layers(self) -> int:

@@ -16,13 +16,14 @@ _FLOATS = ("fp32", "bf16", "fp16")
 
 
 def resolve_precision(model: Model, deployment: Deployment, multiplies: Container[str]) -> tuple[Precision, list[Assumption]]:
-    """Formats of weights by role, of activations and of the KV cache. `multiplies` holds the dtypes of the hardware's
-    matrix peaks."""
+    """Formats of weights by role, of activations, of the KV cache and of recurrent state. `multiplies` holds the dtypes of
+    the hardware's matrix peaks."""
     notes: list[Assumption] = []
     weight, from_flag = _weights(model, deployment, multiplies, notes)
     activation = _activations(model, deployment, multiplies, weight, notes)
     schemes = _schemes(model, deployment, from_flag=from_flag, notes=notes)
     kv = _kv(deployment, activation, schemes, notes)
+    state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype)
     roles = tuple((role, scheme.format) for scheme in schemes for role in scheme.roles)
     published = schemes is model.quantization
     exempt = tuple((name, layer.unquantized) for name, layer in model.layer_types.items() if published and layer.unquantized)
@@ -31,7 +32,7 @@ def resolve_precision(model: Model, deployment: Deployment, multiplies: Containe
             cannot = "" if format.name in multiplies else f"the hardware cannot multiply {format.name}: "
             why = f"{cannot}{format.name} weights are read at their own size and multiplied as {activation.name}"
             notes.append(Assumption("matrix_dtype", activation.name, "default", why))
-    return Precision(weight=weight, activation=activation, kv=kv, roles=roles, exempt=exempt), notes
+    return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles, exempt=exempt), notes
 
 
 def _weights(model: Model, deployment: Deployment, multiplies: Container[str], notes: list[Assumption]) -> tuple[Format, bool]:

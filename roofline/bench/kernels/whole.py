@@ -19,8 +19,20 @@ from roofline.blocks.mlp import Mlp
 from roofline.blocks.moe import MixtureOfExperts
 from roofline.specs.library import load_model
 from roofline.specs.model import LayerType, Model
+from roofline.specs.sections import Section
 
 Weights = dict[str, Any]
+
+# Keys that a pass knows; a model that sets another one is not run.
+_MIXER = {
+    "kind", "num_attention_heads", "num_key_value_heads", "head_dim", "sliding_window", "qkv_bias", "o_bias", "qk_norm",
+    "rotary_dim",
+}  # fmt: skip
+_EXPERTS = {"kind", "num_experts", "num_experts_per_tok", "moe_intermediate_size", "gated"}
+
+
+def _has_only(block: Section, known: set[str]) -> bool:
+    return set(block.model_dump(exclude_defaults=True)) <= known
 
 
 def unsupported(model: Model) -> str | None:
@@ -28,18 +40,26 @@ def unsupported(model: Model) -> str | None:
     grouped-query attention, dense or routed feed-forward."""
     for layer in model.layer_types.values():
         mixer, mlp = layer.mixer, layer.mlp
-        if not isinstance(mixer, GroupedQueryAttention) or mixer.sinks or mixer.qk_norm == "full":
+        if (
+            not isinstance(mixer, GroupedQueryAttention)
+            or not _has_only(mixer, _MIXER)
+            or mixer.qk_norm not in ("none", "head")
+        ):
             return "its attention is not plain grouped-query attention"
         if isinstance(mlp, MixtureOfExperts):
-            if mlp.shared_intermediate_size or mlp.bias or mlp.router_bias:
-                return "its experts are shared or have biases"
+            if not _has_only(mlp, _EXPERTS):
+                return "its experts are more than a router and the experts' matrices"
         elif not isinstance(mlp, (GatedMlp, Mlp)):
             return "it has layers without a feed-forward block"
         if layer.norms != "pre" or layer.parallel:
             return "its layers are not pre-norm, one block after the other"
         if mixer.rotary_dim not in (None, 0, mixer.head_dim):
             return "it rotates a part of each head only"
-    return None if model.final_norm and not model.lm_head_bias else "it has no final norm, or a bias on its LM head"
+    if not (model.final_norm and model.norm.weight) or model.lm_head_bias:
+        return "it has no final norm, norms without weights, or a bias on its LM head"
+    if model.embedding_norm or model.word_embed_proj_dim or model.hidden_size_per_layer_input:
+        return "its embeddings are more than a table of the stream's width"
+    return None
 
 
 class Decoder:

@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
 def analyze(  # noqa: PLR0917 - a flag each
     model: options.ModelArgument,
     hardware: options.HardwareOption,
+    assume: options.Assume = None,
     batch: options.Batch = None,
     input_len: options.InputLen = None,
     output_len: options.OutputLen = None,
@@ -27,6 +28,7 @@ def analyze(  # noqa: PLR0917 - a flag each
     dtype: options.Dtype = None,
     activation_dtype: options.ActivationDtype = None,
     kv_cache_dtype: options.KvCacheDtype = None,
+    mamba_ssm_cache_dtype: options.MambaSsmCacheDtype = None,
     quantization: options.Quantization = None,
     tensor_parallel_size: options.TensorParallelSize = None,
     pipeline_parallel_size: options.PipelineParallelSize = None,

@@ -25,6 +25,7 @@ def explain(  # noqa: PLR0917 - a flag each
         Text, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)
     ] = None,
     format: Annotated[str, typer.Option("--format", help="text, latex or json.")] = "text",
+    assume: options.Assume = None,
     batch: options.Batch = None,
     input_len: options.InputLen = None,
     context: options.Context = None,
@@ -32,6 +33,7 @@ def explain(  # noqa: PLR0917 - a flag each
     dtype: options.Dtype = None,
     activation_dtype: options.ActivationDtype = None,
     kv_cache_dtype: options.KvCacheDtype = None,
+    mamba_ssm_cache_dtype: options.MambaSsmCacheDtype = None,
     quantization: options.Quantization = None,
     tensor_parallel_size: options.TensorParallelSize = None,
     pipeline_parallel_size: options.PipelineParallelSize = None,
@@ -61,5 +63,5 @@ def explain(  # noqa: PLR0917 - a flag each
     from roofline.cli.formulas import explain_one, list_subjects
     from roofline.cli.output import emit
 
-    answer = list_subjects(model) if subject is None else explain_one(model, subject, hardware, given, format)
+    answer = list_subjects(model, assume) if subject is None else explain_one(model, subject, hardware, given, format)
     emit(answer, json=json, output=output, quiet=quiet)

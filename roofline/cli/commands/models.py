@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import complete
-from roofline.cli.options import JsonOption, OutputOption, QuietOption
+from roofline.cli.options import Assume, JsonOption, OutputOption, QuietOption
 
 
 def register(app: typer.Typer) -> None:
@@ -15,6 +15,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="The models that are known.", no_args_is_help=True)
     group.command(name="list")(list_models)
     group.command(name="show")(show)
+    group.command(name="import")(import_config)
     group.command(name="check")(check)
     app.add_typer(group, name="models")
 
@@ -28,8 +29,11 @@ def list_models(json: JsonOption = False, output: OutputOption = None, quiet: Qu
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Id or YAML file.", autocompletion=complete.models)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Id, YAML file, config.json or its folder.", autocompletion=complete.models)
+    ],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
+    assume: Assume = None,
     json: JsonOption = False,
     output: OutputOption = None,
     quiet: QuietOption = False,
@@ -38,7 +42,25 @@ def show(
     from roofline.cli import shows
     from roofline.cli.output import emit
 
-    emit(shows.formatted(shows.model(name), format), json=json, output=output, quiet=quiet)
+    emit(shows.formatted(shows.model(name, assume), format), json=json, output=output, quiet=quiet)
+
+
+def import_config(
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config.json, or the folder that holds one.")],
+    name: Annotated[str | None, typer.Option("--name", help="What to call it: an id, a title, or org/name.")] = None,
+    assume: Assume = None,
+    json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """A config.json as a model's file, to read, change and keep.
+
+    Example: roofline models import ./config.json --name my-org/My-Model-7B -o my-model-7b.yaml
+    """
+    from roofline.cli import shows
+    from roofline.cli.output import emit
+
+    emit(shows.imported(config, assume, name, output), json=json, output=output, quiet=quiet)
 
 
 def check(

@@ -43,6 +43,7 @@ def test_help_of_analyze_names_every_flag_of_the_contract(run: Run) -> None:
         "--segments",
         "--dtype",
         "--kv-cache-dtype",
+        "--mamba-ssm-cache-dtype",
         "--activation-dtype",
         "--quantization",
         "--tensor-parallel-size",

@@ -7,6 +7,7 @@ import sympy
 
 from roofline.formulas.latex import latex, number, substituted, text
 from roofline.formulas.symbolic import symbol
+from roofline.numeric import ceil_div, floor_div
 
 B, L, N_Q, N_KV, D, D_MODEL, S, W, E, K, B_KV = (
     symbol(name) for name in ("B", "L", "n_q", "n_kv", "d_head", "d_model", "S_c", "w", "E", "k", "b_kv")
@@ -25,6 +26,8 @@ CASES = [
     (sympy.Min(S, W - 1), "min(S_c, w - 1)", r"\min\left(S_c, w - 1\right)"),
     (E * (1 - (1 - K / E) ** B), "E·(1 - (1 - k / E)^B)", r"E \, \left(1 - \left(1 - \frac{k}{E}\right)^{B}\right)"),
     (sympy.floor(B / L), "⌊B / L⌋", r"\left\lfloor \frac{B}{L} \right\rfloor"),
+    (floor_div(S + 1, W), "⌊(S_c + 1) / w⌋", r"\left\lfloor \frac{S_c + 1}{w} \right\rfloor"),
+    (ceil_div(S + 1, W), "⌈(S_c + 1) / w⌉", r"\left\lceil \frac{S_c + 1}{w} \right\rceil"),
     (D_MODEL**2, "d_model²", "d_{model}^{2}"),
     (B - L, "B - L", "B - L"),
     (L - B, "L - B", "L - B"),

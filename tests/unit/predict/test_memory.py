@@ -40,14 +40,14 @@ def test_kv_bytes_per_token_is_below_every_window(model: str, a_token: int) -> N
         ("llama-3.1-8b", 1024, 1025 * LLAMA, 1040 * LLAMA),
         ("llama-3.1-8b", 1023, 1024 * LLAMA, 1024 * LLAMA),
         ("mistral-7b-v0.1", 1000, 1001 * MISTRAL, 1008 * MISTRAL),
-        ("mistral-7b-v0.1", 10_000, 4096 * MISTRAL, 4096 * MISTRAL),
-        ("gemma-3-12b", 5000, (40 * 1024 + 8 * 5001) * GEMMA, (40 * 1024 + 8 * 5008) * GEMMA),
-        ("gpt-oss-20b", 999, (12 * 128 + 12 * 1000) * GPT_OSS, (12 * 128 + 12 * 1008) * GPT_OSS),
+        ("mistral-7b-v0.1", 10_000, 4096 * MISTRAL, (4096 + 16) * MISTRAL),
+        ("gemma-3-12b", 5000, (40 * 1024 + 8 * 5001) * GEMMA, (40 * (1024 + 16) + 8 * 5008) * GEMMA),
+        ("gpt-oss-20b", 999, (12 * 128 + 12 * 1000) * GPT_OSS, (12 * (128 + 16) + 12 * 1008) * GPT_OSS),
         ("deepseek-v2-lite", 4096, 4097 * LITE, 4112 * LITE),
     ],
 )
 def test_a_sequence(model: str, context: int, mathematical: int, allocated: int) -> None:
-    """A sequence holds context + 1 tokens after a decode step: exactly, and in whole blocks of 16; a window keeps its width."""
+    """A sequence holds context + 1 tokens after a decode step: exactly, and in blocks of 16; a window spans one more."""
     found = roofline.analyze(model, "h100-sxm", context=context, phase="decode").memory.kv_bytes_per_sequence
     assert found == {"mathematical": mathematical, "allocated": allocated}
 
@@ -111,7 +111,7 @@ def test_shared_prefix_of_a_lone_sequence_saves_nothing() -> None:
 def test_shared_prefix_behind_the_window_is_not_held() -> None:
     """With 10,001 tokens and a window of 4096, a prefix of 1000 tokens is forgotten: nothing is shared."""
     memory = roofline.analyze("mistral-7b-v0.1", "h100-sxm", batch=4, context=10_000, shared_prefix=1000, phase="decode").memory
-    assert memory.needed_bytes == 4 * 4096 * MISTRAL
+    assert memory.needed_bytes == 4 * (4096 + 16) * MISTRAL
 
 
 def test_shared_prefix_over_segments() -> None:

@@ -1,0 +1,62 @@
+"""Lightning Attention: linear attention whose decay is a constant of each head."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from roofline.blocks.base import MixerBlock, Operators, Sharding, Site, State, per_segment
+from roofline.operators.activation import Activation
+from roofline.operators.gemm import Gemm
+from roofline.operators.linear_attention import LinearAttention
+from roofline.operators.norm import Norm
+from roofline.specs.base import Whole
+
+
+class LightningAttention(MixerBlock):
+    """Lightning Attention (MiniMax-01, MiniMax-M1; arXiv:2501.08313, section 2.2). Q, K and V pass a SiLU; the output is
+    normalised over all heads and gated by the sigmoid of a projection of its own. There is no convolution.
+
+    NB: with several devices the norm's sum of squares is exchanged, one number a token; that is not counted.
+    """
+
+    sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact"}
+    path: ClassVar[str] = "linear_attention"
+
+    kind: Literal["lightning_attention"]
+    num_attention_heads: Whole = Field(ge=1)
+    head_dim: Whole = Field(ge=1)
+    chunk_size: Whole = Field(default=256, ge=1, description="tokens of a chunk in the scan of a prompt (MiniMax: block_size)")
+
+    def operators(self, site: Site) -> Operators:
+        """Projection and SiLU, scan, norm, output gate, projection out."""
+        heads, d_head, tokens, d_model = self.num_attention_heads, self.head_dim, site.tokens, site.hidden_size
+        width = heads * d_head
+        vector = site.precision.dtypes("norm")
+        found: Operators = {
+            "qkv_proj": Gemm(m=tokens, n=3 * width, k=d_model, dtypes=site.precision.dtypes("mixer/qkv_proj")),
+            "activation": Activation(rows=tokens, width=3 * width, gated=False, dtypes=vector),
+        }
+        for suffix, _, segment in per_segment(site):
+            found["core" + suffix] = LinearAttention(
+                batch=segment.count,
+                new=segment.new,
+                cached=segment.cached,
+                n_heads=heads,
+                n_groups=heads,
+                d_k=d_head,
+                d_v=d_head,
+                chunk_size=self.chunk_size,
+                recurrent=segment.decode,
+                dtypes=vector,
+            )
+        found["o_norm"] = Norm(rows=tokens, width=width, dtypes=vector)
+        found["output_gate"] = Gemm(m=tokens, n=width, k=d_model, dtypes=site.precision.dtypes("mixer/output_gate"))
+        found["gate"] = Activation(rows=tokens, width=width, gated=True, dtypes=vector)
+        found["out_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/out_proj"))
+        return found
+
+    def state(self) -> State:
+        """A square matrix a head."""
+        return State(recurrent=self.num_attention_heads * self.head_dim * self.head_dim)

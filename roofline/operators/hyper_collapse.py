@@ -1,0 +1,50 @@
+"""Hyper-connections, the way in: several residual streams become the one input of a block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from roofline.cost import Cost
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperCollapse(Operator):
+    """Weighted sum of `streams` vectors of `width` a token, by weights that a projection of all of them gave.
+
+    Vector FLOP a token: 2 an element of the streams for their common root mean square (the projection's inputs are
+    normalised: the factor is applied to its outputs), 2 an element for the sum, and with `rounds` the coefficients that
+    leave the block again: Sinkhorn's iterations make the streams^2 of them doubly stochastic, in each round a sum and a
+    division an element for rows and for columns. The streams are read once, the sum is written once.
+    NB: sigmoids and the first softmax, a handful of FLOP a token, are left out; so are the coefficients' bytes.
+
+    >>> HyperCollapse(tokens=3, width=8, streams=4, rounds=20, scales=3).cost()
+    ... # 3*(4*4*8 + 20*4*16); 2 B*3 scales; 2 B*3*(4*8 in + 8 out)
+    Cost(vector_flops=4224, weight_bytes=6, activation_bytes=240)
+
+    Source: Xie et al. 2025 (mHC), arXiv:2512.24880, section 4.2 (eq. 7 to 9).
+    """
+
+    kind: ClassVar[str] = "hyper_collapse"
+    multiplies_weights: ClassVar[bool] = False
+    tokens: Expr
+    width: Expr
+    streams: Expr
+    rounds: Expr = 0
+    scales: Expr = 0
+
+    def cost(self) -> Cost:
+        """Root mean square, sum and coefficients; streams in, sum out."""
+        elements = self.tokens * self.streams * self.width
+        return Cost(
+            vector_flops=4 * elements + 4 * self.tokens * self.rounds * self.streams * self.streams,
+            weight_bytes=self.scales * self.dtypes.weight.bytes,
+            activation_bytes=(elements + self.tokens * self.width) * self.dtypes.activation.bytes,
+        )
+
+    @property
+    def parameters(self) -> Expr:
+        """Learned scales of the coefficients, one for each kind of them."""
+        return self.scales

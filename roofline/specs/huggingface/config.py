@@ -1,0 +1,249 @@
+"""The keys of a config, handed out by name and kind. What a family does not ask for is looked at in the end."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from roofline.errors import UnknownNameError
+from roofline.specs.huggingface.document import Document, Place
+from roofline.specs.huggingface.keys import changes_no_count, may_change_counts
+
+# No layer is wider and no model deeper than this; it keeps slips of the keyboard out of results.
+MAX_WHOLE = 2**31 - 1
+
+
+class _Required:
+    """Stands for a default that there is not."""
+
+
+REQUIRED = _Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A choice that the reader made because the config left it open."""
+
+    name: str
+    value: Any
+    why: str
+
+
+@dataclass
+class Config:
+    """One JSON object of a config: the whole file, or the part that describes the language model.
+
+    `outer` are keys of the file around a nested part that hold for it too, where it does not say otherwise.
+    """
+
+    document: Document
+    data: dict[str, Any]
+    place: Place = ()
+    outer: dict[str, Any] = field(default_factory=dict)
+    lenient: bool = False
+    """Whether keys that may change counts are left aside on the user's own risk."""
+    asked: set[str] = field(default_factory=set)
+    readings: list[Reading] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
+    parts: list[Config] = field(default_factory=list)
+
+    # Values by kind. Each takes several names for one thing: the first that is there counts.
+
+    def whole(self, *names: str, default: Any = REQUIRED, low: int = 1, why: str = "") -> Any:
+        """A whole number of at least `low`; null is the same as absent."""
+        name, value = self._take(names, default, why)
+        if name is None:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(name, f"must be a whole number, not {_shown(value)}")
+        if not low <= value <= MAX_WHOLE:
+            self.refuse(name, f"must be from {low} to {MAX_WHOLE:,}, not {_shown(value)}")
+        return value
+
+    def flag(self, *names: str, default: Any = REQUIRED, why: str = "") -> Any:
+        """True or false; null is not allowed, because readers differ on what it means."""
+        name, value = self._take(names, default, why, null=False)
+        if name is not None and not isinstance(value, bool):
+            self.refuse(name, f"must be true or false, not {_shown(value)}")
+        return value
+
+    def choice(self, *names: str, of: Collection[str], default: Any = REQUIRED, why: str = "") -> Any:
+        """One of several words."""
+        name, value = self._take(names, default, why)
+        if name is not None and (not isinstance(value, str) or value not in of):
+            self.refuse(name, f"must be {' or '.join(map(repr, of))}, not {_shown(value)}")
+        return value
+
+    def fraction(self, *names: str, default: Any = REQUIRED, why: str = "") -> Any:
+        """A number above 0, at most 1."""
+        name, value = self._take(names, default, why)
+        if name is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1):
+            self.refuse(name, f"must be a number above 0, at most 1, not {_shown(value)}")
+        return value
+
+    def text(self, *names: str, default: Any = REQUIRED) -> Any:
+        """A word or line."""
+        name, value = self._take(names, default, "")
+        if name is not None and not isinstance(value, str):
+            self.refuse(name, f"must be a text, not {_shown(value)}")
+        return value
+
+    def words(self, name: str, count: int, of: Collection[str], default: Any = REQUIRED) -> Any:
+        """One word for each of `count` layers."""
+        found, value = self._take((name,), default, "")
+        if found is None:
+            return value
+        if not isinstance(value, list) or len(value) != count:
+            size = f" {len(value)}" if isinstance(value, list) else " none"
+            self.refuse(name, f"must be a list with one entry for each of the {count} layers; it has{size}")
+        for index, word in enumerate(value):
+            if word not in of:
+                unknown = UnknownNameError("entry", word, of, list_all=True)
+                raise self.document.error((*self.place, name, index), f"{self._path(name)}[{index}]: {unknown}")
+        return value
+
+    def wholes(self, name: str, count: int, default: Any = REQUIRED, low: int = 0) -> Any:
+        """One whole number for each of `count` layers."""
+        found, value = self._take((name,), default, "")
+        if found is None:
+            return value
+        good = isinstance(value, list) and all(
+            isinstance(one, int) and not isinstance(one, bool) and low <= one <= MAX_WHOLE for one in value
+        )
+        if not good or len(value) != count:
+            self.refuse(name, f"must be a list of {count} whole numbers from {low}, one for each layer, not {_shown(value)}")
+        return value
+
+    def indices(self, name: str, count: int, default: Any = REQUIRED) -> Any:
+        """Numbers of layers, from 0 to count - 1."""
+        found, value = self._take((name,), default, "")
+        if found is None:
+            return value
+        good = isinstance(value, list) and all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < count for i in value)
+        if not good:
+            self.refuse(name, f"must be a list of layers, numbered from 0 to {count - 1}, not {_shown(value)}")
+        return value
+
+    def part(self, name: str, default: Any = REQUIRED) -> Any:
+        """An object inside this one, as a config of its own. Its keys are looked at with those of this one."""
+        found, value = self._take((name,), default, "")
+        if found is None:
+            return value
+        if not isinstance(value, dict):
+            self.refuse(name, f"must be an object with keys and values, not {_shown(value)}")
+        inner = Config(
+            self.document,
+            value,
+            (*self.place, name),
+            lenient=self.lenient,
+            readings=self.readings,
+            ignored=self.ignored,
+        )
+        self.parts.append(inner)
+        return inner
+
+    def raw(self, *names: str, default: Any = None) -> Any:
+        """Whatever stands there."""
+        return self._take(names, default, "")[1]
+
+    def only(self, name: str, allowed: Any, why: str) -> None:
+        """Refuse every value but one (or an absent key): others would change counts in a way that is not known here."""
+        found, value = self._take((name,), allowed, "")
+        # NB: Python takes true for equal to 1
+        if found is not None and (value != allowed or isinstance(value, bool) != isinstance(allowed, bool)):
+            self.refuse(name, f"{_shown(value)} is not understood: {why}")
+
+    def off(self, *names: str) -> None:
+        """Refuse what is switched on by any of these keys; absent, null, false, 0 and empty are off."""
+        for name in names:
+            _, value = self._take((name,), None, "")
+            if value:
+                self.refuse(
+                    name, f"{_shown(value)} is not understood: it would change counts, and this reader knows it off only"
+                )
+
+    def has(self, name: str) -> bool:
+        """Whether a key stands there with a value."""
+        return self.data.get(name) is not None
+
+    def note(self, name: str, value: Any, why: str) -> None:
+        """Put a choice on record."""
+        self.readings.append(Reading(name, value, why))
+
+    def needs(self, message: str, name: str, *others: str) -> NoReturn:
+        """Refuse values that do not go together, at the first of the keys."""
+        self.refuse(name, message + (f" (see also {', '.join(others)})" if others else ""))
+
+    def divides(self, smaller: tuple[str, int], larger: tuple[str, int]) -> None:
+        """Refuse unless one number divides another."""
+        if larger[1] % smaller[1]:
+            self.refuse(smaller[0], f"{smaller[1]} does not divide {larger[0]} ({larger[1]})")
+
+    def refuse(self, name: str, message: str) -> NoReturn:
+        """Raise an error at a key."""
+        raise self.document.error(self._place(name), f"{self._path(name)}: {message}")
+
+    # What was not asked for
+
+    def harmless(self, *names: str) -> None:
+        """Keys of this family that change no count."""
+        self.asked.update(names)
+
+    def finish(self) -> None:
+        """Look at the keys that nobody asked for: refuse those that may change counts, put the others on record."""
+        absent = sorted(name for name in self.asked if name not in self.data)
+        for name, value in self.data.items():
+            if name in self.asked or changes_no_count(name, value):
+                continue
+            near = difflib.get_close_matches(name, absent, n=1, cutoff=0.8) or [
+                known for known in absent if len(known) > 4 and known in name
+            ]
+            if not self.lenient and near:
+                self.refuse(name, f"is not known; did you mean {near[0]}?")
+            if not self.lenient and may_change_counts(name, value):
+                message = f"{_shown(value)} is not understood, and it may change counts. Take it out if it does not."
+                self.refuse(name, message)
+            self.ignored.append(self._path(name))
+        for part in self.parts:
+            part.finish()
+
+    # Inside
+
+    def _take(self, names: tuple[str, ...], default: Any, why: str, *, null: bool = True) -> tuple[str | None, Any]:
+        """The name under which a value stands and the value, or None and the default."""
+        self.asked.update(names)
+        there = [name for name in names if name in self.data and not (null and self.data[name] is None)]
+        if there:
+            first = there[0]
+            for other in there[1:]:
+                if self.data[other] != self.data[first]:
+                    both = f"{_shown(self.data[first])} and {other} {_shown(self.data[other])} say different things"
+                    self.refuse(first, both)
+            return first, self.data[first]
+        for name in names:
+            if self.outer.get(name) is not None:
+                return name, self.outer[name]
+        if default is REQUIRED:
+            given = next((name for name in names if name in self.data), None)
+            if given is not None:
+                self.refuse(given, "null is no value: it has to be a number")
+            spelled = " or ".join(names)
+            near = difflib.get_close_matches(names[0], [key for key in self.data if key not in self.asked], n=1, cutoff=0.75)
+            hint = f"; is it {near[0]!r}?" if near else ""
+            raise self.document.error(self.place, f"key {self._path(spelled)} is missing{hint}")
+        if why:
+            self.note(names[0], default, why)
+        return None, default
+
+    def _place(self, name: str) -> Place:
+        return (name,) if name not in self.data and name in self.outer else (*self.place, name)
+
+    def _path(self, name: str) -> str:
+        return ".".join(str(part) for part in self._place(name))
+
+
+def _shown(value: Any) -> str:
+    text = "null" if value is None else repr(value).replace("True", "true").replace("False", "false")
+    return text if len(text) <= 60 else text[:57] + "..."
