@@ -128,7 +128,10 @@ def rotary(config: Config, head_dim: int, default: float | None = None, *names: 
     share = None
     if isinstance(parameters := config.data.get("rope_parameters"), dict):
         share = parameters.get("partial_rotary_factor")
-    share = config.fraction("partial_rotary_factor", *names, default=None) or share or default
+    share = config.fraction("partial_rotary_factor", *names, default=None) or share
+    if share is None and default is not None:
+        share = default
+        config.note("partial_rotary_factor", default, _OF_CLASS)
     if share is None or share == 1:
         return {}
     return {"rotary_dim": int(head_dim * share)}
