@@ -296,6 +296,10 @@ def test_refused_by_name(name: str, changes: Keys) -> None:
     assert all(key in message for key in changes)
 
 
+def test_phi_3_small_is_no_phi_3() -> None:
+    assert "block-sparse" in refused({**PUBLISHED["microsoft/phi-4"], "model_type": "phi3small"})
+
+
 def test_keys_of_parts_are_looked_at() -> None:
     """What stands in an object of its own is as strict as the rest."""
     dbrx = PUBLISHED["databricks/dbrx-instruct"]
