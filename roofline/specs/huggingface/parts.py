@@ -127,23 +127,21 @@ def rotary(config: Config, head_dim: int, default: float | None = None, *names: 
 
     `names` are those that the share had before it was partial_rotary_factor.
     """
-    parameters = config.part("rope_parameters", default=None)
+    parameters = config.part("rope_parameters", default=None, looked_at=False)
     inside = None if parameters is None else parameters.fraction("partial_rotary_factor", default=None)
     share = config.fraction("partial_rotary_factor", *names, default=None)
     if share is None and inside is None and default not in (None, 1):
-        config.note("partial_rotary_factor", default, "the default of the class, where the key is absent")
+        config.note("partial_rotary_factor", default, _OF_CLASS)
     return _rotated(head_dim, share or inside or default)
 
 
 def rotary_of(config: Config, kind: str, head_dim: int, default: float | None = None) -> Section:
     """`rotary_dim` of one kind of layer, where `rope_parameters` are given kind by kind."""
-    parameters = config.part("rope_parameters", default=None)
-    of_kind = None if parameters is None else parameters.part(kind, default=None)
+    parameters = config.part("rope_parameters", default=None, looked_at=False)
+    of_kind = None if parameters is None else parameters.part(kind, default=None, looked_at=False)
     share = None if of_kind is None else of_kind.fraction("partial_rotary_factor", default=None)
     if share is None and default is not None:
-        config.note(
-            f"rope_parameters.{kind}.partial_rotary_factor", default, "the default of the class, where the key is absent"
-        )
+        config.note(f"rope_parameters.{kind}.partial_rotary_factor", default, _OF_CLASS)
     return _rotated(head_dim, share or default)
 
 

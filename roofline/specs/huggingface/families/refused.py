@@ -22,3 +22,13 @@ def gemma3n(config: Config) -> NoReturn:
 def step3(config: Config) -> NoReturn:
     """Step-3."""
     config.refuse("model_type", "Step-3 makes its queries from factors of their own (multi-matrix factorization attention)")
+
+
+@family(
+    "phi3small",
+    architectures=("Phi3SmallForCausalLM",),
+    source="https://huggingface.co/microsoft/Phi-3-small-8k-instruct/blob/main/modeling_phi3_small.py",
+)
+def phi3small(config: Config) -> NoReturn:
+    """Phi-3-small."""
+    config.refuse("model_type", "every second layer of Phi-3-small attends to chosen blocks of the context (block-sparse)")
