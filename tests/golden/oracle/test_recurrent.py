@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from golden.oracle.machinery import assert_same, read_config
-from roofline.predict.parameters import count_parameters
+from golden.oracle.recurrent_configs import PUBLISHED, Config
 
-Config = dict[str, Any]
+from roofline.predict.parameters import count_parameters
 
 _STREAM: Config = {
     "hidden_size": 96,
@@ -219,227 +217,7 @@ def test_variants(name: str) -> None:
     assert_same({"model_type": model_type, **BASES[model_type], **changes}, leave_out=LEFT_OUT.get(model_type))
 
 
-# Of full size: config.json as published, without keys for training and generation.
-def _attention_at(*indices: int, count: int, other: str = "mamba", word: str = "attention") -> list[str]:
-    return [word if index in indices else other for index in range(count)]
-
-
-_MINIMAX_01: Config = {
-    "architectures": ["MiniMaxText01ForCausalLM"],
-    "model_type": "minimax_text_01",
-    "attn_type_list": [int(index % 8 == 7) for index in range(80)],
-    "head_dim": 128,
-    "hidden_size": 6144,
-    "intermediate_size": 9216,
-    "layernorm_full_attention_alpha": 3.5565588200778455,
-    "layernorm_full_attention_beta": 1.0,
-    "layernorm_linear_attention_alpha": 3.5565588200778455,
-    "layernorm_linear_attention_beta": 1.0,
-    "layernorm_mlp_alpha": 3.5565588200778455,
-    "layernorm_mlp_beta": 1.0,
-    "max_position_embeddings": 10240000,
-    "num_attention_heads": 64,
-    "num_experts_per_tok": 2,
-    "num_hidden_layers": 80,
-    "num_key_value_heads": 8,
-    "num_local_experts": 32,
-    "postnorm": True,
-    "rotary_dim": 64,
-    "shared_intermediate_size": 0,
-    "shared_moe_mode": "sigmoid",
-    "sliding_window": None,
-    "tie_word_embeddings": False,
-    "vocab_size": 200064,
-}
-_JAMBA_MINI: Config = {
-    "architectures": ["JambaForCausalLM"],
-    "model_type": "jamba",
-    "attn_layer_offset": 4,
-    "attn_layer_period": 8,
-    "expert_layer_offset": 1,
-    "expert_layer_period": 2,
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "mamba_conv_bias": True,
-    "mamba_d_conv": 4,
-    "mamba_d_state": 16,
-    "mamba_dt_rank": 256,
-    "mamba_expand": 2,
-    "mamba_proj_bias": False,
-    "max_position_embeddings": 262144,
-    "num_attention_heads": 32,
-    "num_experts": 16,
-    "num_experts_per_tok": 2,
-    "num_hidden_layers": 32,
-    "num_key_value_heads": 8,
-    "num_logits_to_keep": 1,
-    "sliding_window": None,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-    "use_mamba_kernels": True,
-    "vocab_size": 65536,
-}
-_KIMI_48B: Config = {
-    "architectures": ["KimiLinearForCausalLM"],
-    "model_type": "kimi_linear",
-    "dtype": "bfloat16",
-    "first_k_dense_replace": 1,
-    "head_dim": 72,
-    "hidden_size": 2304,
-    "intermediate_size": 9216,
-    "kv_lora_rank": 512,
-    "linear_attn_config": {
-        "full_attn_layers": [4, 8, 12, 16, 20, 24, 27],
-        "head_dim": 128,
-        "kda_layers": [1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26],
-        "num_heads": 32,
-        "short_conv_kernel_size": 4,
-    },
-    "mla_use_nope": True,
-    "model_max_length": 1048576,
-    "moe_intermediate_size": 1024,
-    "moe_layer_freq": 1,
-    "moe_renormalize": True,
-    "moe_router_activation_func": "sigmoid",
-    "num_attention_heads": 32,
-    "num_expert_group": 1,
-    "num_experts": 256,
-    "num_experts_per_token": 8,
-    "num_hidden_layers": 27,
-    "num_key_value_heads": 32,
-    "num_nextn_predict_layers": 0,
-    "num_shared_experts": 1,
-    "q_lora_rank": None,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "rope_scaling": None,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": False,
-    "topk_group": 1,
-    "use_grouped_topk": True,
-    "v_head_dim": 128,
-    "vocab_size": 163840,
-}
-PUBLISHED: dict[str, Config] = {
-    # https://huggingface.co/moonshotai/Kimi-Linear-48B-A3B-Instruct
-    "kimi-linear-48b": _KIMI_48B,
-    # https://huggingface.co/ai21labs/AI21-Jamba-Mini-1.5
-    "jamba-1.5-mini": _JAMBA_MINI,
-    # https://huggingface.co/ai21labs/AI21-Jamba-Large-1.5
-    "jamba-1.5-large": {
-        **_JAMBA_MINI,
-        "hidden_size": 8192,
-        "intermediate_size": 24576,
-        "mamba_dt_rank": 512,
-        "num_attention_heads": 64,
-        "num_hidden_layers": 72,
-    },
-    # https://huggingface.co/MiniMaxAI/MiniMax-Text-01
-    "minimax-text-01": _MINIMAX_01,
-    # https://huggingface.co/MiniMaxAI/MiniMax-M1-80k
-    "minimax-m1": {**_MINIMAX_01, "architectures": ["MiniMaxM1ForCausalLM"], "model_type": "minimax_m1"},
-    # https://huggingface.co/ibm-granite/granite-4.0-h-small
-    "granite-4.0-h-small": {
-        "architectures": ["GraniteMoeHybridForCausalLM"],
-        "model_type": "granitemoehybrid",
-        "attention_bias": False,
-        "attention_multiplier": 0.0078125,
-        "embedding_multiplier": 12,
-        "hidden_size": 4096,
-        "init_method": "mup",
-        "intermediate_size": 768,
-        "layer_types": _attention_at(5, 15, 25, 35, count=40),
-        "logits_scaling": 16,
-        "mamba_chunk_size": 256,
-        "mamba_conv_bias": True,
-        "mamba_d_conv": 4,
-        "mamba_d_head": 64,
-        "mamba_d_state": 128,
-        "mamba_expand": 2,
-        "mamba_n_groups": 1,
-        "mamba_n_heads": 128,
-        "mamba_proj_bias": False,
-        "max_position_embeddings": 131072,
-        "normalization_function": "rmsnorm",
-        "num_attention_heads": 32,
-        "num_experts_per_tok": 10,
-        "num_hidden_layers": 40,
-        "num_key_value_heads": 8,
-        "num_local_experts": 72,
-        "position_embedding_type": "nope",
-        "residual_multiplier": 0.22,
-        "rope_scaling": None,
-        "rope_theta": 10000,
-        "shared_intermediate_size": 1536,
-        "tie_word_embeddings": True,
-        "torch_dtype": "bfloat16",
-        "vocab_size": 100352,
-    },
-    # https://huggingface.co/nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16
-    "nemotron-3-nano": {
-        "architectures": ["NemotronHForCausalLM"],
-        "model_type": "nemotron_h",
-        "attention_bias": False,
-        "chunk_size": 128,
-        "conv_kernel": 4,
-        "expand": 2,
-        "head_dim": 128,
-        "hidden_dropout": 0.0,
-        "hidden_size": 2688,
-        "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
-        "intermediate_size": 1856,
-        "mamba_head_dim": 64,
-        "mamba_hidden_act": "silu",
-        "mamba_num_heads": 64,
-        "mamba_proj_bias": False,
-        "mamba_ssm_cache_dtype": "float32",
-        "max_position_embeddings": 262144,
-        "mlp_bias": False,
-        "mlp_hidden_act": "relu2",
-        "moe_intermediate_size": 1856,
-        "moe_shared_expert_intermediate_size": 3712,
-        "n_group": 1,
-        "n_groups": 8,
-        "n_routed_experts": 128,
-        "n_shared_experts": 1,
-        "num_attention_heads": 32,
-        "num_experts_per_tok": 6,
-        "num_hidden_layers": 52,
-        "num_key_value_heads": 2,
-        "partial_rotary_factor": 1.0,
-        "sliding_window": None,
-        "ssm_state_size": 128,
-        "tie_word_embeddings": False,
-        "topk_group": 1,
-        "use_bias": False,
-        "use_conv_bias": True,
-        "use_mamba_kernels": True,
-        "vocab_size": 131072,
-    },
-    # https://huggingface.co/mistralai/Mamba-Codestral-7B-v0.1
-    "mamba-codestral": {
-        "architectures": ["Mamba2ForCausalLM"],
-        "model_type": "mamba2",
-        "chunk_size": 256,
-        "conv_kernel": 4,
-        "expand": 2,
-        "head_dim": 64,
-        "hidden_size": 4096,
-        "intermediate_size": 8192,
-        "n_groups": 8,
-        "norm_before_gate": True,
-        "num_heads": 128,
-        "num_hidden_layers": 64,
-        "rms_norm": True,
-        "state_size": 128,
-        "tie_word_embeddings": False,
-        "time_step_rank": 256,
-        "torch_dtype": "bfloat16",
-        "use_bias": False,
-        "use_conv_bias": True,
-        "vocab_size": 32768,
-    },
-}
+# Of full size.
 _FULL = "small models of the family are run"
 # Classes of the published models' own code, which transformers has under its own name and with its own words.
 _OTHER = {"minimax_text_01", "minimax_m1"}
@@ -458,6 +236,6 @@ def test_published(name: str) -> None:
 
 def test_kimi_linear_as_stored() -> None:
     """The files of Kimi-Linear-48B-A3B hold 49,122,681,728 numbers, with a correction for each expert of 26 layers."""
-    parameters = count_parameters(read_config(_KIMI_48B))
+    parameters = count_parameters(read_config(PUBLISHED["kimi-linear-48b"]))
     assert parameters.apart == {"router_correction_bias": 26 * 256}
     assert parameters.total == 49_122_681_728 - 26 * 256
