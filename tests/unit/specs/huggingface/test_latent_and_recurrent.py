@@ -248,7 +248,7 @@ def test_blocks_that_are_not_understood(part: str, key: str, value: Any) -> None
 
 
 def test_decilm_lists_kv_heads() -> None:
-    """DeciLM-7B, the ancestor: 4 KV heads in some layers, 2 or 1 in others. Hugging Face shows 7.04 billion parameters."""
+    """DeciLM-7B, the ancestor: layers have 4, 2 or 1 KV heads (here in numbers of our own)."""
     heads = [4] * 16 + [2] * 8 + [1] * 8
     old = {**without(_puzzle((8, 1.0)), "block_configs"), "model_type": "deci", "hidden_size": 4096, "intermediate_size": 14336}
     old |= {"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads_per_layer": heads, "vocab_size": 32000}
