@@ -92,7 +92,7 @@ def _show_model(loaded: Model, rows: Rows) -> None:
         f"at 2 bytes an element{window}"
     )
     if state := state_bytes_per_sequence(loaded):
-        note += f"; recurrent state {format_bytes_binary(state)} a sequence, in {loaded.state_dtype}"
+        note += f"; recurrent state {format_bytes_binary(state)} a sequence, in fp32"
     if counted.apart:
         note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
     cells = tuple(

@@ -15,15 +15,20 @@ from roofline.specs.quantization.base import Scheme
 _FLOATS = ("fp32", "bf16", "fp16")
 
 
-def resolve_precision(model: Model, deployment: Deployment, multiplies: Container[str]) -> tuple[Precision, list[Assumption]]:
-    """Formats of weights by role, of activations, of the KV cache and of recurrent state. `multiplies` holds the dtypes of
-    the hardware's matrix peaks."""
+def resolve_precision(
+    model: Model, deployment: Deployment, multiplies: Container[str], state_format: str | None = "fp32"
+) -> tuple[Precision, list[Assumption]]:
+    """Formats of weights by role, of activations, of the KV cache and of recurrent state.
+
+    `multiplies` holds the dtypes of the hardware's matrix peaks; `state_format` is what the engine keeps recurrent state in
+    where neither the user nor the model's file names a dtype (None: the activations').
+    """
     notes: list[Assumption] = []
     weight, from_flag = _weights(model, deployment, multiplies, notes)
     activation = _activations(model, deployment, multiplies, weight, notes)
     schemes = _schemes(model, deployment, from_flag=from_flag, notes=notes)
     kv = _kv(deployment, activation, schemes, notes)
-    state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype)
+    state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype or state_format or activation.name)
     roles = tuple((role, scheme.format) for scheme in schemes for role in scheme.roles)
     published = schemes is model.quantization
     exempt = tuple((name, layer.unquantized) for name, layer in model.layer_types.items() if published and layer.unquantized)
