@@ -163,6 +163,20 @@ class Model(Spec):
         return self
 
     @model_validator(mode="after")
+    def _caches_exist(self) -> Model:
+        """A layer that reads an earlier layer's cache has one of its shape before it."""
+        shapes = set()
+        for name in self.layer_sequence:
+            mixer = self.layer_types[name].mixer
+            shape = tuple(getattr(mixer, key, None) for key in ("num_key_value_heads", "head_dim", "v_head_dim"))
+            if not getattr(mixer, "kv_shared", False):
+                shapes.add(shape)
+            elif shape not in shapes:
+                msg = f"layer_types.{name}: kv_shared, but no layer before it has a cache of as many heads of its widths"
+                raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
     def _rows_have_a_width(self) -> Model:
         if self.vocab_size_per_layer_input is not None and not self.hidden_size_per_layer_input:
             msg = "vocab_size_per_layer_input wants hidden_size_per_layer_input, the width of its rows"
