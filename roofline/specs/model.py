@@ -149,20 +149,6 @@ class Model(Spec):
         return self
 
     @model_validator(mode="after")
-    def _roles_apart(self) -> Model:
-        covered: dict[str, str] = {}
-        for scheme in self.quantization:
-            for role in scheme.roles:
-                if clash := next((other for other in covered if role in within(other) or other in within(role)), None):
-                    msg = f"quantization: {role} is quantised as {scheme.name}, but {clash} as {covered[clash]}"
-                    raise ValueError(msg)
-            covered |= dict.fromkeys(scheme.roles, scheme.name)
-        if (bare := [name for name, layer in self.layer_types.items() if layer.unquantized]) and not covered:
-            msg = f"layer_types.{bare[0]}.unquantized: the model is not quantised"
-            raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
     def _caches_exist(self) -> Model:
         """A layer that reads an earlier layer's cache has one of its shape before it."""
         shapes = set()
@@ -174,6 +160,20 @@ class Model(Spec):
             elif shape not in shapes:
                 msg = f"layer_types.{name}: kv_shared, but no layer before it has a cache of as many heads of its widths"
                 raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _roles_apart(self) -> Model:
+        covered: dict[str, str] = {}
+        for scheme in self.quantization:
+            for role in scheme.roles:
+                if clash := next((other for other in covered if role in within(other) or other in within(role)), None):
+                    msg = f"quantization: {role} is quantised as {scheme.name}, but {clash} as {covered[clash]}"
+                    raise ValueError(msg)
+            covered |= dict.fromkeys(scheme.roles, scheme.name)
+        if (bare := [name for name, layer in self.layer_types.items() if layer.unquantized]) and not covered:
+            msg = f"layer_types.{bare[0]}.unquantized: the model is not quantised"
+            raise ValueError(msg)
         return self
 
     @model_validator(mode="after")
