@@ -38,11 +38,12 @@ def show(
     output: OutputOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """One model: its parameters by part, its cache, its file."""
-    from roofline.cli import shows
+    """One model: its layers, where its parameters are, its cache, its file."""
+    from roofline.cli import show_model
     from roofline.cli.output import emit
+    from roofline.cli.shows import formatted
 
-    emit(shows.formatted(shows.model(name, assume), format), json=json, output=output, quiet=quiet)
+    emit(formatted(show_model.model(name, assume), format), json=json, output=output, quiet=quiet)
 
 
 def import_config(
@@ -57,10 +58,10 @@ def import_config(
 
     Example: roofline models import ./config.json --name my-org/My-Model-7B -o my-model-7b.yaml
     """
-    from roofline.cli import shows
+    from roofline.cli import show_model
     from roofline.cli.output import emit
 
-    emit(shows.imported(config, assume, name, output), json=json, output=output, quiet=quiet)
+    emit(show_model.imported(config, assume, name, output), json=json, output=output, quiet=quiet)
 
 
 def check(
