@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from roofline.blocks import indexer
 from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
 from roofline.numeric import Expr
+from roofline.operators.activation import Activation
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
@@ -45,6 +46,9 @@ class LatentAttentionBlock(MixerBlock):
     v_head_dim: Whole = Field(ge=1)
     use_rope: bool = Field(default=True, description="false: the part that is shared by all heads is kept but not rotated")
     attention_bias: bool = Field(default=False, description="biases of the down projections and of the output projection")
+    output_gate: Literal["none", "headwise", "elementwise"] = Field(
+        default="none", description="sigmoid gates on the output of attention: one a query head, or one an element"
+    )
     index_n_heads: Whole | None = Field(default=None, ge=1, description="heads of the indexer; none: the layer has none")
     index_head_dim: Whole | None = Field(default=None, ge=1, description="width of an indexer's head, and of its cached key")
     index_topk: Whole | None = Field(default=None, ge=1, description="keys that a query attends to, at most; none: all")
@@ -83,6 +87,11 @@ class LatentAttentionBlock(MixerBlock):
         if self.index_n_heads is not None:
             found |= self._indexer(site)
         found |= self._cores(site)
+        if self.output_gate != "none":
+            spread = self.v_head_dim if self.output_gate == "headwise" else 1
+            gates = n if self.output_gate == "headwise" else n * self.v_head_dim
+            found["gate_proj"] = Gemm(m=site.tokens, n=gates, k=d_model, dtypes=linear)
+            found["output_gate"] = Activation(rows=site.tokens, width=gates, spread=spread, dtypes=vector)
         found["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, bias=self.attention_bias, dtypes=linear)
         return found
 

@@ -47,6 +47,7 @@ class Config:
     asked: set[str] = field(default_factory=set)
     readings: list[Reading] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    parts: list[Config] = field(default_factory=list)
 
     # Values by kind. Each takes several names for one thing: the first that is there counts.
 
@@ -132,7 +133,16 @@ class Config:
             return value
         if not isinstance(value, dict):
             self.refuse(name, f"must be an object with keys and values, not {_shown(value)}")
-        return Config(self.document, value, (*self.place, name), lenient=self.lenient, readings=self.readings)
+        inner = Config(
+            self.document,
+            value,
+            (*self.place, name),
+            lenient=self.lenient,
+            readings=self.readings,
+            ignored=self.ignored,
+        )
+        self.parts.append(inner)
+        return inner
 
     def raw(self, *names: str, default: Any = None) -> Any:
         """Whatever stands there."""
@@ -196,6 +206,8 @@ class Config:
                 message = f"{_shown(value)} is not understood, and it may change counts. Take it out if it does not."
                 self.refuse(name, message)
             self.ignored.append(self._path(name))
+        for part in self.parts:
+            part.finish()
 
     # Inside
 

@@ -15,7 +15,7 @@ _NO_COUNT = re.compile(
     | .*_eps | .*epsilon | .*_coef | .*_coeff | .*coefficient | .*_loss.* | aux_loss.* | .*jitter.* | .*_prob | .*_alpha
     | .*rope_theta.* | .*rope_scaling.* | rope_parameters | rope_.*(base|type|freq|interleave).* | .*rotary_(emb_)?base
     | .*rope_interleave | original_max_position_embeddings | rotary_emb_.* | .*_rope_base | mrope_.* | use_mrope | rope_ratio
-    | .*scaling_factor | scale
+    | .*softcap.* | .*_scale | .*_scaling | .*scaling_factor | scale
     | ((attention|ssm)(_in|_out)?|embedding|key|lm_head|logits|mlp|residual)_multipliers? | .*scale_.* | .*_limit | .*clip.*
     | .*(hidden_act|activation_function|hidden_activation|activation|act_fn|activation_type|mlp_hidden_act)
     | .*_act | .*version | .*dtype.* | architectures | auto_map | model_type | transformers.* | tokenizer.* | processor.*

@@ -13,17 +13,23 @@ from roofline.specs.huggingface.draft import Section
 _GROUPED_SINCE = (4, 31)
 
 
+_OF_CLASS = "the default of the class, where the key is absent"
+
+
 def lean(**keys: Any) -> Section:
     """A section without what is absent or off."""
     return {name: value for name, value in keys.items() if value is not None and value is not False}
 
 
-def stream(config: Config, *, tie: Any = REQUIRED, positions: Any = REQUIRED, **keys: Any) -> Section:
-    """Width, vocabulary, longest context, tied embeddings and dtype: the keys of a model that are not layers."""
+def stream(config: Config, *, tie: Any = REQUIRED, positions: Any = REQUIRED, vocab: Any = REQUIRED, **keys: Any) -> Section:
+    """Width, vocabulary, longest context, tied embeddings and dtype: the keys of a model that are not layers.
+
+    `tie`, `positions` and `vocab` are for files without those keys.
+    """
     found = {
         "hidden_size": config.whole("hidden_size"),
-        "vocab_size": config.whole("vocab_size"),
-        "max_position_embeddings": config.whole("max_position_embeddings", default=positions),
+        "vocab_size": config.whole("vocab_size", default=vocab),
+        "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=_OF_CLASS),
     }
     return {**found, **rest(config, tie=tie), **keys}
 
@@ -34,11 +40,14 @@ def rest(config: Config, *, tie: Any = REQUIRED) -> Section:
 
 
 def tied(config: Config, default: Any = REQUIRED) -> bool:
-    """Whether the LM head is the embedding table."""
-    if default is REQUIRED:
-        return bool(config.flag("tie_word_embeddings"))
+    """Whether the LM head is the embedding table. A nested language model and the file around it have to agree."""
     why = f"the default of {config.data.get('model_type', 'the class')} configs, where the key is absent"
-    return bool(config.flag("tie_word_embeddings", default=default, why=why))
+    name = "tie_word_embeddings"
+    found = bool(config.flag(name, default=default, why=why))
+    around = config.document.data.get(name, found)
+    if config.place and around != found:
+        config.refuse(name, "the file around it says otherwise: versions of transformers differ on which of the two counts")
+    return found
 
 
 def dtype(config: Config) -> Section:
@@ -58,11 +67,14 @@ def layers_of(config: Config) -> int:
     return int(config.whole("num_hidden_layers"))
 
 
-def heads(config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None) -> tuple[int, int, int]:
+def heads(
+    config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None, widths: tuple[str, ...] = ("head_dim",)
+) -> tuple[int, int, int]:
     """Query heads, KV heads and the width of a head.
 
     `kv`: the number of KV heads where the config says nothing (default: it has to, unless it was written before there
     were fewer of them than query heads). `head_dim`: the default of the class; none: hidden_size over the heads.
+    `widths`: the names that the width of a head has.
     """
     n_q = config.whole("num_attention_heads")
     if kv is REQUIRED and older(config, _GROUPED_SINCE):
@@ -73,7 +85,18 @@ def heads(config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None) ->
         config.note("num_key_value_heads", n_q, "config.json has none: as many as query heads")
     if n_q % n_kv:
         config.refuse("num_key_value_heads", f"{n_kv} must divide num_attention_heads ({n_q})")
-    return n_q, n_kv, width_of_head(config, n_q, head_dim)
+    return n_q, n_kv, width_of_head(config, n_q, head_dim, *widths)
+
+
+def grouped(config: Config) -> Any:
+    """For `heads`: the number of KV heads has to be said, and null says that there are as many as query heads."""
+    return None if config.data.get("num_key_value_heads", 0) is None else REQUIRED
+
+
+def divided(config: Config, heads: tuple[str, int], width: tuple[str, int]) -> int:
+    """The width of a head where it is the hidden size over the heads and nothing else."""
+    config.divides(heads, width)
+    return width[1] // heads[1]
 
 
 def width_of_head(config: Config, n_q: int, default: int | None = None, *names: str) -> int:
@@ -82,7 +105,7 @@ def width_of_head(config: Config, n_q: int, default: int | None = None, *names: 
     if width is not None:
         return int(width)
     if default is not None:
-        config.note("head_dim", default, "the default of the class, where the key is absent")
+        config.note("head_dim", default, _OF_CLASS)
         return default
     hidden = config.whole("hidden_size")
     if hidden % n_q:
@@ -99,14 +122,27 @@ def older(config: Config, version: tuple[int, int]) -> bool:
     return all(number.isdigit() for number in numbers) and tuple(map(int, numbers)) < version
 
 
-def rotary(config: Config, head_dim: int, default: float | None = None) -> Section:
-    """`rotary_dim`, where not all of a head is rotated."""
+def rotary(config: Config, head_dim: int, default: float | None = None, *names: str) -> Section:
+    """`rotary_dim`, where not all of a head is rotated. `names` are those that the share had before it was
+    partial_rotary_factor."""
     share = None
     if isinstance(parameters := config.data.get("rope_parameters"), dict):
         share = parameters.get("partial_rotary_factor")
-    share = config.fraction("partial_rotary_factor", default=None) or share or default
+    share = config.fraction("partial_rotary_factor", *names, default=None) or share or default
     if share is None or share == 1:
         return {}
+    return {"rotary_dim": int(head_dim * share)}
+
+
+def rotary_of(config: Config, kind: str, head_dim: int) -> Section:
+    """`rotary_dim` of one kind of layer, where `rope_parameters` are given kind by kind."""
+    parameters = config.data.get("rope_parameters")
+    of_kind = parameters.get(kind) if isinstance(parameters, dict) else None
+    share = of_kind.get("partial_rotary_factor") if isinstance(of_kind, dict) else None
+    if share is None or share == 1:
+        return {}
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
+        config.refuse("rope_parameters", f"partial_rotary_factor of {kind} must be above 0, at most 1, not {share!r}")
     return {"rotary_dim": int(head_dim * share)}
 
 
@@ -138,6 +174,13 @@ def experts_of(config: Config, experts: tuple[str, ...], top_k: tuple[str, ...] 
     if chosen > count:
         config.refuse(top_k[0], f"{chosen} is more than the {count} experts")
     return int(count), int(chosen)
+
+
+def flat_notes(config: Config) -> list[str]:
+    """What to say of a file in which the keys of the language model stand beside those of other parts."""
+    parts = [key for key, value in config.data.items() if key.endswith("_config") and isinstance(value, dict)]
+    others = ", ".join(key for key in parts if key != "quantization_config")
+    return [f"What is counted is the language model alone, not {others}."] if others else []
 
 
 def mtp(config: Config, *names: str) -> None:

@@ -9,8 +9,10 @@ import pytest
 from roofline.errors import InputError, UnknownNameError
 from roofline.explanation.explain import QUANTITIES, explain, subjects
 from roofline.explanation.value import Explanation
+from roofline.graph import caches, states
 from roofline.predict.analyze import analyze
 from roofline.predict.parameters import count_parameters
+from roofline.specs.deployment import Deployment
 from roofline.specs.library import ids, load_model, shipped
 
 TEMPLATE = str(shipped("models") / "_template.yaml")
@@ -77,8 +79,8 @@ def test_max_batch_and_max_context_show_what_is_left() -> None:
 
 def same_max_context(model: str, hardware: str, options: dict[str, Any], searched: int | None) -> None:
     """The closed form gives what the search finds, or is refused with it where some layer lets go of tokens."""
-    layers = load_model(model)[0].layer_types.values()
-    if any(cache.window or cache.ratio for layer in layers if layer.mixer for cache in layer.mixer.caches()):
+    kept, held = caches(load_model(model)[0], Deployment()), states(load_model(model)[0], Deployment())
+    if (kept and held) or any(cache.window or cache.ratio for cache, _ in kept):
         what = "no limit" if searched is None else f"{searched} by search"
         with pytest.raises(InputError, match=f"do not keep every token: analyze finds {what}"):
             explain(model, "max_context", hardware, **options)

@@ -53,7 +53,7 @@ def test_exact_names_are_not_ambiguous() -> None:
     assert load_model("gpt2")[0].name == "gpt2"
 
 
-@pytest.mark.parametrize(("slip", "meant"), [("lama-3.1-8b", "llama-3.1-8b"), ("deepseek-v4", "deepseek-v3"), ("gtp2", "gpt2")])
+@pytest.mark.parametrize(("slip", "meant"), [("lama-3.1-8b", "llama-3.1-8b"), ("depseek-v3", "deepseek-v3"), ("gtp2", "gpt2")])
 def test_unknown_model_suggests(slip: str, meant: str) -> None:
     """A slip is answered with what was meant, and with how to see all."""
     with pytest.raises(UnknownNameError, match="Did you mean") as caught:

@@ -41,10 +41,14 @@ V4 = (
        "num_hidden_layers": 4, "num_hash_layers": 2, "compress_ratios": [0, 4, 128, 4, 0],
        "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 16}}
 )  # fmt: skip
+LATENT_ALONE = {"num_hidden_layers": 2, "layer_types": ["full_attention"] * 2, "num_experts": EXPERTS, "pad_token_id": 0}
 CONFIGS = {
     "deepseek_v3": V3 | {"model_type": "deepseek_v3", "num_hidden_layers": 2},
     "deepseek_v3_bias": V3 | {"model_type": "deepseek_v3", "num_hidden_layers": 2, "attention_bias": True},
     "deepseek_v3_full_queries": V3 | {"model_type": "deepseek_v3", "num_hidden_layers": 2, "q_lora_rank": None},
+    # latent attention alone: a gate a head, and no rotation
+    "bailing_hybrid": V3 | {"model_type": "bailing_hybrid", "q_lora_rank": None, **LATENT_ALONE},
+    "kimi_linear": V3 | {"model_type": "kimi_linear", "q_lora_rank": None, **LATENT_ALONE},
     "deepseek_v32": V3 | INDEXER | {"model_type": "deepseek_v32", "num_hidden_layers": 2, "index_topk": 6},
     "glm_moe_dsa": V3 | INDEXER | {
         "model_type": "glm_moe_dsa", "num_hidden_layers": 4, "index_topk": 6,
@@ -81,6 +85,7 @@ def mixers(name: str) -> list[dict[str, Any]]:
         return [{"kind": "csa", "num_attention_heads": HEADS, **COMPRESSED, "sinks": True, **rate} for rate in chosen]
     latent = {"kind": "mla", "num_attention_heads": HEADS, **{key: config[key] for key in LATENT}}
     latent["attention_bias"] = config.get("attention_bias", False)
+    latent |= {"bailing_hybrid": {"output_gate": "headwise"}, "kimi_linear": {"use_rope": False}}.get(name, {})
     if "index_topk" in config:
         latent["index_topk"] = config["index_topk"]
     types = config.get("indexer_types", ["full"] * config["num_hidden_layers"])

@@ -1,0 +1,64 @@
+"""DeepSeek-V3.2 and GLM-5: latent attention of which an indexer picks the keys that a query sees."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.latent import correction_biases, dense_and_moe, listed_kinds_of_mlp, mla
+from roofline.specs.huggingface.parts import layers_of, mtp, stream
+
+_LETTERS = {"F": "full", "S": "shared"}
+_INDEXERS = ("full", "shared")
+
+
+@family("deepseek_v32", architectures=("DeepseekV32ForCausalLM",), source=transformers("deepseek_v32"))
+def deepseek_v32(config: Config) -> Draft:
+    """Every layer has an indexer of its own."""
+    return _indexed(config, ["full"] * layers_of(config))
+
+
+@family("glm_moe_dsa", architectures=("GlmMoeDsaForCausalLM",), source=transformers("glm_moe_dsa"))
+def glm_moe_dsa(config: Config) -> Draft:
+    """From GLM-5.2 on some layers see the keys that the indexer of an earlier layer picked, and have none themselves."""
+    config.harmless("index_share_for_mtp_iteration")
+    return _indexed(config, _indexers(config, layers_of(config)))
+
+
+def _indexed(config: Config, indexers: list[str]) -> Draft:
+    config.off("mlp_bias")
+    if not all(config.has(name) for name in ("q_lora_rank", "kv_lora_rank")):
+        config.whole("q_lora_rank")  # the indexer reads the compressed queries
+    config.words("layer_types", len(indexers), ("indexed_attention",), default=None)
+    config.harmless("indexer_rope_interleave")
+    own = {name: config.whole(name) for name in ("index_n_heads", "index_head_dim")}
+    top = config.whole("index_topk")
+    mixers = {"full": mla(config, index_topk=top, **own), "shared": mla(config, index_topk=top)}
+    kinds = listed_kinds_of_mlp(config, len(indexers))
+    layers = dense_and_moe(config, kinds, [mixers[indexer] for indexer in indexers])
+    if "shared" in indexers:
+        layers = [Layer(f"{layer.name}_{each}", layer.mixer, layer.mlp) for layer, each in zip(layers, indexers, strict=True)]
+    mtp(config, "num_nextn_predict_layers")
+    return Draft(layers, stream(config, **correction_biases(layers)))
+
+
+def _indexers(config: Config, count: int) -> list[str]:
+    """Whether a layer has an indexer ("full") or shares one: as listed, as a line of letters, or every so many layers."""
+    found = config.words("indexer_types", count, _INDEXERS, default=None)
+    letters = config.raw("index_topk_pattern")
+    every = config.whole("index_topk_freq", default=1)
+    first = config.whole("index_skip_topk_offset", default=2, low=0)
+    if found is None and letters is not None:
+        if not isinstance(letters, str) or len(letters) != count or set(letters) - set(_LETTERS):
+            config.refuse(
+                "index_topk_pattern", f"must be a line of {count} letters, F (full) or S (shared), one for each layer"
+            )
+        found = [_LETTERS[letter] for letter in letters]
+    if found is None:
+        # Those up to `first` have one, and from there on every `every`-th.
+        found = ["shared" if max(index - first + 1, 0) % every else "full" for index in range(count)]
+    if found and found[0] == "shared":
+        config.refuse(
+            "indexer_types" if config.has("indexer_types") else "index_topk_pattern", "the first layer has no earlier one"
+        )
+    return list(found)

@@ -1,0 +1,48 @@
+"""EXAONE 4: norms after the blocks and of each head's queries and keys; in the large model windows on most layers."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface import windows
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, stream
+
+
+@family("exaone4", architectures=("Exaone4ForCausalLM",), source=transformers("exaone4"))
+def exaone4(config: Config) -> Draft:
+    """Where there is a window, only the layers that have it are rotated."""
+    n_q, n_kv, head_dim = heads(config)
+    feed = gated_mlp(config.whole("intermediate_size"))
+    keys = stream(config)
+    width = windows.window(config, keys["max_position_embeddings"])
+    hybrid = config.data.get("sliding_window") is not None
+    layers = [
+        Layer(
+            windows.named(kind),
+            gqa(
+                n_q, n_kv, head_dim, **windows.of(kind, width),
+                rotary_dim=0 if hybrid and kind == windows.FULL else None, qk_norm="head",
+            ),
+            feed,
+            {"norms": "post"},
+        )
+        for kind in _kinds(config, layers_of(config), hybrid)
+    ]  # fmt: skip
+    return Draft(layers, keys)
+
+
+def _kinds(config: Config, count: int, hybrid: bool) -> list[str]:
+    """Of each layer: `layer_types`, or `sliding_window_pattern`: every so many layers a full one, or letters L and G."""
+    full = [windows.FULL] * count
+    pattern = config.raw("sliding_window_pattern")
+    if not hybrid:
+        config.only("layer_types", full, "sliding_window is null")
+        return full
+    if not isinstance(pattern, str):
+        return windows.kinds(config, count, config.whole("sliding_window_pattern", default=None), "sliding_window_pattern")
+    if not pattern or set(pattern) - set("LG"):
+        config.refuse("sliding_window_pattern", f"must be a number, or letters L (sliding) and G (full), not {pattern!r}")
+    said = [windows.SLIDING if pattern[index % len(pattern)] == "L" else windows.FULL for index in range(count)]
+    said[-1] = windows.FULL
+    return list(config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=said))

@@ -1,0 +1,69 @@
+"""Gemma 1 to 3. The embedding is the LM head unless a file says otherwise, so that files leave the key out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.specs.huggingface.config import REQUIRED, Config
+from roofline.specs.huggingface.draft import Draft, Layer, Section
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names, windows
+from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, stream
+
+# NB: nested files hold what differs from the class and no more, as published ones show: PaliGemma has no head_dim, Gemma 3
+# no vocab_size, Gemma 3 4B no heads.
+_NESTED = "the default of the class, which files that nest the language model leave out"
+
+
+@family("gemma", architectures=("GemmaForCausalLM",), source=transformers("gemma"))
+def gemma(config: Config) -> Draft:
+    """Norms before each block."""
+    layer = Layer("decoder", _attention(config), gated_mlp(config.whole("intermediate_size")))
+    return Draft([layer] * layers_of(config), stream(config, tie=True, positions=_unless_nested(config, 8192)))
+
+
+@family("gemma2", architectures=("Gemma2ForCausalLM",), source=transformers("gemma2"))
+def gemma2(config: Config) -> Draft:
+    """Norms before and after each block; even layers slide."""
+    kinds = attention_kinds(config, layers_of(config), (FULL, SLIDING), lambda index: FULL if index % 2 else SLIDING)
+    # NB: the first files had the window twice.
+    layers = _layers(config, kinds, windows(config, kinds, "sliding_window", "sliding_window_size"), _attention(config))
+    return Draft(layers, stream(config, tie=True, positions=_unless_nested(config, 8192)))
+
+
+@family("gemma3_text", architectures=("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"), source=transformers("gemma3"))
+def gemma3(config: Config) -> Draft:
+    """Gemma 2 with norms of queries and keys; every sixth layer sees all, where nothing else is said."""
+    count = layers_of(config)
+    every = config.whole("sliding_window_pattern", default=6)
+    kinds = attention_kinds(config, count, (FULL, SLIDING), lambda index: SLIDING if (index + 1) % every else FULL)
+    layers = _layers(config, kinds, windows(config, kinds), {**_attention(config, n_q=8, n_kv=4), "qk_norm": "head"})
+    vocab = config.whole("vocab_size", default=_unless_nested(config, 262_208), why=_NESTED)
+    return Draft(layers, stream(config, tie=True, vocab=vocab, positions=_unless_nested(config, 131_072)))
+
+
+def _unless_nested(config: Config, default: int) -> Any:
+    return default if config.place else REQUIRED
+
+
+def _attention(config: Config, *, n_q: int | None = None, n_kv: int | None = None) -> Section:
+    """The attention of every layer. `n_q`, `n_kv`: what the class has where a nested file has neither."""
+    config.off("use_bidirectional_attention")  # encoders: embeddings, not text
+    config.harmless("query_pre_attn_scalar", "cache_implementation")
+    if config.place and n_q and not (config.has("num_attention_heads") or config.has("num_key_value_heads")):
+        q = config.whole("num_attention_heads", default=n_q, why=_NESTED)
+        kv = config.whole("num_key_value_heads", default=n_kv, why=_NESTED)
+        head_dim = config.whole("head_dim", default=256, why=_NESTED)
+    else:
+        config.whole("head_dim", default=_unless_nested(config, 256))
+        q, kv, head_dim = heads(config, head_dim=256)
+    biased = config.flag("attention_bias", default=False)
+    return gqa(q, kv, head_dim, qkv_bias=biased, o_bias=biased)
+
+
+def _layers(config: Config, kinds: list[str], found: list[int | None], mixer: Section) -> list[Layer]:
+    block = gated_mlp(config.whole("intermediate_size"))
+    return [
+        Layer(name, {**mixer, "sliding_window": window} if window else mixer, block, {"norms": "both"})
+        for name, window in zip(names(kinds), found, strict=True)
+    ]

@@ -1,0 +1,71 @@
+"""GLM-4, GLM-4-0414 and GLM-4.5 to 4.7, and the language models of GLM-4.1V to 4.6V: half of each head is rotated."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer, Section
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import DENSE, SPARSE, dense_block, names, sparse_after
+from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, mtp, rotary, stream
+
+
+@family("glm", architectures=("GlmForCausalLM",), source=transformers("glm"))
+def glm(config: Config) -> Draft:
+    """Norms before each block."""
+    return _dense(config, _attention(config, config.flag("attention_bias")))
+
+
+@family("glm4", architectures=("Glm4ForCausalLM",), source=transformers("glm4"))
+def glm4(config: Config) -> Draft:
+    """Norms before and after each block."""
+    return _dense(config, _attention(config, config.flag("attention_bias")), norms="both")
+
+
+@family("glm4v_text", architectures=("Glm4vForConditionalGeneration",), source=transformers("glm4v"))
+def glm4v(config: Config) -> Draft:
+    """GLM-4-0414 whose Q, K and V always have biases."""
+    config.only("attention_bias", True, "this family has biases of Q, K and V whatever this says")
+    n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
+    if hidden % n_q or config.whole("head_dim", default=hidden // n_q) != hidden // n_q:
+        config.refuse("head_dim", f"has to be hidden_size over num_attention_heads ({hidden} / {n_q}) in this family")
+    return _dense(config, _attention(config, True, head_dim=hidden // n_q), norms="both")
+
+
+@family("glm4_moe", architectures=("Glm4MoeForCausalLM",), source=transformers("glm4_moe"))
+def glm4_moe(config: Config) -> Draft:
+    """The first layers are dense; some sizes have norms of queries and keys."""
+    normed = {"qk_norm": "head"} if config.flag("use_qk_norm") else {}
+    return _sparse(config, {**_attention(config, config.flag("attention_bias")), **normed})
+
+
+@family("glm4v_moe_text", architectures=("Glm4vMoeForConditionalGeneration",), source=transformers("glm4v_moe"))
+def glm4v_moe(config: Config) -> Draft:
+    """GLM-4.5-Air without norms of queries and keys."""
+    config.off("use_qk_norm")
+    return _sparse(config, _attention(config, config.flag("attention_bias")))
+
+
+def _attention(config: Config, biased: bool, head_dim: int | None = None) -> Section:
+    """Biases of Q, K and V alone: the output has none."""
+    # NB: head_dim has a default in the class, or is no part of it; files always give it.
+    n_q, n_kv, width = heads(config, head_dim=head_dim or config.whole("head_dim"))
+    return gqa(n_q, n_kv, width, qkv_bias=biased, **rotary(config, width, 0.5))
+
+
+def _dense(config: Config, mixer: Section, **rest: str) -> Draft:
+    layer = Layer("decoder", mixer, gated_mlp(config.whole("intermediate_size")), dict(rest))
+    return Draft([layer] * layers_of(config), stream(config))
+
+
+def _sparse(config: Config, mixer: Section) -> Draft:
+    count = layers_of(config)
+    blocks = sparse_after(config, count)
+    experts, top_k = experts_of(config, ("n_routed_experts", "num_local_experts"))
+    width = config.whole("moe_intermediate_size")
+    sparse = moe(experts, top_k, width, shared_intermediate_size=width * config.whole("n_shared_experts"))
+    dense = dense_block(config, blocks)
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    layers = [
+        Layer(name, mixer, dense if block == DENSE else sparse) for name, block in zip(names(blocks), blocks, strict=True)
+    ]
+    return Draft(layers, stream(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))

@@ -1,0 +1,24 @@
+"""gpt-oss: biases everywhere, learned attention sinks, and a window in every second layer."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names, windows
+from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, stream
+
+
+@family("gpt_oss", architectures=("GptOssForCausalLM",), source=transformers("gpt_oss"))
+def gpt_oss(config: Config) -> Draft:
+    """`intermediate_size` is the width of an expert. Router and experts have biases whatever `attention_bias` says."""
+    n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
+    biased = config.flag("attention_bias")
+    experts, top_k = experts_of(config, ("num_local_experts", "num_experts"), ("num_experts_per_tok", "experts_per_token"))
+    block = moe(experts, top_k, config.whole("intermediate_size"), bias=True, router_bias=True)
+    kinds = attention_kinds(config, layers_of(config), (FULL, SLIDING), lambda index: FULL if index % 2 else SLIDING)
+    layers = [
+        Layer(name, gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, sinks=True, sliding_window=window), block)
+        for name, window in zip(names(kinds), windows(config, kinds), strict=True)
+    ]
+    return Draft(layers, stream(config))

@@ -1,0 +1,63 @@
+"""MiniMax-Text-01 and M1: Lightning Attention, softmax attention in every eighth layer, experts in all."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface.config import REQUIRED, Config
+from roofline.specs.huggingface.draft import Draft, Layer, Section
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.parts import experts_of, gqa, layers_of, lean, moe, stream
+
+_WORDS = {"linear_attention": "linear", "full_attention": "full"}
+_NUMBERS = {0: "linear", 1: "full"}
+_FACTORS = tuple(
+    name
+    for block in ("full_attention", "linear_attention", "mlp")
+    for greek in ("alpha", "beta")
+    for name in (f"layernorm_{block}_{greek}", f"{block.replace('attention', 'attn')}_{greek}_factor")
+)
+
+
+@family(
+    "minimax",
+    types=("minimax_text_01", "minimax_m1"),
+    architectures=("MiniMaxForCausalLM", "MiniMaxText01ForCausalLM", "MiniMaxM1ForCausalLM"),
+    source=transformers("minimax"),
+)
+def minimax(config: Config) -> Draft:
+    """Norms stand before each block; with `postnorm` it is their output that the residual carries on, which costs the same."""
+    config.off("sliding_window", "shared_intermediate_size", "attention_bias")
+    config.harmless("postnorm", "shared_moe_mode", *_FACTORS)
+    count, head_dim = layers_of(config), config.whole("head_dim")
+    n_q, n_kv = config.whole("num_attention_heads"), config.whole("num_key_value_heads")
+    config.divides(("num_key_value_heads", n_kv), ("num_attention_heads", n_q))
+    mixers = {"full": gqa(n_q, n_kv, head_dim, **_rotary(config, head_dim)), "linear": _lightning(config, n_q, head_dim)}
+    experts, chosen = experts_of(config, ("num_local_experts", "num_experts"))
+    mlp = moe(experts, chosen, config.whole("intermediate_size"))
+    return Draft([Layer(kind, mixers[kind], mlp) for kind in _kinds(config, count)], stream(config))
+
+
+def _lightning(config: Config, heads: int, head_dim: int) -> Section:
+    sizes = {"num_attention_heads": heads, "head_dim": head_dim}
+    return {"kind": "lightning_attention", **sizes, "chunk_size": config.whole("block_size", default=256)}
+
+
+def _rotary(config: Config, head_dim: int) -> Section:
+    share = config.fraction("partial_rotary_factor", default=None)
+    rotated = config.whole("rotary_dim", default=int(head_dim * share) if share else None)
+    return lean(rotary_dim=rotated)
+
+
+def _kinds(config: Config, count: int) -> list[str]:
+    """As listed in words, or in numbers; transformers alternates where nothing is listed, which no model does."""
+    words = config.words("layer_types", count, _WORDS, default=None)
+    numbers = config.wholes("attn_type_list", count, default=REQUIRED if words is None else None)
+    found = []
+    if numbers is not None:
+        if max(numbers) not in _NUMBERS:
+            config.refuse("attn_type_list", "must hold 0 (Lightning Attention) and 1 (softmax attention) alone")
+        found.append([_NUMBERS[number] for number in numbers])
+    if words is not None:
+        found.append([_WORDS[word] for word in words])
+    if found[0] != found[-1]:
+        config.needs("says other layers than layer_types", "attn_type_list", "layer_types")
+    return found[0]

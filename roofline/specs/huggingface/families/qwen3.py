@@ -1,0 +1,80 @@
+"""Qwen3, dense and with experts, and the text parts of Qwen3-VL and Qwen3-Omni: a norm over each head of queries and keys."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer, Section
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import (
+    DENSE,
+    SLIDING,
+    dense_block,
+    from_windows,
+    names,
+    slides_from,
+    sparse_by_step,
+    switched_windows,
+)
+from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, stream
+
+
+@family("qwen3", architectures=("Qwen3ForCausalLM",), source=transformers("qwen3"))
+def qwen3(config: Config) -> Draft:
+    """Dense layers; a window, where there is one, from `max_window_layers` on."""
+    return _dense(config, switched_windows(config, layers_of(config), slides_from(config)))
+
+
+@family("qwen3_vl_text", architectures=("Qwen3VLForConditionalGeneration",), source=transformers("qwen3_vl"))
+def qwen3_vl(config: Config) -> Draft:
+    """Qwen3 without windows."""
+    config.off("use_sliding_window", "sliding_window")
+    return _dense(config, [None] * layers_of(config))
+
+
+@family(
+    "qwen3_moe",
+    types=("qwen3_omni_moe_text",),
+    architectures=("Qwen3MoeForCausalLM", "Qwen3OmniMoeForConditionalGeneration"),
+    source=transformers("qwen3_moe"),
+)
+def qwen3_moe(config: Config) -> Draft:
+    """Mixtures of experts without shared ones; a window, where there is one, in all layers."""
+    return _sparse(config, switched_windows(config, layers_of(config), lambda index: SLIDING))
+
+
+@family("qwen3_vl_moe_text", architectures=("Qwen3VLMoeForConditionalGeneration",), source=transformers("qwen3_vl_moe"))
+def qwen3_vl_moe(config: Config) -> Draft:
+    """Qwen3's mixtures of experts without windows."""
+    config.off("use_sliding_window", "sliding_window")
+    return _sparse(config, [None] * layers_of(config))
+
+
+def _attention(config: Config, found: list[int | None]) -> list[Section]:
+    # NB: head_dim has a default in the class (128), and is not hidden_size over the heads: files always give it.
+    config.whole("head_dim")
+    n_q, n_kv, head_dim = heads(config)
+    # NB: some files have none of it (Qwen3-Coder): there are no biases then.
+    biased = config.flag("attention_bias", default=False)
+    config.off("qkv_bias")
+    config.only("use_qk_norm", True, "this family has norms of queries and keys")
+    return [gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, qk_norm="head", sliding_window=window) for window in found]
+
+
+def _dense(config: Config, found: list[int | None]) -> Draft:
+    block = gated_mlp(config.whole("intermediate_size"))
+    mixers = _attention(config, found)
+    layers = [Layer(name, mixer, block) for name, mixer in zip(names(from_windows(found)), mixers, strict=True)]
+    return Draft(layers, stream(config))
+
+
+def _sparse(config: Config, found: list[int | None]) -> Draft:
+    blocks, mixers = sparse_by_step(config, len(found)), _attention(config, found)
+    experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
+    config.off("shared_expert_intermediate_size")
+    sparse = moe(experts, top_k, config.whole("moe_intermediate_size"))
+    dense = dense_block(config, blocks)
+    layers = [
+        Layer(name, mixer, dense if block == DENSE else sparse)
+        for name, mixer, block in zip(names(from_windows(found), blocks), mixers, blocks, strict=True)
+    ]
+    return Draft(layers, stream(config))

@@ -1,0 +1,37 @@
+"""SmolLM3: Llama with layers whose heads are not rotated."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface import windows
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
+
+
+@family("smollm3", architectures=("SmolLM3ForCausalLM",), source=transformers("smollm3"))
+def smollm3(config: Config) -> Draft:
+    """A window counts only where use_sliding_window is true, on the layers of layer_types or on those not rotated."""
+    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    biased, count = config.flag("attention_bias"), layers_of(config)
+    feed = gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias"))
+    keys = stream(config, tie=True)
+    every = config.whole("no_rope_layer_interval", default=4)
+    rotated = config.wholes("no_rope_layers", count, default=[int((index + 1) % every != 0) for index in range(count)])
+    width = windows.window(config, keys["max_position_embeddings"], default=None)
+    if not config.flag("use_sliding_window", default=False):
+        width = None
+    kinds = config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=None)
+    kinds = kinds or [windows.FULL if turns else windows.SLIDING for turns in rotated]
+    layers = [
+        Layer(
+            windows.named(kind if width else windows.FULL) + ("" if turns else "_nope"),
+            gqa(
+                n_q, n_kv, head_dim, **windows.of(kind, width),
+                rotary_dim=None if turns else 0, qkv_bias=biased, o_bias=biased,
+            ),
+            feed,
+        )
+        for kind, turns in zip(kinds, rotated, strict=True)
+    ]  # fmt: skip
+    return Draft(layers, keys)

@@ -1,0 +1,28 @@
+"""StarCoder 2: grouped queries, a plain feed-forward block, layer norms, and one switch for all biases."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface import windows
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.draft import Draft, Layer
+from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.families.gpt2 import LAYERNORM
+from roofline.specs.huggingface.parts import gqa, grouped, heads, layers_of, mlp, stream
+
+
+@family("starcoder2", architectures=("Starcoder2ForCausalLM",), source=transformers("starcoder2"))
+def starcoder2(config: Config) -> Draft:
+    """A window on every layer where there is one."""
+    config.off("layer_types")
+    config.only("mlp_type", "default", "StarCoder 2 has a plain feed-forward block")
+    config.only("norm_type", "layer_norm", "StarCoder 2 has layer norms")
+    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    biased = config.flag("use_bias")
+    keys = stream(config, tie=True, norm=LAYERNORM)
+    width = windows.window(config, keys["max_position_embeddings"])
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, sliding_window=width, qkv_bias=biased, o_bias=biased),
+        mlp(config.whole("intermediate_size"), bias=biased),
+    )
+    return Draft([layer] * layers_of(config), keys)
