@@ -30,7 +30,10 @@ def list_models(json: JsonOption = False, output: OutputOption = None, quiet: Qu
 
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Id, YAML file, config.json or its folder.", autocompletion=complete.models)
+        str,
+        typer.Argument(
+            metavar="NAME", help="Id, YAML file, config.json or its folder, or org/name.", autocompletion=complete.models
+        ),
     ],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
     assume: Assume = None,
@@ -47,7 +50,7 @@ def show(
 
 
 def import_config(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config.json, or the folder that holds one.")],
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config.json, the folder that holds one, or org/name.")],
     name: Annotated[str | None, typer.Option("--name", help="What to call it: an id, a title, or org/name.")] = None,
     assume: Assume = None,
     json: JsonOption = False,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from golden.oracle.machinery import assert_same, read_config
+
 from roofline.predict.parameters import count_parameters
 
 Config = dict[str, Any]
@@ -241,8 +242,11 @@ def test_published(name: str) -> None:
 
 
 def test_glm_5_as_stored() -> None:
-    """The files of GLM-5.1, which has the shapes of GLM-5, hold 753,864,139,008 numbers: those of the model, one more layer
-    of experts with a projection of two streams and three norms (multi-token prediction), and the router's corrections."""
+    """The files of GLM-5.1, which has the shapes of GLM-5, hold 753,864,139,008 numbers.
+
+    They are those of the model, of one more layer of experts with a projection of two streams and three norms (multi-token
+    prediction), and of the router's corrections.
+    """
     layer = 9_877_404_416
     mtp = layer + 2 * 6144 * 6144 + 3 * 6144
     corrections = (78 - 3 + 1) * 256
