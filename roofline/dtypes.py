@@ -1,28 +1,72 @@
-"""Number formats: how many bytes an element takes, and which matrix peak multiplies it.
+"""Number formats: how many bytes elements and matrices of them take, and which matrix peak multiplies them.
 
 A storage format may be smaller than what is multiplied: int4 weights are read at half a byte an element and multiplied
-in the dtype of the activations. Block-scaled formats count their scales.
+in the dtype of the activations. Quantised formats have scales beside the elements, one for each block of a matrix.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
 
 from roofline.errors import UnknownNameError
-from roofline.numeric import Expr
+from roofline.numeric import Expr, ceil_div
+
+Shape = tuple[Expr, Expr]
+"""A weight matrix as it is stored: outputs and inputs, (n, k)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A tensor that is stored beside the elements of a weight matrix: scales, zero points, indices.
+
+    It has `bytes` for each block of `rows` outputs by `columns` inputs (None: of all), or, where `elements` is given, of
+    that many elements one after another, whatever the shape.
+
+    >>> Beside("scales", 2, columns=128).size((4096, 1000))  # 4096 rows, and ceil(1000/128) = 8 groups in each
+    65536
+    >>> Beside("absmax", 1, elements=64).size((10, 100))  # ceil(1000/64)
+    16
+    """
+
+    name: str
+    bytes: int
+    rows: int | None = 1
+    columns: int | None = 1
+    elements: int | None = None
+
+    def size(self, *matrices: Shape) -> Expr:
+        """Bytes for matrices of n outputs and k inputs."""
+        if self.elements is not None:
+            return self.bytes * sum(ceil_div(n * k, self.elements) for n, k in matrices)
+        _, first = matrices[0]
+        if all(k is first for _, k in matrices):  # parts of one product: a shorter formula
+            return self.bytes * sum(_blocks(n, self.rows) for n, _ in matrices) * _blocks(first, self.columns)
+        return self.bytes * sum(_blocks(n, self.rows) * _blocks(k, self.columns) for n, k in matrices)
+
+
+def _blocks(length: Expr, block: int | None) -> Expr:
+    return 1 if block is None else length if block == 1 else ceil_div(length, block)
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """How elements lie in memory.
 
-    `bytes` is the mean size of an element, scales included; `multiply` names the matrix peak that weights in the format
-    are multiplied at, activations being converted to it (None: the weights are converted to the activations' dtype).
+    `bytes` is the size of an element; `multiply` names the matrix peak that weights in the format are multiplied at,
+    activations being converted to it (None: the weights are converted to the activations' dtype); `beside` is what a
+    matrix of such weights has in addition.
     """
 
     name: str
     bytes: Expr
     multiply: str | None = None
+    beside: tuple[Beside, ...] = ()
+
+    def beside_bytes(self, matrices: Iterable[Shape], count: Expr = 1) -> Expr:
+        """Bytes beside the elements of `count` times these matrices."""
+        return count * sum(tensor.size(*matrices) for tensor in self.beside) if self.beside else 0
 
 
 FP32 = Format("fp32", 4)
@@ -35,6 +79,8 @@ class Dtypes:
     weight: Format
     activation: Format
     kv: Format
+    bias: Format | None = None
+    """Of the biases beside weights: they are not quantised. None: as the weights."""
     state: Format = FP32
     """Recurrent state."""
 
@@ -42,6 +88,38 @@ class Dtypes:
     def matrix(self) -> str:
         """The dtype in which the operator would like to multiply."""
         return self.weight.multiply or self.activation.name
+
+    def elements_bytes(self, n: Expr, k: Expr, *, bias: bool = False) -> Expr:
+        """Bytes of the elements of a weight matrix of n outputs and k inputs, and of its biases.
+
+        >>> BF16.elements_bytes(4, 5, bias=True)  # 2 B*(4*5 + 4)
+        48
+        >>> replace(BF16, weight=FORMATS["int4"], bias=FORMATS["bf16"]).elements_bytes(4, 5, bias=True)  # 4*5/2 + 2*4
+        18.0
+        """
+        if not bias:
+            return n * k * self.weight.bytes
+        if self.bias is None or self.bias.bytes == self.weight.bytes:
+            return (n * k + n) * self.weight.bytes
+        return n * k * self.weight.bytes + n * self.bias.bytes
+
+
+# Roles of weights, and where the format of one that has none of its own is looked for: `attention/o_proj` is part of
+# attention, and attention is one of the linear layers.
+_LINEAR = ("attention", "mixer", "mlp", "shared_experts")
+ROLES = ("linear", *_LINEAR, "experts", "router", "lm_head", "embedding")
+
+
+@cache
+def within(role: str) -> tuple[str, ...]:
+    """A role and the wider ones that it is part of, narrowest first.
+
+    >>> within("attention/o_proj"), within("experts")
+    (('attention/o_proj', 'attention', 'linear'), ('experts',))
+    """
+    parts = role.split("/")
+    found = tuple("/".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return (*found, "linear") if parts[0] in _LINEAR else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +132,27 @@ class Precision:
     kv: Format
     state: Format = FP32
     roles: tuple[tuple[str, Format], ...] = ()
-    """Roles (`linear`, `experts`, `router`, `norm`, `embedding`, `lm_head`) whose weights are not in `weight`."""
+    """Roles (see `ROLES`) whose weights are not in `weight`."""
+    exempt: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Roles whose weights are in `weight` after all, by layer type."""
 
     def dtypes(self, role: str) -> Dtypes:
         """What an operator meets whose weights have that role."""
-        weight = next((format for name, format in self.roles if name == role), self.weight)
-        return Dtypes(weight=weight, activation=self.activation, kv=self.kv, state=self.state)
+        weight = self.weight
+        if self.roles:
+            known = dict(self.roles)
+            # NB: a block that says `linear` and no more has the format of attention or of feed-forward blocks.
+            names = (*within(role), "attention", "mlp") if role == "linear" else within(role)
+            weight = next((known[name] for name in names if name in known), weight)
+        return Dtypes(weight=weight, activation=self.activation, kv=self.kv, state=self.state, bias=self.weight)
+
+    def of_layer(self, layer_type: str) -> Precision:
+        """The formats in layers of one type."""
+        kept = dict(self.exempt).get(layer_type, ()) if self.exempt else ()
+        if not kept:
+            return self
+        others = tuple((role, format) for role, format in self.roles if not set(within(role)) & set(kept))
+        return replace(self, roles=(*((role, self.weight) for role in kept), *others), exempt=())
 
 
 FORMATS = {
@@ -70,7 +163,7 @@ FORMATS = {
         Format("fp16", 2),
         Format("fp8", 1, "fp8"),
         Format("int8", 1, "int8"),
-        # NB: 4-bit formats without a scheme carry no scales; `--quantization` names a scheme that does.
+        # NB: 4-bit formats without a scheme have no scales; `--quantization` names a scheme that does.
         Format("int4", 0.5),
         Format("fp4", 0.5, "fp4"),
     )

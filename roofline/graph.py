@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 
 from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site, State
@@ -182,7 +183,8 @@ def build(
         graph |= builder.inputs()
     for name, count in stage.layers:
         prefix = "layers" if len(model.layer_types) == 1 else f"layers/{name}"
-        graph |= {f"{prefix}/{path}": (op, count) for path, op in builder.layer(model.layer_types[name]).items()}
+        found = builder.of_layer(name).layer(model.layer_types[name])
+        graph |= {f"{prefix}/{path}": (op, count) for path, op in found.items()}
     if stage.last:
         graph |= builder.outputs(shares_device=stage.first)
     else:
@@ -216,6 +218,15 @@ class _Builder:
         self.tp = deployment.tensor_parallel_size
         self.ep = deployment.expert_parallel_size
         self.expert_tokens = expert_tokens
+
+    def of_layer(self, layer_type: str) -> _Builder:
+        """The same, with the formats of the layers of one type."""
+        precision = self.precision.of_layer(layer_type)
+        if precision is self.precision:
+            return self
+        found = copy(self)
+        found.precision = precision
+        return found
 
     def _all_reduce(self, width: int | None = None) -> dict[str, Operator]:
         """Of partial sums of the stream, or of something of another width."""
@@ -256,7 +267,7 @@ class _Builder:
 
     def _projection(self, rows: Expr, n: int, k: int) -> Gemm:
         """A product outside the blocks, which every tensor-parallel device makes for itself."""
-        return Gemm(m=rows, n=n, k=k, dtypes=self.precision.dtypes("linear"))
+        return Gemm(m=rows, n=n, k=k, dtypes=self.precision.dtypes("linear/projection"))
 
     def _per_layer_inputs(self) -> dict[str, Operator]:
         """An input to each layer: a row of a table for the token, plus a normalised projection of its embedding.

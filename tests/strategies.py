@@ -42,7 +42,7 @@ from roofline.operators.sampling import Sampling
 from roofline.operators.selective_scan import SelectiveScan
 from roofline.operators.send_recv import SendRecv
 from roofline.operators.top_k import TopK
-from roofline.specs.quantization import SCHEMES
+from roofline.specs.quantization import schemes
 
 Range = tuple[int, int]
 _WIDE: Range = (1, 512)
@@ -58,7 +58,7 @@ class Kind:
 
     cls: type[Operator]
     ranges: dict[str, Range] = field(default_factory=dict)
-    numbers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    numbers: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     at_most: dict[str, str] = field(default_factory=dict)
 
     def range(self, name: str) -> Range:
@@ -105,14 +105,11 @@ class Kind:
         return self.make(structure, numbers, chance.choice(_DTYPES))
 
 
-# Sizes that floats hold exactly: scales included, all are multiples of 2^-8.
-_FORMATS = [
-    *FORMATS.values(),
-    *(scheme.format for scheme in SCHEMES.values() if float(scheme.format.bytes * 2**8).is_integer()),
-]
+# Sizes that floats hold exactly: all are multiples of 2^-3, scales are whole bytes.
 _DTYPES = [
-    Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv], state=FORMATS[state])
-    for weight in _FORMATS
+    Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv], state=FORMATS[state], bias=bias)
+    for weight in (*FORMATS.values(), *(scheme().format for scheme in schemes().values()))
+    for bias in (None, FORMATS["bf16"])
     for activation in ("bf16", "fp32")
     for kv in ("bf16", "fp8")
     for state in ("fp32", "bf16")
@@ -125,6 +122,7 @@ def dtypes() -> st.SearchStrategy[Dtypes]:
 
 
 _ATTENTION = {"batch": (1, 64), "cached": (0, 2000), "shared_prefix": (0, 2000), "prefix_reads": (0, 1), "new": (1, 300)}
+_STORED = ((), ((300, 129), (7, 129)))
 _SCAN: dict[str, Range] = {
     "batch": (1, 64), "new": (1, 300), "cached": (0, 2000), "n_heads": (1, 64), "chunk_size": (1, 256),
 }  # fmt: skip
@@ -154,11 +152,11 @@ KINDS = {
         Kind(Copy, {"elements": (1, 10**6)}),
         Kind(DeltaRule, _SCAN | {"n_key_heads": (1, 64)}, at_most={"n_key_heads": "n_heads"}),
         Kind(Embedding),
-        Kind(Gemm, {"batch": (1, 8)}),
+        Kind(Gemm, {"batch": (1, 8)}, {"stored": _STORED}),
         Kind(
             GroupedGemm,
             {"experts": (2, 64), "top_k": (1, 8), "local_experts": (1, 64), "distinct": (1, 64)},
-            {"skew": (0.0, 0.7)},
+            {"skew": (0.0, 0.7), "stored": _STORED},
             at_most={"top_k": "experts", "local_experts": "experts", "distinct": "experts"},
         ),
         Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),

@@ -65,12 +65,18 @@ class CompressedAttentionBlock(MixerBlock):
     def operators(self, site: Site) -> Operators:
         """Projections, the new key into the cache, entries, choice, attention, the two steps of the output projection."""
         n, d, tokens = self.num_attention_heads, self.head_dim, site.tokens
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        down, up, vector = (site.precision.dtypes(role) for role in ("attention/a_proj", "attention/q_b_proj", "norm"))
         rotated, group = self.qk_rope_head_dim, ratio(n, self.o_groups)
         found: Operators = {
-            "qkv_a_proj": Gemm(m=tokens, n=self.q_lora_rank + d, k=site.hidden_size, dtypes=linear),
+            "qkv_a_proj": Gemm(
+                m=tokens,
+                n=self.q_lora_rank + d,
+                k=site.hidden_size,
+                stored=((self.q_lora_rank, site.hidden_size), (d, site.hidden_size)),
+                dtypes=down,
+            ),
             "q_a_norm": Norm(rows=tokens, width=self.q_lora_rank, dtypes=vector),
-            "q_b_proj": Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=linear),
+            "q_b_proj": Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=up),
             "q_b_norm": Norm(rows=tokens * n, width=d, weight=False, dtypes=vector),
             "kv_norm": Norm(rows=tokens, width=d, dtypes=vector),
             "rope": Rope(tokens=tokens, heads=n + 1, rotary_dim=rotated, dtypes=vector),
@@ -82,8 +88,10 @@ class CompressedAttentionBlock(MixerBlock):
             found |= self._indexer(site)
         found |= self._cores(site)
         found["rope_back"] = Rope(tokens=tokens, heads=n, rotary_dim=rotated, dtypes=vector)
-        found["o_a_proj"] = Gemm(batch=self.o_groups, m=tokens, n=self.o_lora_rank, k=group * d, dtypes=linear)
-        found["o_b_proj"] = Gemm(m=tokens, n=site.hidden_size, k=self.o_groups * self.o_lora_rank, dtypes=linear)
+        out, joint = site.precision.dtypes("attention/o_proj"), self.o_groups * self.o_lora_rank
+        whole = ((joint, group * d),)  # the groups' matrices are one tensor
+        found["o_a_proj"] = Gemm(batch=self.o_groups, m=tokens, n=self.o_lora_rank, k=group * d, stored=whole, dtypes=out)
+        found["o_b_proj"] = Gemm(m=tokens, n=site.hidden_size, k=joint, dtypes=out)
         return found
 
     def _entries(self, site: Site, path: str, width: Expr) -> Operators:
@@ -117,9 +125,9 @@ class CompressedAttentionBlock(MixerBlock):
         n: Expr = self.index_n_heads
         d: Expr = self.index_head_dim
         tokens = site.tokens
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        chooser, vector = site.precision.dtypes("attention/indexer"), site.precision.dtypes("norm")
         found = self._entries(site, "indexer/compressor", d)
-        found["indexer/q_b_proj"] = Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=linear)
+        found["indexer/q_b_proj"] = Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser)
         found["indexer/weights_proj"] = Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
         found["indexer/rope"] = Rope(tokens=tokens, heads=n, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
         return found | indexer.chosen(site, n, d, ratio=self.compress_ratio, head_sum="vector")

@@ -51,10 +51,15 @@ class GatedDeltaNet(MixerBlock):
     def operators(self, site: Site) -> Operators:
         """Projections in, convolution, scan, gated norm of each head, projection out."""
         heads, d_v, tokens = self.linear_num_value_heads, self.linear_value_head_dim, site.tokens
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector = site.precision.dtypes("norm")
         found: Operators = {
-            "in_proj_qkvz": Gemm(m=tokens, n=self._convolved + self._values, k=site.hidden_size, dtypes=linear),
-            "in_proj_ba": Gemm(m=tokens, n=2 * heads, k=site.hidden_size, dtypes=linear),
+            "in_proj_qkvz": Gemm(
+                m=tokens,
+                n=self._convolved + self._values,
+                k=site.hidden_size,
+                dtypes=site.precision.dtypes("mixer/in_proj_qkvz"),
+            ),
+            "in_proj_ba": Gemm(m=tokens, n=2 * heads, k=site.hidden_size, dtypes=site.precision.dtypes("mixer/in_proj_ba")),
             "conv": causal_conv(site, self._convolved, self.linear_conv_kernel_dim),
         }
         for suffix, _, segment in per_segment(site):
@@ -72,7 +77,7 @@ class GatedDeltaNet(MixerBlock):
                 dtypes=vector,
             )
         found["gated_norm"] = Norm(rows=tokens * heads, width=d_v, gated=True, dtypes=vector)
-        found["out_proj"] = Gemm(m=tokens, n=site.hidden_size, k=self._values, dtypes=linear)
+        found["out_proj"] = Gemm(m=tokens, n=site.hidden_size, k=self._values, dtypes=site.precision.dtypes("mixer/out_proj"))
         return found
 
     def state(self) -> State:

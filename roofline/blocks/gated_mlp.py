@@ -23,9 +23,11 @@ class GatedMlp(FeedForwardBlock):
 
     def operators(self, site: Site) -> Operators:
         """Gate and up together, activation, down."""
-        d_ff, linear = self.intermediate_size, site.precision.dtypes("linear")
+        d_ff, d_model = self.intermediate_size, site.hidden_size
+        up, down = site.precision.dtypes("mlp/gate_up_proj"), site.precision.dtypes("mlp/down_proj")
+        two = ((d_ff, d_model),) * 2
         return {
-            "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=site.hidden_size, bias=self.bias, dtypes=linear),
+            "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=two, dtypes=up),
             "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=site.precision.dtypes("norm")),
-            "down_proj": Gemm(m=site.tokens, n=site.hidden_size, k=d_ff, bias=self.bias, dtypes=linear),
+            "down_proj": Gemm(m=site.tokens, n=d_model, k=d_ff, bias=self.bias, dtypes=down),
         }

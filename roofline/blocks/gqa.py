@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
+from roofline.dtypes import Shape
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.attention import Attention
@@ -80,15 +81,22 @@ class GroupedQueryAttention(MixerBlock):
     def operators(self, site: Site) -> Operators:
         """Projection, norm and rotation of queries and keys, the new keys and values into the cache, attention, output."""
         n_q, n_kv, d_head, d_v = self.num_attention_heads, self.num_key_value_heads, self.head_dim, self._d_v
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector = site.precision.dtypes("norm")
         choices, chunked = site.conventions, self.attention_chunk_size is not None
         found: Operators = {
             "q_proj" if self.kv_shared else "qkv_proj": Gemm(
-                m=site.tokens, n=self._projected(), k=site.hidden_size, bias=self.qkv_bias, dtypes=linear
+                m=site.tokens,
+                n=self._projected(),
+                k=site.hidden_size,
+                bias=self.qkv_bias,
+                stored=self._stored(site.hidden_size),
+                dtypes=site.precision.dtypes("attention/qkv_proj"),
             )
         }
         if self.output_gate == "headwise":
-            found["gate_proj"] = Gemm(m=site.tokens, n=n_q, k=site.hidden_size, dtypes=linear)
+            found["gate_proj"] = Gemm(
+                m=site.tokens, n=n_q, k=site.hidden_size, dtypes=site.precision.dtypes("attention/gate_proj")
+            )
         found |= self._norms(site)
         if self.rotary_dim != 0:
             rotated = d_head if self.rotary_dim is None else self.rotary_dim
@@ -118,7 +126,8 @@ class GroupedQueryAttention(MixerBlock):
             found["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
         elif self.output_gate == "headwise":
             found["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
-        found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=linear)
+        output = site.precision.dtypes("attention/o_proj")
+        found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=output)
         return found
 
     def _projected(self) -> Expr:
@@ -128,6 +137,16 @@ class GroupedQueryAttention(MixerBlock):
         if self.v_head_dim is None:
             return ((2 if gated else 1) * n_q + keys + values) * self.head_dim
         return (n_q + keys) * self.head_dim + ((n_q if gated else 0) + values) * self.v_head_dim
+
+    def _stored(self, d_model: Expr) -> tuple[Shape, ...]:
+        """The projections as a checkpoint has them: queries, with gates of their number, keys, and values."""
+        n_q, n_kv, d_head = self.num_attention_heads, self.num_key_value_heads, self.head_dim
+        gates = n_q * self._d_v if self.output_gate == "elementwise" else 0
+        queries = ((n_q * d_head + gates, d_model),)
+        if self.kv_shared:
+            return queries
+        values = () if self.attention_k_eq_v else ((n_kv * self._d_v, d_model),)
+        return (*queries, (n_kv * d_head, d_model), *values)
 
     def _norms(self, site: Site) -> Operators:
         """Of queries, and of the keys and values that are the layer's own."""

@@ -37,13 +37,15 @@ class KimiDeltaAttention(MixerBlock):
         """Projections, convolution, decay and beta, scan, output gate with the norm of each head, projection out."""
         heads, d_head, width = self.linear_num_heads, self.linear_head_dim, self._width
         tokens, d_model = site.tokens, site.hidden_size
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector = site.precision.dtypes("norm")
         found: Operators = {
-            "qkv_proj": Gemm(m=tokens, n=3 * width, k=d_model, dtypes=linear),
+            "qkv_proj": Gemm(
+                m=tokens, n=3 * width, k=d_model, stored=((width, d_model),) * 3, dtypes=site.precision.dtypes("mixer/qkv_proj")
+            ),
             "conv": causal_conv(site, 3 * width, self.linear_conv_kernel_dim),
-            "f_a_proj": Gemm(m=tokens, n=d_head, k=d_model, dtypes=linear),
-            "f_b_proj": Gemm(m=tokens, n=width, k=d_head, dtypes=linear),
-            "b_proj": Gemm(m=tokens, n=heads, k=d_model, dtypes=linear),
+            "f_a_proj": Gemm(m=tokens, n=d_head, k=d_model, dtypes=site.precision.dtypes("mixer/f_a_proj")),
+            "f_b_proj": Gemm(m=tokens, n=width, k=d_head, dtypes=site.precision.dtypes("mixer/f_b_proj")),
+            "b_proj": Gemm(m=tokens, n=heads, k=d_model, dtypes=site.precision.dtypes("mixer/b_proj")),
         }
         for suffix, _, segment in per_segment(site):
             found["core" + suffix] = DeltaRule(
@@ -60,10 +62,10 @@ class KimiDeltaAttention(MixerBlock):
                 borrowed=segment is not site.step[0],
                 dtypes=vector,
             )
-        found["g_a_proj"] = Gemm(m=tokens, n=d_head, k=d_model, dtypes=linear)
-        found["g_b_proj"] = Gemm(m=tokens, n=width, k=d_head, dtypes=linear)
+        found["g_a_proj"] = Gemm(m=tokens, n=d_head, k=d_model, dtypes=site.precision.dtypes("mixer/g_a_proj"))
+        found["g_b_proj"] = Gemm(m=tokens, n=width, k=d_head, dtypes=site.precision.dtypes("mixer/g_b_proj"))
         found["gated_norm"] = Norm(rows=tokens * heads, width=d_head, gated=True, dtypes=vector)
-        found["o_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=linear)
+        found["o_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/o_proj"))
         return found
 
     def state(self) -> State:

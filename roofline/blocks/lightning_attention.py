@@ -33,9 +33,9 @@ class LightningAttention(MixerBlock):
         """Projection and SiLU, scan, norm, output gate, projection out."""
         heads, d_head, tokens, d_model = self.num_attention_heads, self.head_dim, site.tokens, site.hidden_size
         width = heads * d_head
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector = site.precision.dtypes("norm")
         found: Operators = {
-            "qkv_proj": Gemm(m=tokens, n=3 * width, k=d_model, dtypes=linear),
+            "qkv_proj": Gemm(m=tokens, n=3 * width, k=d_model, dtypes=site.precision.dtypes("mixer/qkv_proj")),
             "activation": Activation(rows=tokens, width=3 * width, gated=False, dtypes=vector),
         }
         for suffix, _, segment in per_segment(site):
@@ -52,9 +52,9 @@ class LightningAttention(MixerBlock):
                 dtypes=vector,
             )
         found["o_norm"] = Norm(rows=tokens, width=width, dtypes=vector)
-        found["output_gate"] = Gemm(m=tokens, n=width, k=d_model, dtypes=linear)
+        found["output_gate"] = Gemm(m=tokens, n=width, k=d_model, dtypes=site.precision.dtypes("mixer/output_gate"))
         found["gate"] = Activation(rows=tokens, width=width, gated=True, dtypes=vector)
-        found["out_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=linear)
+        found["out_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/out_proj"))
         return found
 
     def state(self) -> State:

@@ -20,8 +20,8 @@ class _Linear(Block):
 
     def operators(self, site: Site) -> Operators:
         """The product."""
-        width, linear = site.hidden_size, site.precision.dtypes("linear")
-        return {"linear": Gemm(m=site.tokens, n=width, k=width, bias=self.bias, dtypes=linear)}
+        width, dtypes = site.hidden_size, site.precision.dtypes(f"{self.path}/linear")
+        return {"linear": Gemm(m=site.tokens, n=width, k=width, bias=self.bias, dtypes=dtypes)}
 
 
 class LinearMixer(_Linear, MixerBlock):

@@ -37,17 +37,19 @@ class Mamba(MixerBlock):
         """Projection in, convolution, Delta, B and C, scan with its gate, projection out."""
         inner, state, rank = self.mamba_d_inner, self.ssm_state_size, self.time_step_rank
         tokens, d_model = site.tokens, site.hidden_size
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector = site.precision.dtypes("norm")
         found: Operators = {
-            "in_proj": Gemm(m=tokens, n=2 * inner, k=d_model, bias=self.use_bias, dtypes=linear),
+            "in_proj": Gemm(
+                m=tokens, n=2 * inner, k=d_model, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/in_proj")
+            ),
             "conv": causal_conv(site, inner, self.conv_kernel, bias=self.use_conv_bias),
-            "x_proj": Gemm(m=tokens, n=rank + 2 * state, k=inner, dtypes=linear),
+            "x_proj": Gemm(m=tokens, n=rank + 2 * state, k=inner, dtypes=site.precision.dtypes("mixer/x_proj")),
         }
         if self.ssm_norms:
             found["dt_norm"] = Norm(rows=tokens, width=rank, dtypes=vector)
             found["b_norm"] = Norm(rows=tokens, width=state, dtypes=vector)
             found["c_norm"] = Norm(rows=tokens, width=state, dtypes=vector)
-        found["dt_proj"] = Gemm(m=tokens, n=inner, k=rank, bias=True, dtypes=linear)
+        found["dt_proj"] = Gemm(m=tokens, n=inner, k=rank, bias=True, dtypes=site.precision.dtypes("mixer/dt_proj"))
         for suffix, _, segment in per_segment(site):
             found["core" + suffix] = SelectiveScan(
                 batch=segment.count,
@@ -58,7 +60,9 @@ class Mamba(MixerBlock):
                 borrowed=segment is not site.step[0],
                 dtypes=vector,
             )
-        found["out_proj"] = Gemm(m=tokens, n=d_model, k=inner, bias=self.use_bias, dtypes=linear)
+        found["out_proj"] = Gemm(
+            m=tokens, n=d_model, k=inner, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/out_proj")
+        )
         return found
 
     def state(self) -> State:

@@ -56,10 +56,12 @@ class Mamba2(MixerBlock):
     def operators(self, site: Site) -> Operators:
         """Projection in, convolution, scan, gated norm, projection out."""
         heads, inner, tokens = self.mamba_num_heads, self._inner, site.tokens
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector = site.precision.dtypes("norm")
         projected = inner + self._convolved + heads
         found: Operators = {
-            "in_proj": Gemm(m=tokens, n=projected, k=site.hidden_size, bias=self.use_bias, dtypes=linear),
+            "in_proj": Gemm(
+                m=tokens, n=projected, k=site.hidden_size, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/in_proj")
+            ),
             "conv": causal_conv(site, self._convolved, self.conv_kernel, bias=self.use_conv_bias),
         }
         for suffix, _, segment in per_segment(site):
@@ -81,7 +83,9 @@ class Mamba2(MixerBlock):
             found["gated_norm"] = Norm(rows=tokens, width=inner, gated=True, dtypes=vector)
         else:
             found["gate"] = Activation(rows=tokens, width=inner, gated=True, dtypes=vector)
-        found["out_proj"] = Gemm(m=tokens, n=site.hidden_size, k=inner, bias=self.use_bias, dtypes=linear)
+        found["out_proj"] = Gemm(
+            m=tokens, n=site.hidden_size, k=inner, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/out_proj")
+        )
         return found
 
     def state(self) -> State:

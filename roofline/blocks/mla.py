@@ -69,17 +69,24 @@ class LatentAttentionBlock(MixerBlock):
         n, d_model = self.num_attention_heads, site.hidden_size
         d_qk = self.qk_nope_head_dim + self.qk_rope_head_dim
         latent = self.kv_lora_rank + self.qk_rope_head_dim
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        vector, output = site.precision.dtypes("norm"), site.precision.dtypes("attention/o_proj")
+        down, up = site.precision.dtypes("attention/a_proj"), site.precision.dtypes("attention/q_b_proj")
         found: Operators = {}
         if self.q_lora_rank is None:
-            found["q_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=d_model, dtypes=linear)
-            found["kv_a_proj"] = Gemm(m=site.tokens, n=latent, k=d_model, bias=self.attention_bias, dtypes=linear)
+            found["q_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=d_model, dtypes=up)
+            found["kv_a_proj"] = Gemm(m=site.tokens, n=latent, k=d_model, bias=self.attention_bias, dtypes=down)
         else:
             # one fused projection, as engines store it: the input is read once for both
-            down = self.q_lora_rank + latent
-            found["qkv_a_proj"] = Gemm(m=site.tokens, n=down, k=d_model, bias=self.attention_bias, dtypes=linear)
+            found["qkv_a_proj"] = Gemm(
+                m=site.tokens,
+                n=self.q_lora_rank + latent,
+                k=d_model,
+                bias=self.attention_bias,
+                stored=((self.q_lora_rank, d_model), (latent, d_model)),
+                dtypes=down,
+            )
             found["q_a_norm"] = Norm(rows=site.tokens, width=self.q_lora_rank, dtypes=vector)
-            found["q_b_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=self.q_lora_rank, dtypes=linear)
+            found["q_b_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=self.q_lora_rank, dtypes=up)
         found["kv_a_norm"] = Norm(rows=site.tokens, width=self.kv_lora_rank, dtypes=vector)
         if self.use_rope:
             found["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
@@ -90,9 +97,9 @@ class LatentAttentionBlock(MixerBlock):
         if self.output_gate != "none":
             spread = self.v_head_dim if self.output_gate == "headwise" else 1
             gates = n if self.output_gate == "headwise" else n * self.v_head_dim
-            found["gate_proj"] = Gemm(m=site.tokens, n=gates, k=d_model, dtypes=linear)
+            found["gate_proj"] = Gemm(m=site.tokens, n=gates, k=d_model, dtypes=site.precision.dtypes("attention/gate_proj"))
             found["output_gate"] = Activation(rows=site.tokens, width=gates, spread=spread, dtypes=vector)
-        found["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, bias=self.attention_bias, dtypes=linear)
+        found["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, bias=self.attention_bias, dtypes=output)
         return found
 
     def _indexer(self, site: Site) -> Operators:
@@ -100,10 +107,10 @@ class LatentAttentionBlock(MixerBlock):
         n: Expr = self.index_n_heads
         d: Expr = self.index_head_dim
         tokens = site.tokens
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        chooser, vector = site.precision.dtypes("attention/indexer"), site.precision.dtypes("norm")
         found: Operators = {
-            "indexer/wq_b": Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=linear),
-            "indexer/wk": Gemm(m=tokens, n=d, k=site.hidden_size, dtypes=linear),
+            "indexer/wq_b": Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser),
+            "indexer/wk": Gemm(m=tokens, n=d, k=site.hidden_size, dtypes=chooser),
             "indexer/k_norm": Norm(rows=tokens, width=d, function="layernorm", bias=True, dtypes=vector),
             # weights of heads are too small to be quantised, and are not
             "indexer/weights_proj": Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router")),
@@ -116,7 +123,7 @@ class LatentAttentionBlock(MixerBlock):
     def _cores(self, site: Site) -> Operators:
         """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
         n, rank, d_nope, d_v = self.num_attention_heads, self.kv_lora_rank, self.qk_nope_head_dim, self.v_head_dim
-        linear, vector = site.precision.dtypes("linear"), site.precision.dtypes("norm")
+        expand, vector = site.precision.dtypes("attention/kv_b_proj"), site.precision.dtypes("norm")
         choices = site.conventions
         absorbed_tokens: Expr = 0
         expanded_tokens: Expr = 0
@@ -156,13 +163,15 @@ class LatentAttentionBlock(MixerBlock):
             )
         found: Operators = {name: core for name, core in cores.items() if name.startswith("kv_fetch")}
         if not (isinstance(expanded_tokens, int) and expanded_tokens == 0):
-            found["kv_b_proj"] = Gemm(m=expanded_tokens, n=n * (d_nope + d_v), k=rank, dtypes=linear)
+            found["kv_b_proj"] = Gemm(m=expanded_tokens, n=n * (d_nope + d_v), k=rank, dtypes=expand)
         absorbs = not (isinstance(absorbed_tokens, int) and absorbed_tokens == 0)
         if absorbs:
-            found["q_absorb"] = Gemm(batch=n, m=absorbed_tokens, n=rank, k=d_nope, dtypes=linear)
+            # Stored as rows of kv_b_proj. NB: what is stored once a matrix is counted for either part.
+            part = ((n * d_nope, rank),)
+            found["q_absorb"] = Gemm(batch=n, m=absorbed_tokens, n=rank, k=d_nope, stored=part, dtypes=expand)
         found |= {name: core for name, core in cores.items() if not name.startswith("kv_fetch")}
         if absorbs:
-            found["v_up"] = Gemm(batch=n, m=absorbed_tokens, n=d_v, k=rank, dtypes=linear)
+            found["v_up"] = Gemm(batch=n, m=absorbed_tokens, n=d_v, k=rank, stored=((n * d_v, rank),), dtypes=expand)
         return found
 
     def cache(self) -> Cache:

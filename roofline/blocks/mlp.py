@@ -23,9 +23,9 @@ class Mlp(FeedForwardBlock):
 
     def operators(self, site: Site) -> Operators:
         """Up, activation, down."""
-        d_ff, linear = self.intermediate_size, site.precision.dtypes("linear")
+        d_ff, up, down = self.intermediate_size, site.precision.dtypes("mlp/up_proj"), site.precision.dtypes("mlp/down_proj")
         return {
-            "up_proj": Gemm(m=site.tokens, n=d_ff, k=site.hidden_size, bias=self.bias, dtypes=linear),
+            "up_proj": Gemm(m=site.tokens, n=d_ff, k=site.hidden_size, bias=self.bias, dtypes=up),
             "activation": Activation(rows=site.tokens, width=d_ff, gated=False, dtypes=site.precision.dtypes("norm")),
-            "down_proj": Gemm(m=site.tokens, n=site.hidden_size, k=d_ff, bias=self.bias, dtypes=linear),
+            "down_proj": Gemm(m=site.tokens, n=site.hidden_size, k=d_ff, bias=self.bias, dtypes=down),
         }

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
+from roofline.dtypes import Shape
 from roofline.numeric import Expr, ratio
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add
@@ -72,7 +73,7 @@ class MixtureOfExperts(FeedForwardBlock):
         wide = 2 if self.gated else 1
         spread = None if site.expert_ranks == 1 else self.num_experts // site.expert_ranks
 
-        def grouped(n: object, k_dim: object) -> GroupedGemm:
+        def grouped(n: object, k_dim: object, role: str, stored: tuple[Shape, ...] = ()) -> GroupedGemm:
             return GroupedGemm(
                 tokens=site.expert_tokens,
                 n=n,
@@ -82,14 +83,16 @@ class MixtureOfExperts(FeedForwardBlock):
                 local_experts=spread,
                 bias=self.bias,
                 skew=site.conventions.routing_skew,
-                dtypes=site.precision.dtypes("experts"),
+                stored=stored,
+                dtypes=site.precision.dtypes(role),
             )
 
         # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
         terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts)
         width = d_model if self.moe_latent_size is None else self.moe_latent_size
         scales = self.num_experts if self.expert_scale else 0
-        up = grouped(wide * self.moe_intermediate_size, width)
+        d_e = self.moe_intermediate_size
+        up = grouped(wide * d_e, width, "experts/up_proj", ((d_e, width),) * wide)
         found: Operators = {}
         if self.router_norm:
             found["router/norm"] = self._norm(site)
@@ -99,15 +102,13 @@ class MixtureOfExperts(FeedForwardBlock):
         if self.branch_norms:
             found["experts/norm"] = self._norm(site)
         if self.moe_latent_size is not None:
-            found["latent/down_proj"] = self._dense(site, width, d_model, m=site.combined_tokens)
+            found["latent/down_proj"] = self._dense(site, "mlp/latent_proj", width, d_model, m=site.combined_tokens)
         found["experts/up_proj"] = up
-        found["experts/activation"] = Activation(
-            rows=up.rows, width=self.moe_intermediate_size, gated=self.gated, dtypes=vector
-        )
-        found["experts/down_proj"] = grouped(width, self.moe_intermediate_size)
+        found["experts/activation"] = Activation(rows=up.rows, width=d_e, gated=self.gated, dtypes=vector)
+        found["experts/down_proj"] = grouped(width, d_e, "experts/down_proj")
         found["combine"] = Combine(tokens=site.combined_tokens, width=width, terms=terms, scales=scales, dtypes=vector)
         if self.moe_latent_size is not None:
-            found["latent/up_proj"] = self._dense(site, d_model, width, m=site.combined_tokens)
+            found["latent/up_proj"] = self._dense(site, "mlp/latent_proj", d_model, width, m=site.combined_tokens)
         if self.branch_norms:
             found["experts/post_norm"] = self._norm(site)
         return found | self._shared(site)
@@ -121,18 +122,24 @@ class MixtureOfExperts(FeedForwardBlock):
         found: Operators = {}
         if self.shared_gate:
             found["shared/gate"] = Gemm(m=site.tokens, n=1, k=d_model, dtypes=site.precision.dtypes("router"))
-        found["shared/up_proj"] = self._dense(site, wide * width, d_model)
+        found["shared/up_proj"] = self._dense(site, "shared_experts/up_proj", wide * width, d_model, parts=wide)
         found["shared/activation"] = Activation(rows=site.tokens, width=width, gated=self.gated, dtypes=vector)
-        found["shared/down_proj"] = self._dense(site, d_model, width)
+        found["shared/down_proj"] = self._dense(site, "shared_experts/down_proj", d_model, width)
         if self.branch_norms:
             found["shared/post_norm"] = self._norm(site)
             found["add"] = Add(elements=site.tokens * d_model, dtypes=vector)
         return found
 
-    def _dense(self, site: Site, n: Expr, k: Expr, m: Expr | None = None) -> Gemm:
-        """A product that every token has, or every one of `m`."""
-        dtypes = site.precision.dtypes("linear")
-        return Gemm(m=site.tokens if m is None else m, n=n, k=k, bias=self.shared_bias, dtypes=dtypes)
+    def _dense(self, site: Site, role: str, n: Expr, k: Expr, m: Expr | None = None, parts: int = 1) -> Gemm:
+        """A product that every token has, or every one of `m`; its weights are stored as so many equal parts."""
+        return Gemm(
+            m=site.tokens if m is None else m,
+            n=n,
+            k=k,
+            bias=self.shared_bias,
+            stored=((ratio(n, parts), k),) * parts if parts > 1 else (),
+            dtypes=site.precision.dtypes(role),
+        )
 
     def _norm(self, site: Site) -> Norm:
         return Norm(rows=site.tokens, width=site.hidden_size, dtypes=site.precision.dtypes("norm"))

@@ -75,7 +75,7 @@ Quantization = Annotated[
     str | None,
     option(
         "--quantization",
-        text="Scheme of the linear layers: fp8, fp8_block, int8, awq, gptq, mxfp4, nvfp4, none.",
+        text="Scheme of linear layers and experts: fp8, fp8_block, int8, awq, gptq, mxfp4, nvfp4, nf4, none, ...",
         panel=DEPLOYMENT,
         metavar="NAME",
     ),

@@ -295,7 +295,7 @@ def _all_weights(operator: Operator) -> Expr:
     """Bytes of weights that an operator reads in a large step."""
     # NB: a tied LM head reads weights that another operator holds, so that what is read and not what is held counts.
     if isinstance(operator, GroupedGemm):
-        return operator.parameters * operator.dtypes.weight.bytes
+        return operator.held_bytes
     return operator.cost().weight_bytes
 
 

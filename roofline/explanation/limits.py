@@ -142,7 +142,7 @@ def _room(ask: InSymbols) -> tuple[Values, tuple[Explanation, ...]]:
     capacity = quantity("C", "C", "bytes", "capacity of the device's memory")
     share = quantity("u", "u", "1", "share of it that the engine uses")
     reserve = quantity("R", "R", "bytes", "reserve")
-    weights = ask.total(ask.graph(CANONICAL), lambda operator: operator.parameters * operator.dtypes.weight.bytes)
+    weights = ask.total(ask.graph(CANONICAL), lambda operator: operator.held_bytes)
     held = explanation("weights", weights, ask.values, unit="bytes", source="derived: the weights that the operators hold")
     known = {capacity: memory.capacity, share: memory.utilization, _WEIGHTS: held.value}
     left = share * capacity - _WEIGHTS

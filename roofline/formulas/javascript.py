@@ -8,7 +8,8 @@ classic script, because ES modules do not load from `file://`.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,22 +17,24 @@ import sympy
 from sympy.printing.jscode import JavascriptCodePrinter
 
 from roofline.cost import FIELDS
-from roofline.dtypes import Dtypes, Format
+from roofline.dtypes import Dtypes, Format, Shape
 from roofline.errors import InputError
 from roofline.formulas import symbolic
+from roofline.numeric import Expr
 from roofline.operators import registry
 from roofline.operators.base import Operator
 
 assert symbolic  # noqa: S101 - imported for the backend that it registers
 
-_SIZES = {"weight": "b_w", "activation": "b_a", "kv": "b_kv", "state": "b_s"}
+_SIZES = {"weight": "b_w", "activation": "b_a", "kv": "b_kv", "state": "b_s", "bias": "b_b"}
 _RESERVED = frozenset(
     {"new", "var", "let", "const", "function", "class", "return", "default", "in", "of", "delete", "void", "with"}
 )
 
 _PRELUDE = """\
 "use strict";
-// Costs of operators (FLOP, bytes) from their dimensions, their structure and the sizes of elements b_w, b_a, b_kv, b_s.
+// Costs of operators (FLOP, bytes) from their dimensions, their structure and the sizes of elements b_w, b_a, b_kv, b_s, b_b;
+// s_w are the bytes beside the elements of weights that are read at once (scales, zero points).
 // Generated from the operators' Python; `roofline.<kind>(arguments)` returns the fields of the cost that are not 0.
 const roofline = (() => {
   // The smallest whole number that is at least a/b: the remainder is exact, a product with 1/b would not be.
@@ -71,19 +74,29 @@ def operator_call(operator: Operator) -> dict[str, Any]:
 
     >>> from roofline.operators.sampling import Sampling
     >>> operator_call(Sampling(rows=2, choices=100))["arguments"]
-    {'rows': 2, 'choices': 100, 'b_w': 2, 'b_a': 2, 'b_kv': 2, 'b_s': 4}
+    {'rows': 2, 'choices': 100, 'b_w': 2, 'b_a': 2, 'b_kv': 2, 'b_s': 4, 'b_b': 2, 's_w': 0}
     """
     for name, hint in _structure(type(operator)).items():
         if hint is float and getattr(operator, name):
             msg = f"JavaScript knows {operator.kind} with {name} = 0 only, not {getattr(operator, name)}"
             raise InputError(msg)
     arguments = {name: getattr(operator, name) for name in _named(type(operator)) if name != "skew"}
-    sizes = {size: getattr(operator.dtypes, role).bytes for role, size in _SIZES.items()}
-    return {"function": operator.kind, "arguments": {**arguments, **sizes}}
+    dtypes = replace(operator.dtypes, bias=operator.dtypes.bias or operator.dtypes.weight)
+    sizes = {size: getattr(dtypes, role).bytes for role, size in _SIZES.items()}
+    return {"function": operator.kind, "arguments": {**arguments, **sizes, "s_w": operator.beside_bytes}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored(Format):
+    """Weights with something beside them, however much: its bytes are an argument, worked out where the blocks are known."""
+
+    def beside_bytes(self, matrices: Iterable[Shape], count: Expr = 1) -> Expr:
+        """The argument."""
+        return _symbol("s_w")
 
 
 def _named(cls: type[Operator]) -> list[str]:
-    return [field.name for field in fields(cls) if field.name != "dtypes"]
+    return [field.name for field in fields(cls) if field.name not in ("dtypes", "stored")]
 
 
 def _structure(cls: type[Operator]) -> dict[str, Any]:
@@ -146,7 +159,8 @@ def _function(kind: str) -> str:
 def _expressions(cls: type[Operator], structure: dict[str, Any]) -> tuple[Any, ...]:
     dimensions = {name: _symbol(name) for name in cls.dimensions() if name not in structure}
     formats = {role: Format(role, _symbol(size)) for role, size in _SIZES.items()}
-    cost = cls(**dimensions, **structure, dtypes=Dtypes(**formats)).cost()
+    dtypes = Dtypes(**{**formats, "weight": _Stored("weight", _symbol("b_w"))})
+    cost = cls(**dimensions, **structure, dtypes=dtypes).cost()
     return tuple(sympy.sympify(getattr(cost, name)) for name in FIELDS)
 
 

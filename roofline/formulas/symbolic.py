@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, reduce
 from typing import Any
@@ -174,13 +174,16 @@ def _by_key(model: Model) -> dict[str, dict[str, int]]:
 
 
 def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
-    """Formats whose sizes are symbols: b_w, b_a, b_kv, b_s, and b_w of a role where its weights are in another format."""
+    """Formats whose sizes are symbols: b_w, b_a, b_kv, b_s, and b_w of a role whose weights are in another format.
+
+    Scales keep their numbers: they are the geometry of a format, not a size to be varied.
+    """
     values: Values = {}
 
     def put(format: Format, name: str, variant: str = "") -> Format:
         made = symbol(name, variant)
         values[made] = format.bytes
-        return Format(format.name, made, format.multiply)
+        return replace(format, bytes=made)
 
     return Precision(
         weight=put(precision.weight, "b_w"),
@@ -188,6 +191,7 @@ def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
         kv=put(precision.kv, "b_kv"),
         state=put(precision.state, "b_s"),
         roles=tuple((role, put(format, "b_w", role)) for role, format in precision.roles),
+        exempt=precision.exempt,
     ), values
 
 

@@ -31,9 +31,22 @@ class Embedding(Operator):
     def cost(self) -> Cost:
         """The rows of the tokens, read and written."""
         rows = self.tokens * self.width
-        return Cost(weight_bytes=rows * self.dtypes.weight.bytes, activation_bytes=rows * self.dtypes.activation.bytes)
+        return Cost(
+            weight_bytes=rows * self.dtypes.weight.bytes + self.tokens * self.beside_bytes,
+            activation_bytes=rows * self.dtypes.activation.bytes,
+        )
 
     @property
     def parameters(self) -> Expr:
         """The whole table."""
         return self.entries * self.width
+
+    @property
+    def held_bytes(self) -> Expr:
+        """The table with its scales."""
+        return self.parameters * self.dtypes.weight.bytes + self.dtypes.weight.beside_bytes(((self.entries, self.width),))
+
+    @property
+    def beside_bytes(self) -> Expr:
+        """Scales of one row."""
+        return self.dtypes.weight.beside_bytes(((1, self.width),))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.cost import Cost
+from roofline.dtypes import Shape
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 
@@ -15,8 +16,8 @@ class Gemm(Operator):
     """Multiply activations by a weight matrix.
 
     Each of the m*n outputs is a dot product of length k: k multiplies and k adds, 2k FLOP. W, X and Y each cross
-    device memory once. NB: no re-reads when a tile of W is larger than L2; the bias is added in the epilogue, and its n
-    FLOP a row are vector FLOP.
+    device memory once, W with its scales where it is quantised. NB: no re-reads when a tile of W is larger than L2; the
+    bias is added in the epilogue, and its n FLOP a row are vector FLOP; unpacking quantised weights is not counted.
 
     >>> Gemm(m=3, n=4, k=5).cost()  # 2*3*4*5 FLOP; 2*4*5 B of weights; 2*(3*5 + 3*4) B of activations
     Cost(matrix_flops=120, weight_bytes=40, activation_bytes=54)
@@ -34,20 +35,34 @@ class Gemm(Operator):
     bias: bool = False
     borrowed: bool = False
     """The weights are another operator's (a tied LM head reads the embedding table): read here, held there."""
+    stored: tuple[Shape, ...] = ()
+    """The tensors that the weights are stored as, where it is not one of n x k a matrix: each has scales of its own."""
 
     def cost(self) -> Cost:
         """2mnk FLOP; weights, inputs and outputs once."""
         return Cost(
             matrix_flops=2 * self.batch * self.m * self.n * self.k,
             vector_flops=self.batch * self.m * self.n if self.bias else 0,
-            weight_bytes=self._weights() * self.dtypes.weight.bytes,
+            weight_bytes=self._weight_bytes(),
             activation_bytes=self.batch * (self.m * self.k + self.m * self.n) * self.dtypes.activation.bytes,
         )
 
     @property
     def parameters(self) -> Expr:
         """n*k weights a matrix, and n biases; none where they are borrowed."""
-        return 0 if self.borrowed else self._weights()
+        return 0 if self.borrowed else self.batch * (self.n * self.k + (self.n if self.bias else 0))
 
-    def _weights(self) -> Expr:
-        return self.batch * (self.n * self.k + (self.n if self.bias else 0))
+    @property
+    def held_bytes(self) -> Expr:
+        """All matrices with their biases and scales; none where they are borrowed."""
+        return 0 if self.borrowed else self._weight_bytes()
+
+    @property
+    def beside_bytes(self) -> Expr:
+        """Scales of all matrices."""
+        if self.stored:
+            return self.dtypes.weight.beside_bytes(self.stored)
+        return self.dtypes.weight.beside_bytes(((self.n, self.k),), self.batch)
+
+    def _weight_bytes(self) -> Expr:
+        return self.batch * self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.beside_bytes

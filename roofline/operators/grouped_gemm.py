@@ -7,6 +7,7 @@ from functools import cache
 from typing import ClassVar
 
 from roofline.cost import Cost
+from roofline.dtypes import Shape
 from roofline.numeric import Expr, ratio
 from roofline.operators.base import Operator
 
@@ -42,6 +43,8 @@ class GroupedGemm(Operator):
     distinct: Expr | None = None
     bias: bool = False
     skew: float = 0.0
+    stored: tuple[Shape, ...] = ()
+    """The tensors that an expert's weights are stored as, where it is not one of n x k: each has scales of its own."""
 
     @property
     def held(self) -> Expr:
@@ -58,7 +61,7 @@ class GroupedGemm(Operator):
         return Cost(
             matrix_flops=2 * self.rows * self.n * self.k,
             vector_flops=self.rows * self.n if self.bias else 0,
-            weight_bytes=self._read() * self._an_expert() * self.dtypes.weight.bytes,
+            weight_bytes=self._read() * self._expert_bytes(),
             activation_bytes=self.rows * (self.k + self.n) * self.dtypes.activation.bytes,
         )
 
@@ -69,13 +72,23 @@ class GroupedGemm(Operator):
         share = self.held / self.experts if self.local_experts is not None else 1
         return expected_distinct(self.experts, self.top_k, self.tokens, self.skew) * share
 
-    def _an_expert(self) -> Expr:
-        return self.n * self.k + (self.n if self.bias else 0)
-
     @property
     def parameters(self) -> Expr:
         """Weights of all experts on this device, whether a step reads them or not."""
-        return self.held * self._an_expert()
+        return self.held * (self.n * self.k + (self.n if self.bias else 0))
+
+    @property
+    def held_bytes(self) -> Expr:
+        """Those weights with their biases and scales."""
+        return self.held * self._expert_bytes()
+
+    @property
+    def beside_bytes(self) -> Expr:
+        """Scales of one expert."""
+        return self.dtypes.weight.beside_bytes(self.stored or ((self.n, self.k),))
+
+    def _expert_bytes(self) -> Expr:
+        return self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.beside_bytes
 
 
 def expected_distinct(experts: Expr, top_k: Expr, tokens: Expr, skew: float = 0.0) -> Expr:

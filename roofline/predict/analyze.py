@@ -96,9 +96,8 @@ def _hardware(request: Request) -> dict[str, Any]:
 
 def _deployment(request: Request) -> dict[str, Any]:
     deployment, precision = request.deployment, request.precision
-    quantized = dict(precision.roles)
     return {
-        "weight_dtype": quantized["linear"].name if "linear" in quantized else precision.weight.name,
+        "weight_dtype": precision.dtypes("linear").weight.name,
         "activation_dtype": precision.activation.name,
         "kv_dtype": precision.kv.name,
         "quantization": {role: format.name for role, format in precision.roles} or None,

@@ -261,7 +261,7 @@ def _empty(segment: Segment) -> bool:
 
 def weights_by_path(graph: Graph) -> dict[str, float]:
     """Bytes of weights by the path of the operator that holds them."""
-    found = {path: operator.parameters * operator.dtypes.weight.bytes * repeat for path, (operator, repeat) in graph.items()}
+    found = {path: operator.held_bytes * repeat for path, (operator, repeat) in graph.items()}
     return {path: size for path, size in found.items() if size}
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from roofline.dtypes import FORMATS, Dtypes, Format, parse_dtype
 from roofline.errors import UnknownNameError
+from roofline.specs.quantization import scheme
 
 # fp32 in memory, multiplied with fewer bits; 8-bit blocks of 128 x 128 weights that share one fp32 scale.
-_MORE = {"tf32": Format("tf32", 4, "tf32"), "fp8_block": Format("fp8_block", 1 + 4 / 128**2, "fp8")}
+_MORE = {"tf32": Format("tf32", 4, "tf32"), "fp8_block": scheme("fp8_block").format}
 
 
 def dtypes(dtype: str, kv_dtype: str = "") -> Dtypes:

@@ -64,7 +64,7 @@ class Deployment(Spec):
     @classmethod
     def _scheme(cls, name: str | None) -> str | None:
         try:
-            return name if name in (None, "none") else scheme(name).format.name
+            return name if name in (None, "none") else scheme(name).name
         except RooflineError as error:
             raise ValueError(str(error)) from None
 

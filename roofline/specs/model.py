@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, Strict, field_validator, model_validator
 
-from roofline.dtypes import parse_dtype
+from roofline.dtypes import parse_dtype, within
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec, Whole
 from roofline.specs.quantization import ModelQuantization
+from roofline.specs.quantization.base import known_roles
 from roofline.specs.sections import Section, union
 from roofline.specs.source import Source
 
@@ -45,6 +46,12 @@ class LayerType(Spec):
     )
     parallel: bool = Field(default=False, description="mixer and mlp read the same input; their outputs are added at once")
     parallel_norms: Literal[1, 2] = Field(default=1, description="norms of a parallel layer: one shared, or one for each block")
+    unquantized: tuple[str, ...] = Field(default=(), description="roles of weights that these layers do not quantise")
+
+    @field_validator("unquantized")
+    @classmethod
+    def _roles(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
+        return known_roles(roles)
 
     @model_validator(mode="after")
     def _something(self) -> LayerType:
@@ -100,7 +107,7 @@ class Model(Spec):
     final_norm: bool = True
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
     state_dtype: str = Field(default="fp32", description="dtype of recurrent state (state-space and linear-attention mixers)")
-    quantization: ModelQuantization | None = Field(default=None, description="of the published weights")
+    quantization: ModelQuantization = Field(default=(), description="of the published weights: a scheme, or several")
     hc_mult: Whole | None = Field(
         default=None, ge=1, description="residual streams that hyper-connections mix; default: one plain residual stream"
     )
@@ -138,6 +145,20 @@ class Model(Spec):
         used = set(self.layer_sequence)
         if unused := [name for name in self.layer_types if name not in used]:
             msg = f"layer_types: {', '.join(unused)} not used in layers"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _roles_apart(self) -> Model:
+        covered: dict[str, str] = {}
+        for scheme in self.quantization:
+            for role in scheme.roles:
+                if clash := next((other for other in covered if role in within(other) or other in within(role)), None):
+                    msg = f"quantization: {role} is quantised as {scheme.name}, but {clash} as {covered[clash]}"
+                    raise ValueError(msg)
+            covered |= dict.fromkeys(scheme.roles, scheme.name)
+        if (bare := [name for name, layer in self.layer_types.items() if layer.unquantized]) and not covered:
+            msg = f"layer_types.{bare[0]}.unquantized: the model is not quantised"
             raise ValueError(msg)
         return self
 

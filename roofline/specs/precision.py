@@ -10,6 +10,7 @@ from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.model import Model
 from roofline.specs.quantization import scheme
+from roofline.specs.quantization.base import Scheme
 
 _FLOATS = ("fp32", "bf16", "fp16")
 
@@ -20,15 +21,18 @@ def resolve_precision(model: Model, deployment: Deployment, multiplies: Containe
     notes: list[Assumption] = []
     weight, from_flag = _weights(model, deployment, multiplies, notes)
     activation = _activations(model, deployment, multiplies, weight, notes)
-    kv = _kv(deployment, activation, notes)
+    schemes = _schemes(model, deployment, from_flag=from_flag, notes=notes)
+    kv = _kv(deployment, activation, schemes, notes)
     state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype)
-    roles = _quantized(model, deployment, from_flag=from_flag, notes=notes)
+    roles = tuple((role, scheme.format) for scheme in schemes for role in scheme.roles)
+    published = schemes is model.quantization
+    exempt = tuple((name, layer.unquantized) for name, layer in model.layer_types.items() if published and layer.unquantized)
     for format in dict.fromkeys((weight, *(format for _, format in roles))):
         if format.name != activation.name and format.multiply not in multiplies:
             cannot = "" if format.name in multiplies else f"the hardware cannot multiply {format.name}: "
             why = f"{cannot}{format.name} weights are read at their own size and multiplied as {activation.name}"
             notes.append(Assumption("matrix_dtype", activation.name, "default", why))
-    return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles), notes
+    return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles, exempt=exempt), notes
 
 
 def _weights(model: Model, deployment: Deployment, multiplies: Container[str], notes: list[Assumption]) -> tuple[Format, bool]:
@@ -67,31 +71,40 @@ def _activations(
     raise UnknownNameError("activation dtype for this hardware", wanted, [])
 
 
-def _kv(deployment: Deployment, activation: Format, notes: list[Assumption]) -> Format:
-    if deployment.kv_cache_dtype is None:
-        notes.append(Assumption("kv_cache_dtype", activation.name, "default", "as the activations"))
-        return activation
-    notes.append(
-        Assumption("kv_cache_dtype", deployment.kv_cache_dtype, "given", "attention computes in the activations' dtype")
-    )
-    return FORMATS[deployment.kv_cache_dtype]
+def _kv(deployment: Deployment, activation: Format, schemes: tuple[Scheme, ...], notes: list[Assumption]) -> Format:
+    published = next((scheme.kv_cache_dtype for scheme in schemes if scheme.kv_cache_dtype is not None), None)
+    computes = "attention computes in the activations' dtype"
+    if deployment.kv_cache_dtype is not None:
+        notes.append(Assumption("kv_cache_dtype", deployment.kv_cache_dtype, "given", computes))
+        return FORMATS[deployment.kv_cache_dtype]
+    if published is not None:
+        notes.append(Assumption("kv_cache_dtype", published, "default", f"the model's file; {computes}"))
+        return FORMATS[published]
+    notes.append(Assumption("kv_cache_dtype", activation.name, "default", "as the activations"))
+    return activation
 
 
-def _quantized(
-    model: Model, deployment: Deployment, *, from_flag: bool, notes: list[Assumption]
-) -> tuple[tuple[str, Format], ...]:
+def _schemes(model: Model, deployment: Deployment, *, from_flag: bool, notes: list[Assumption]) -> tuple[Scheme, ...]:
     if deployment.quantization == "none":
         notes.append(Assumption("quantization", "none", "given", ""))
         return ()
     if deployment.quantization is not None:
         chosen = scheme(deployment.quantization)
-        why = f"{' and '.join(chosen.roles)} weights at {chosen.format.bytes:g} bytes each ({chosen.source}); the rest as dtype"
-        notes.append(Assumption("quantization", chosen.format.name, "given", why))
-        return tuple((role, chosen.format) for role in chosen.roles)
-    if model.quantization is not None and not from_flag:
-        chosen = scheme(model.quantization.name)
-        which = " and ".join(model.quantization.roles)
-        why = f"the model's file: {which} weights at {chosen.format.bytes:g} bytes each ({chosen.source})"
-        notes.append(Assumption("quantization", chosen.format.name, "default", why))
-        return tuple((role, chosen.format) for role in model.quantization.roles)
-    return ()
+        why = f"{_covered(chosen)}; the rest as dtype"
+        notes.append(Assumption("quantization", chosen.name, "given", why))
+        return (chosen,)
+    if from_flag:
+        return ()
+    notes += [
+        Assumption("quantization", published.name, "default", f"the model's file: {_covered(published)}")
+        for published in model.quantization
+    ]
+    for name, layer in model.layer_types.items():
+        if layer.unquantized:
+            why = f"the model's file: {' and '.join(layer.unquantized)} weights of {name} layers are not quantised"
+            notes.append(Assumption("quantization", "none", "default", why))
+    return model.quantization
+
+
+def _covered(scheme: Scheme) -> str:
+    return f"{' and '.join(scheme.roles)} weights at {scheme.described} ({scheme.source})"

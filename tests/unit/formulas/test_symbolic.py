@@ -90,13 +90,14 @@ def test_every_model(name: str) -> None:
 
 
 def test_precision() -> None:
-    """b_w of the roles that are stored in another format is a symbol of its own."""
+    """b_w of the roles that are stored in another format is a symbol of its own; scales keep their numbers."""
     mxfp4 = scheme("mxfp4").format
     bf16 = FORMATS["bf16"]
     found, values = symbolic_precision(Precision(weight=bf16, activation=bf16, kv=FORMATS["fp8"], roles=(("experts", mxfp4),)))
     assert found.dtypes("experts").weight.bytes == symbol("b_w", "experts")
     assert found.dtypes("linear").weight.bytes == symbol("b_w")
-    assert values[symbol("b_w", "experts")] == 4.25 / 8  # 4 bits and a scale of 8 bits for 32 of them
+    assert values[symbol("b_w", "experts")] == 0.5
+    assert found.dtypes("experts").weight.beside == mxfp4.beside
     assert values[symbol("b_kv")] == 1
 
 

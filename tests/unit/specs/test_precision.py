@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 import roofline
 from roofline.dtypes import Precision
 from roofline.errors import InputError
+from roofline.graph import CANONICAL, build
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
+from roofline.specs.model import Model
 from roofline.specs.precision import resolve_precision
 
 
@@ -73,25 +78,27 @@ def test_dtype_is_of_all_weights() -> None:
 def test_quantization_is_of_the_linear_layers() -> None:
     """--quantization leaves embedding and LM head (525,336,576 each) and norms (65 x 4096) at two bytes."""
     linear = 8_030_261_248 - 2 * 525_336_576 - 65 * 4096
-    expected = linear * 1 + (2 * 525_336_576 + 65 * 4096) * 2
+    scales = 32 * 7 * 4  # a layer has seven matrices, each with one scale of fp32
+    expected = linear * 1 + scales + (2 * 525_336_576 + 65 * 4096) * 2
     assert roofline.analyze("llama-3.1-8b", "h100-sxm", quantization="fp8").memory.weights_bytes == expected
 
 
 @pytest.mark.parametrize(
     ("scheme", "bits"),
     [
-        ("int8", 8),
+        ("int8", 8 + 16 / 4096),
         ("awq", 4 + 20 / 128),
-        ("gptq", 4 + 20 / 128),
+        ("gptq", 4 + 20 / 128 + 32 / 4096),
         ("mxfp4", 4 + 8 / 32),
-        ("nvfp4", 4 + 8 / 16),
+        ("nvfp4", 4 + 8 / 16 + 64 / 4096**2),
         ("fp8_block", 8 + 32 / 128**2),
     ],
 )
 def test_scales_are_counted(scheme: str, bits: float) -> None:
-    """A group of weights has a scale (and a zero point): their bits are spread over the group."""
+    """A group of weights has a scale (and a zero point): in a matrix of 4096 x 4096 their bits are spread over the group."""
     precision, notes = _resolve("llama-3.1-8b", "h100-sxm", quantization=scheme)
-    assert precision.dtypes("linear").weight.bytes == bits / 8
+    gemm = Gemm(m=1, n=4096, k=4096, dtypes=precision.dtypes("linear"))
+    assert gemm.held_bytes == gemm.cost().weight_bytes == 4096**2 * bits / 8
     assert precision.dtypes("embedding").weight.name == "bf16"
     assert notes["quantization"].origin == "given"
 
@@ -142,3 +149,90 @@ def test_kv_cache_dtype_halves_the_cache() -> None:
     assert narrow.memory.kv_bytes_per_token == wide.memory.kv_bytes_per_token / 2
     assert narrow.decode.cost.kv_read_bytes == wide.decode.cost.kv_read_bytes / 2  # type: ignore[union-attr]
     assert narrow.decode.cost.matrix_flops == wide.decode.cost.matrix_flops  # type: ignore[union-attr]
+
+
+def _quantized(name: str, *schemes: dict[str, object], **unquantized: list[str]) -> Model:
+    data = roofline.load_model(name).model_dump()
+    for layer, roles in unquantized.items():
+        data["layer_types"][layer]["unquantized"] = roles
+    return Model.model_validate({**data, "quantization": list(schemes)})
+
+
+def _read(model: Model, **flags: str) -> tuple[Precision, list[Assumption]]:
+    peaks = roofline.load_hardware("b200-sxm").accelerator.peak_flops
+    return resolve_precision(model, Deployment(**flags), peaks)  # type: ignore[arg-type]
+
+
+def _weights(model: Model, precision: Precision) -> dict[str, str]:
+    graph = build(model, Deployment(), precision, CANONICAL)
+    return {path: op.dtypes.weight.name for path, (op, _) in graph.items() if isinstance(op, (Gemm, GroupedGemm))}
+
+
+def test_roles_of_a_layer() -> None:
+    """Each product asks for its own role: here the experts alone and the LM head are quantised, in two schemes."""
+    model = _quantized("deepseek-v2-lite", {"name": "mxfp4", "roles": ["experts"]}, {"name": "fp8", "roles": ["lm_head"]})
+    found = _weights(model, _read(model)[0])
+    quantised = {path: name for path, name in found.items() if name != "bf16"}
+    experts = {f"layers/moe/moe/experts/{name}_proj": "mxfp4" for name in ("up", "down")}
+    assert quantised == {**experts, "lm_head": "fp8"}
+
+
+@pytest.mark.parametrize(
+    ("role", "paths"),
+    [
+        ("attention", ["layers/moe/attention/o_proj", "layers/moe/attention/q_proj", "layers/dense/attention/v_up"]),
+        ("attention/o_proj", ["layers/moe/attention/o_proj", "layers/dense/attention/o_proj"]),
+        ("mlp", ["layers/dense/mlp/gate_up_proj", "layers/dense/mlp/down_proj"]),
+        ("shared_experts", ["layers/moe/moe/shared/up_proj", "layers/moe/moe/shared/down_proj"]),
+        ("router", ["layers/moe/moe/router"]),
+    ],
+)
+def test_a_role_is_of_its_products(role: str, paths: list[str]) -> None:
+    """What a role covers, by the paths of the products."""
+    model = _quantized("deepseek-v2-lite", {"name": "fp8", "roles": [role]})
+    quantised = {path for path, name in _weights(model, _read(model)[0]).items() if name == "fp8"}
+    assert set(paths) <= quantised
+    assert {path.split("/")[2] for path in quantised} == {path.split("/")[2] for path in paths}
+
+
+def test_linear_is_all_but_experts() -> None:
+    """Attention, feed-forward blocks and shared experts; routers are not."""
+    model = _quantized("deepseek-v2-lite", {"name": "fp8", "roles": ["linear"]})
+    bare = {path for path, name in _weights(model, _read(model)[0]).items() if name == "bf16"}
+    assert bare == {"lm_head", "layers/moe/moe/router", "layers/moe/moe/experts/up_proj", "layers/moe/moe/experts/down_proj"}
+
+
+def test_layers_that_are_not_quantised() -> None:
+    """Dense layers keep attention, and both notes say so; --quantization replaces the file's scheme and its exemptions."""
+    model = _quantized("deepseek-v2-lite", {"name": "fp8"}, dense=["attention"])
+    precision, notes = _read(model)
+    found = _weights(model, precision)
+    assert {found[path] for path in found if path.startswith("layers/dense/attention")} == {"bf16"}
+    assert {found[path] for path in found if path.startswith(("layers/dense/mlp", "layers/moe/attention"))} == {"fp8"}
+    assert any("attention weights of dense layers are not quantised" in note.why for note in notes)
+    given, _ = _read(model, quantization="fp8")
+    assert _weights(model, given)["layers/dense/attention/o_proj"] == "fp8"
+    assert "bf16" in _weights(model, _read(model, quantization="none")[0]).values()
+
+
+def test_kv_cache_of_the_file() -> None:
+    """A checkpoint that has scales for an 8-bit cache is run with one, unless the flags say otherwise."""
+    model = _quantized("llama-3.1-8b", {"name": "nvfp4", "kv_cache_dtype": "fp8"})
+    precision, notes = _read(model)
+    (note,) = (note for note in notes if note.name == "kv_cache_dtype")
+    assert (precision.kv.name, note.origin) == ("fp8", "default")
+    assert "the model's file" in note.why
+    assert _read(model, kv_cache_dtype="bf16")[0].kv.name == "bf16"
+    assert _read(model, quantization="none")[0].kv.name == "bf16"
+
+
+def test_one_role_has_one_scheme() -> None:
+    """Two schemes for the same weights contradict each other."""
+    with pytest.raises(ValidationError, match="attention is quantised as fp8, but linear as awq"):
+        _quantized("llama-3.1-8b", {"name": "awq"}, {"name": "fp8", "roles": ["attention"]})
+
+
+def test_exemption_from_nothing() -> None:
+    """A layer of a model that is not quantised cannot be exempt."""
+    with pytest.raises(ValidationError, match="not quantised"):
+        _quantized("llama-3.1-8b", decoder=["attention"])

@@ -1,0 +1,168 @@
+"""compressed-tensors: the format of llm-compressor, whose schemes are put together from parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.specs.huggingface.methods.base import AND_HEAD, Keys, Plan, Rule, kv_cache
+from roofline.specs.quantization.base import Scheme
+
+METHOD = "compressed-tensors"
+
+_CLASSES = {"Linear": AND_HEAD, "Embedding": frozenset({"embedding"})}
+_DTYPES = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16"}
+
+
+def plan(keys: Keys, dtype: str) -> Plan:
+    """Groups of modules, by name or by class (`Linear`: the LM head too), less those to ignore.
+
+    Source: https://github.com/vllm-project/compressed-tensors, quantization/quant_config.py and quant_args.py.
+    """
+    whole = keys.get("format")
+    by_name: list[Rule] = []
+    by_class: list[Rule] = []
+    for group in keys.parts("config_groups").values():
+        scheme = _scheme(group, whole, dtype)
+        targets = group.listed("targets")
+        group.done("output_activations")
+        if names := [target for target in targets if target not in _CLASSES]:
+            by_name.append(group.named(scheme, names, "targets"))
+        by_class += [Rule(scheme, roles=_CLASSES[target]) for target in targets if target in _CLASSES]
+    if not by_name and not by_class:
+        keys.refuse("config_groups", "no group has targets")
+    left = keys.left("ignore")
+    sparsity = keys.part("sparsity_config")
+    if sparsity is not None and sparsity.data:
+        sparsity.choice("format", of=("dense",), default="dense")
+    kv = kv_cache(keys)
+    keys.done("quantization_status", "global_compression_ratio", "version", "run_compressed", "dequantize")
+    return Plan((left, *by_name, *by_class), kv)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """What a group says of its weights and of the inputs that they meet."""
+
+    group: Keys
+    kind: str
+    bits: Any
+    strategy: str
+    size: Any
+    blocks: Any
+    symmetric: bool
+    in_order: bool
+    scale_dtype: str
+    inputs: Keys | None
+
+    @property
+    def activations(self) -> str:
+        """How inputs are scaled."""
+        if self.inputs is None:
+            return "none"
+        return "dynamic" if self.inputs.get("dynamic") else "static"
+
+
+def _scheme(group: Keys, whole: Any, dtype: str) -> Scheme:
+    """The scheme of a group."""
+    weights = group.part("weights")
+    if weights is None:
+        group.refuse("weights", "is missing: how weights are stored is not said")
+    size, strategy = weights.get("group_size"), weights.get("strategy")
+    if strategy is None:  # as the library fills it in
+        strategy = "tensor" if size is None else "channel" if size == -1 else "group"
+    found = _Weights(
+        group=group,
+        kind=weights.choice("type", of=("int", "float"), default="int"),
+        bits=weights.get("num_bits", default=8),
+        strategy=str(strategy),
+        size=size,
+        blocks=weights.get("block_structure"),
+        symmetric=weights.flag("symmetric", default=True),
+        in_order=weights.get("actorder") not in (True, "group"),
+        scale_dtype=_DTYPES.get(str(weights.get("scale_dtype")), dtype if dtype in _DTYPES.values() else "bf16"),
+        inputs=group.part("input_activations"),
+    )
+    weights.done("observer", "observer_kwargs", "dynamic", "zp_dtype")
+    form = group.choice("format", of=_FORMS, default=whole)
+    if (scheme := _FORMS[form](found)) is None:
+        msg = f"{found.kind} weights of {found.bits} bits by {found.strategy} in the format {form} are not known"
+        group.refuse("weights", msg)
+    return scheme
+
+
+def _packed(weights: _Weights) -> Scheme | None:
+    if weights.kind != "int" or weights.strategy not in ("group", "channel"):
+        return None
+    return weights.group.make(
+        "pack_quantized",
+        bits=weights.bits,
+        group_size=-1 if weights.strategy == "channel" else weights.size,
+        symmetric=weights.symmetric,
+        g_idx=not weights.in_order,
+        scale_dtype=weights.scale_dtype,
+        activations=_eight_bits(weights.inputs),
+    )
+
+
+def _eight_bits(inputs: Keys | None) -> str:
+    if inputs is None:
+        return "none"
+    inputs.choice("num_bits", of=(8,), default=8)
+    return "int8" if inputs.choice("type", of=("int", "float"), default="int") == "int" else "fp8"
+
+
+def _int8(weights: _Weights) -> Scheme | None:
+    if (weights.kind, weights.bits) != ("int", 8) or weights.strategy not in ("tensor", "channel"):
+        return None
+    if weights.inputs is not None and weights.activations == "static" and not weights.inputs.flag("symmetric", default=True):
+        weights.inputs.refuse("symmetric", "stored zero points of activations are not known")
+    return weights.group.make(
+        "int8",
+        strategy=weights.strategy,
+        symmetric=weights.symmetric,
+        scale_dtype=weights.scale_dtype,
+        activation_scheme=weights.activations,
+    )
+
+
+def _float8(weights: _Weights) -> Scheme | None:
+    if (weights.kind, weights.bits) != ("float", 8):
+        return None
+    make, scale = weights.group.make, weights.scale_dtype
+    if weights.strategy == "block" and weights.blocks is not None and weights.activations != "static":
+        return make("fp8_block", weight_block_size=weights.blocks, scale_dtype=scale)
+    if weights.strategy in ("tensor", "channel"):
+        return make("fp8", strategy=weights.strategy, scale_dtype=scale, activation_scheme=weights.activations)
+    return None
+
+
+def _nvfp4(weights: _Weights) -> Scheme | None:
+    if (weights.kind, weights.bits) != ("float", 4) or weights.size not in (None, 16):
+        return None
+    return weights.group.make("nvfp4", activation_scheme="none" if weights.inputs is None else "static")
+
+
+def _mxfp4(weights: _Weights) -> Scheme | None:
+    if (weights.kind, weights.bits) != ("float", 4) or weights.size not in (None, 32):
+        return None
+    bits = None if weights.inputs is None else weights.inputs.choice("num_bits", of=(4, 8))
+    return weights.group.make("mxfp4", activations="none" if bits is None else f"fp{bits}")
+
+
+def _mxfp8(weights: _Weights) -> Scheme | None:
+    if (weights.kind, weights.bits) != ("float", 8) or weights.size not in (None, 32):
+        return None
+    return weights.group.make("mxfp8")
+
+
+_FORMS: dict[str, Callable[[_Weights], Scheme | None]] = {
+    "pack-quantized": _packed,
+    "int-quantized": _int8,
+    "float-quantized": _float8,
+    "naive-quantized": lambda weights: _int8(weights) or _float8(weights),
+    "nvfp4-pack-quantized": _nvfp4,
+    "mxfp4-pack-quantized": _mxfp4,
+    "mxfp8-quantized": _mxfp8,
+}

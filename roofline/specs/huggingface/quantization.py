@@ -1,0 +1,151 @@
+"""What a checkpoint's `quantization_config` means: schemes by role, and the layers that are exempt.
+
+Which weights are quantised is said by patterns of module names, so that it can only be worked out on real names:
+`read` takes them with the layer and the role of each, and gives back the sections of a model's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.dtypes import ROLES, within
+from roofline.errors import InputError
+from roofline.specs.huggingface.methods import plan
+from roofline.specs.quantization.base import Scheme
+
+Modules = Mapping[str, tuple[int | None, str]]
+"""Layer (None: of no layer) and role of each module of a checkpoint that holds a weight matrix, by its name.
+
+A role may be part of a wider one (`attention/o_proj`): parts that are quantised alike are put together.
+"""
+
+# Where a config has it, newest first.
+_PLACES = ("quantization_config", "compression_config", "hf_quant_config", "quantization")
+_NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+
+_States = dict[int | None, Scheme | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How the weights of a checkpoint are quantised."""
+
+    quantization: tuple[Scheme, ...] = ()
+    """For `quantization` of a model's file."""
+    unquantized: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Layers, and the roles that are not quantised there though they are elsewhere: `unquantized` of their types."""
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The schemes as plain data, without what is default."""
+        return [{"name": scheme.name, **scheme.model_dump(mode="json", exclude_defaults=True)} for scheme in self.quantization]
+
+
+def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The part of a whole config.json, or of an hf_quant_config.json, that says how weights are quantised; None: not at all."""
+    for place in (config, *(config[name] for name in _NESTED if isinstance(config.get(name), Mapping))):
+        for name in _PLACES:
+            if not (found := place.get(name)):
+                continue
+            if not isinstance(found, Mapping):
+                msg = f"{name}: must be an object with keys and values, not {found!r:.60}"
+                raise InputError(msg)
+            inner = found.get("quantization")
+            if "quant_method" not in found and "quant_algo" in (inner if isinstance(inner, Mapping) else found):
+                found = {"quant_method": "modelopt", **found}
+            # NB: DeepSeek-V4 says beside its quantization_config what the experts are in.
+            return {"expert_dtype": place["expert_dtype"], **found} if place.get("expert_dtype") else found
+    return None
+
+
+def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Published:
+    """What a `quantization_config` does to the modules of a model, whose weights are otherwise in `dtype`.
+
+    Routers, embeddings and norms stay as they are unless they are named; so does the LM head, but for methods that mean
+    every linear layer.
+
+    Raises:
+        InputError: a method, a format or a key that changes sizes is not known; a role is quantised in part of a layer, or
+            in two ways.
+    """
+    found = plan(config, dtype)
+    states: dict[str, _States] = {}
+    said: dict[tuple[str, int | None], str] = {}
+    for name, (layer, role) in modules.items():
+        scheme = found.scheme(name, role)
+        known = states.setdefault(role, {})
+        if layer in known and known[layer] != scheme:
+            other, place = said[role, layer], "" if layer is None else f" of layer {layer}"
+            msg = (
+                f"quantization_config: {name} is {_shown(scheme)} and {other} is {_shown(known[layer])}: weights of one role "
+                f"({role}{place}) that are stored differently are not modelled"
+            )
+            raise InputError(msg)
+        known[layer], said[role, layer] = scheme, name
+    states = _joined(states)
+    chosen = {role: scheme for role, state in states.items() if (scheme := _one(role, state)) is not None}
+    if not chosen:
+        if found.kv_cache_dtype is not None:
+            msg = "quantization_config: a KV cache that is quantised beside weights that are not is not modelled"
+            raise InputError(msg)
+        return Published()
+    bare: dict[int, tuple[str, ...]] = {}
+    for role in chosen:
+        for layer in sorted(layer for layer, scheme in states[role].items() if scheme is None and layer is not None):
+            bare[layer] = (*bare.get(layer, ()), role)
+    schemes: dict[Scheme, list[str]] = {}
+    for role in _widest(chosen, states):
+        schemes.setdefault(chosen[role] if role in chosen else _of_linear(chosen), []).append(role)
+    first = {"kv_cache_dtype": found.kv_cache_dtype} if found.kv_cache_dtype is not None else {}
+    return Published(
+        tuple(
+            scheme.model_copy(update={"roles": tuple(roles), **(first if index == 0 else {})})
+            for index, (scheme, roles) in enumerate(schemes.items())
+        ),
+        tuple(sorted(bare.items())),
+    )
+
+
+def _joined(states: dict[str, _States]) -> dict[str, _States]:
+    """Parts of a role as the role, where they are alike in every layer."""
+    joined: dict[str, _States] = {}
+    for role in dict.fromkeys(role.split("/")[0] for role in states):
+        parts = {name: state for name, state in states.items() if name.split("/")[0] == role}
+        together: _States = {}
+        for state in parts.values():
+            together |= state
+        alike = all(together[layer] == scheme for state in parts.values() for layer, scheme in state.items())
+        joined |= {role: together} if alike else parts
+    return joined
+
+
+def _one(role: str, state: _States) -> Scheme | None:
+    """The scheme of a role, in the layers that quantise it."""
+    found = list(dict.fromkeys(scheme for scheme in state.values() if scheme is not None))
+    if len(found) > 1:
+        msg = (
+            f"quantization_config: {role} is stored in several ways ({' and '.join(map(_shown, found))}): that is not modelled"
+        )
+        raise InputError(msg)
+    return found[0] if found else None
+
+
+def _widest(chosen: Mapping[str, Scheme], states: Iterable[str]) -> list[str]:
+    """Roles in their order; `linear` in the place of those within it, where all that there are share a scheme."""
+    linear = [role for role in states if "linear" in within(role)]
+    whole = len(linear) > 1 and all(role in chosen and chosen[role] == chosen[linear[0]] for role in linear)
+    roles = [role for role in chosen if not (whole and role in linear)] + (["linear"] if whole else [])
+    return sorted(roles, key=lambda role: (ROLES.index(role.split("/")[0]), role))
+
+
+def _of_linear(chosen: Mapping[str, Scheme]) -> Scheme:
+    return next(scheme for role, scheme in chosen.items() if "linear" in within(role))
+
+
+def _shown(scheme: Scheme | None) -> str:
+    if scheme is None:
+        return "not quantised"
+    keys = scheme.model_dump(mode="json", exclude_defaults=True)
+    more = ", ".join(f"{name} {value}" for name, value in keys.items() if name != "name")
+    return scheme.name + (f" ({more})" if more else "")

@@ -1,0 +1,98 @@
+"""Weights of published quantised checkpoints, to the byte.
+
+Sizes are sums over the headers of the safetensors files (what `metadata.total_size` of model.safetensors.index.json
+states where it is right), so without the headers themselves. Those without a figure of the publisher were read from the
+headers by others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from roofline.graph import CANONICAL, build
+from roofline.predict.memory import weights_by_path
+from roofline.specs.deployment import Deployment
+from roofline.specs.library import load_model
+from roofline.specs.model import Model
+from roofline.specs.precision import resolve_precision
+
+
+def quantized(name: str, *schemes: dict[str, Any]) -> Model:
+    """A shipped model, quantised in another way."""
+    model, _ = load_model(name)
+    return Model.model_validate({**model.model_dump(), "quantization": list(schemes)})
+
+
+def weights(model: Model) -> dict[str, float]:
+    """Bytes by the operator that holds them, on one device."""
+    precision, _ = resolve_precision(model, Deployment(), {"bf16", "fp16", "fp8", "fp4", "int8"})
+    return weights_by_path(build(model, Deployment(), precision, CANONICAL))
+
+
+# An Llama of 8B has, in 32 layers, matrices with this many outputs together.
+_OUTPUTS_8B = 32 * (4096 + 2 * 1024 + 4096 + 2 * 14336 + 4096)
+
+
+@pytest.mark.parametrize(
+    ("model", "schemes", "published"),
+    [
+        # https://huggingface.co/openai/gpt-oss-20b/blob/main/model.safetensors.index.json, total_size
+        ("gpt-oss-20b", None, 13_761_264_768),
+        # https://huggingface.co/Qwen/Qwen3-32B-FP8: 1,558,406,144 elements in BF16, scales among them; the rest in F8_E4M3
+        ("qwen3-32b", {"name": "fp8_block", "scale_dtype": "bf16"}, 2 * 1_558_406_144 + 31_205_621_760),
+        # https://huggingface.co/Qwen/Qwen3-32B-AWQ (total_size there is 13,107,200 more than the tensors)
+        ("qwen3-32b", {"name": "awq"}, 19_325_298_688),
+        # https://huggingface.co/RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8-dynamic
+        ("llama-3.1-8b", {"name": "fp8", "strategy": "channel", "scale_dtype": "bf16"}, 9_083_953_152),
+        # https://huggingface.co/RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16, by AutoGPTQ: less its biases of zeros
+        ("llama-3.1-8b", {"name": "gptq"}, 5_735_587_840 - 2 * _OUTPUTS_8B),
+        # https://huggingface.co/RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16, of the shape of Llama-3.1-70B
+        ("llama-3.1-70b", {"name": "pack_quantized", "g_idx": True}, 39_525_311_232),
+        # https://huggingface.co/nvidia/Llama-3.3-70B-Instruct-FP4
+        ("llama-3.1-70b", {"name": "nvfp4"}, 42_709_045_632),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value["name"] if isinstance(value, dict) else "",
+)
+def test_weights_of_a_checkpoint(model: str, schemes: dict[str, Any] | None, published: int) -> None:
+    """Every byte of every tensor."""
+    loaded = load_model(model)[0] if schemes is None else quantized(model, schemes)
+    assert sum(weights(loaded).values()) == published
+
+
+def test_gpt_oss_20b_by_hand() -> None:
+    """The experts' share: 24 layers of 32 experts whose 3 x 2880 rows have 90 blocks of 16 + 1 bytes, and as many biases."""
+    found = sum(size for path, size in weights(load_model("gpt-oss-20b")[0]).items() if "/experts/" in path)
+    assert found == 24 * 32 * 3 * 2880 * (90 * (16 + 1) + 2)
+
+
+def test_size_on_the_model_card_of_gpt_oss() -> None:
+    """12.8 GiB, table 1 of the model card, arXiv:2508.10925."""
+    assert sum(weights(load_model("gpt-oss-20b")[0]).values()) / 2**30 == pytest.approx(12.8, abs=0.05)
+
+
+def test_deepseek_v3() -> None:
+    """The repository's files have 688,586,727,753 bytes.
+
+    They are the model; the layer for multi-token prediction with copies of embedding and LM head, its projection in bf16
+    and three norms; a correction bias in fp32 for each expert of 59 layers; and the headers of the files, some 130 bytes a
+    tensor. Quantised matrices are two tensors each: 3 x 256 + 3 + 5 of them in a layer with experts, 3 + 5 in a dense
+    one; then there are four norms, router and correction bias.
+
+    https://huggingface.co/deepseek-ai/DeepSeek-V3; README_WEIGHTS.md there for what multi-token prediction adds.
+    """
+    found = weights(load_model("deepseek-v3")[0])
+    layer = sum(size for path, size in found.items() if path.startswith("layers/moe/")) / 58
+    more = layer + 2 * 129280 * 7168 * 2 + 2 * 7168 * 7168 * 2 + 3 * 7168 * 2 + 59 * 256 * 4
+    tensors = 59 * (2 * (3 * 256 + 3 + 5) + 4 + 2) + 3 * (2 * (3 + 5) + 4) + 3 + 6
+    assert sum(found.values()) + more == pytest.approx(688_586_727_753 - 130 * tensors, rel=1e-6)
+
+
+def test_bitsandbytes() -> None:
+    """5.70 GB, as the download of https://huggingface.co/unsloth/Meta-Llama-3.1-8B-bnb-4bit shows.
+
+    The texts that describe the matrices are not counted.
+    """
+    found = sum(weights(quantized("llama-3.1-8b", {"name": "nf4", "double_quant": True})).values())
+    assert found == pytest.approx(5.70e9, rel=0.001)
