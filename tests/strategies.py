@@ -131,7 +131,7 @@ _WORLD: dict[str, Range] = {"world": (1, 16), "elements": (1, 10**6)}
 KINDS = {
     kind.cls: kind
     for kind in (
-        Kind(Activation, {"spread": (1, 64)}),
+        Kind(Activation, {"spread": (1, 64)}, {"learned": (0, 2)}),
         Kind(Add, {"elements": (1, 10**6)}, {"terms": (1, 2, 3)}),
         Kind(AllGather, _WORLD),
         Kind(AllReduce, _WORLD),

@@ -70,6 +70,16 @@ class GroupedQueryAttention(MixerBlock):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _norms_exist(self) -> GroupedQueryAttention:
+        if self.qk_norm == "none" and (self.qk_norm_bias or self.qk_norm_function != "rmsnorm"):
+            msg = "qk_norm_function and qk_norm_bias want a qk_norm, which is none: give head, full or l2"
+            raise ValueError(msg)
+        if self.qk_norm == "l2" and self.qk_norm_bias:
+            msg = "qk_norm: l2 has no weight, and no bias beside it: give qk_norm_bias: false"
+            raise ValueError(msg)
+        return self
+
     @property
     def _d_v(self) -> int:
         return self.head_dim if self.v_head_dim is None else self.v_head_dim

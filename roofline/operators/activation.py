@@ -17,6 +17,7 @@ class Activation(Operator):
     SiLU is counted as 4 FLOP an element (negate, exponential, add, divide), and so is every other function in its
     place; the gate's product is a fifth. Inputs are read once (two of them when gated), the output is written once. A gate
     may be one number for `spread` elements of the second vector (for all elements of an attention head).
+    A few functions have learned scalars (xIELU two: alpha_p and alpha_n).
     NB: engines fuse this with neither of the two matrix products around it.
 
     >>> Activation(rows=2, width=8, gated=True).cost()  # 5*16 FLOP; 2 B*(2*16 in + 16 out)
@@ -24,7 +25,11 @@ class Activation(Operator):
     >>> Activation(rows=2, width=8, spread=4).cost()  # 4*16 + 64 FLOP; 2 B*(16 gates and 64 in + 64 out)
     Cost(vector_flops=128, activation_bytes=288)
 
-    Sources: Shazeer 2020, arXiv:2002.05202, eq. 5 and 6; Qiu et al. 2025 (gates a head), arXiv:2505.06708, section 2.2.
+    >>> Activation(rows=2, width=8, gated=False, learned=2).cost()  # 4*16 FLOP; 2 B*2 scalars; 2 B*(16 in + 16 out)
+    Cost(vector_flops=64, weight_bytes=4, activation_bytes=64)
+
+    Sources: Shazeer 2020, arXiv:2002.05202, eq. 5 and 6; Qiu et al. 2025 (gates a head), arXiv:2505.06708, section 2.2; learned
+    scalars: Huang and Schlag 2024, arXiv:2411.13010, section 3.
     """
 
     kind: ClassVar[str] = "activation"
@@ -32,11 +37,20 @@ class Activation(Operator):
     width: Expr
     gated: bool = True
     spread: Expr = 1
+    learned: int = 0
 
     def cost(self) -> Cost:
         """4 FLOP an element and a product for each that is gated; inputs and output once."""
         elements = self.rows * self.width
-        if not self.gated:
-            return Cost(vector_flops=4 * elements, activation_bytes=2 * elements * self.dtypes.activation.bytes)
-        gated = elements * self.spread
-        return Cost(vector_flops=4 * elements + gated, activation_bytes=(elements + 2 * gated) * self.dtypes.activation.bytes)
+        gated = elements * self.spread if self.gated else 0
+        tensors = elements + 2 * gated if self.gated else 2 * elements
+        return Cost(
+            vector_flops=4 * elements + gated,
+            weight_bytes=self.learned * self.dtypes.weight.bytes,
+            activation_bytes=tensors * self.dtypes.activation.bytes,
+        )
+
+    @property
+    def parameters(self) -> Expr:
+        """The learned scalars."""
+        return self.learned

@@ -39,7 +39,8 @@ def reading(model: Model) -> list[Assumption]:
 
 def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -> list[Assumption]:
     """How things were counted, as far as it matters to the model."""
-    kinds = {getattr(block, "kind", "") for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp)}
+    blocks = [block for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp)]
+    kinds = {getattr(block, "kind", "") for block in blocks}
     notes = [Assumption("fusion", "qkv, gate+up, residual+norm", "default", _FUSION)]
     for name in Conventions.model_fields:
         value = getattr(deployment.conventions, name)
@@ -49,9 +50,29 @@ def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -
         if name == "routing_skew":
             popularity = f"popularity falls as rank^-{value:g}" if value else "all experts equally likely"
             why = f"expected distinct experts under independent routing, {popularity}"
+        elif (name, value) == ("mla", "auto") and any(getattr(block, "index_topk", None) for block in blocks):
+            why = "sparse attention gathers latents: every phase absorbs the projections"
         else:
             why = _WHY.get((name, value), "cached tokens that all sequences share are read and held once")
         notes.append(Assumption(name, value, "given" if given else "default", why))
+    return notes + _sparse(model, deployment.conventions)
+
+
+def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
+    """How the choice of keys by an indexer was counted."""
+    notes = []
+    for kind, what in (("mla", "keys"), ("csa", "entries")):
+        mixers = [layer.mixer for layer in model.layer_types.values() if layer.mixer is not None and layer.mixer.kind == kind]
+        limits = sorted({limit for mixer in mixers if (limit := getattr(mixer, "index_topk", None))})
+        if not limits:
+            continue
+        if chosen.mask == "full":
+            why = f"the mask is full: every query meets every one of the {what}, chosen or not"
+        elif kind == "mla" and chosen.mla == "expand":
+            why = "expanded attention is dense, and the choice a mask over it: all pairs are counted"
+        else:
+            why = f"a query attends to the {what} that an indexer chose, at most so many; those of a prompt differ in theirs"
+        notes.append(Assumption("index_topk", ", ".join(map(str, limits)), "default", why))
     return notes
 
 
@@ -104,8 +125,8 @@ def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> lis
     if deployment.tensor_parallel_size > 1:
         why = "norms, routers and biases of output projections are on every tensor-parallel device"
         notes.append(Assumption("replicated", "norms, routers", "default", why))
-        if any(getattr(layer.mixer, "kind", "") == "mla" for layer in model.layer_types.values()):
-            why = "the latent has no heads to divide: every tensor-parallel device computes and holds all of it"
+        if any(getattr(layer.mixer, "kind", "") in ("mla", "csa") for layer in model.layer_types.values()):
+            why = "what is cached has no heads to divide: every tensor-parallel device computes and holds all of it"
             notes.append(Assumption("latent_cache", "replicated", "default", why))
     if deployment.pipeline_parallel_size > 1:
         why = "a token passes the stages in turn; filling them with microbatches is not modelled here"

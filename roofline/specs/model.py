@@ -149,6 +149,20 @@ class Model(Spec):
         return self
 
     @model_validator(mode="after")
+    def _caches_exist(self) -> Model:
+        """A layer that reads an earlier layer's cache has one of its shape before it."""
+        shapes = set()
+        for name in self.layer_sequence:
+            mixer = self.layer_types[name].mixer
+            shape = tuple(getattr(mixer, key, None) for key in ("num_key_value_heads", "head_dim", "v_head_dim"))
+            if not getattr(mixer, "kv_shared", False):
+                shapes.add(shape)
+            elif shape not in shapes:
+                msg = f"layer_types.{name}: kv_shared, but no layer before it has a cache of as many heads of its widths"
+                raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
     def _roles_apart(self) -> Model:
         covered: dict[str, str] = {}
         for scheme in self.quantization:

@@ -8,30 +8,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.graph import caches
 from roofline.predict.memory import MemoryModel, largest
 from roofline.predict.request import prepare
 from roofline.specs.workload import Segment
 
 LIGHT = settings(deadline=None, max_examples=25)
-MODELS = ["llama-3.1-8b", "mistral-7b-v0.1", "gemma-3-12b", "gpt-oss-20b", "deepseek-v2-lite"]
+MODELS = ["llama-3.1-8b", "mistral-7b-v0.1", "gemma-3-12b", "gpt-oss-20b", "deepseek-v2-lite", "deepseek-v4-flash"]
+WIDE = {"deepseek-v4-flash": ("h200-sxm", 8)}  # does not fit on one device
 lengths = st.integers(0, 200_000)
 blocks = st.sampled_from([1, 16, 64, 100])
 
 
 @cache
 def _memory(name: str, block: int = 16, shared: int = 0) -> MemoryModel:
-    return prepare(name, "h100-sxm", block_size=block, shared_prefix=shared, context=shared, phase="decode").memory
+    hardware, size = WIDE.get(name, ("h100-sxm", 1))
+    options = {"block_size": block, "shared_prefix": shared, "context": shared, "phase": "decode"}
+    return prepare(name, hardware, tensor_parallel_size=size, **options).memory
 
 
 @pytest.mark.parametrize("name", MODELS)
 @LIGHT
 @given(length=lengths, more=st.integers(0, 5000), block=blocks)
 def test_allocated_covers_mathematical(name: str, length: int, more: int, block: int) -> None:
-    """Whole blocks hold at least the tokens, and less than a block too much a layer, or two with a window; both grow."""
+    """Whole blocks hold at least the tokens (or entries), and less than a block too much a cache, or two; both grow."""
     memory = _memory(name, block).fullest
     exact, held = (memory.kv_bytes(length, allocated=allocated) for allocated in (False, True))
-    ends = 2 if memory.layout.block is None else 1
-    assert exact <= held < exact + ends * block * memory.kv_bytes_per_token + 1
+    elements = sum(kept.elements * count for kept, count in caches(memory.model, memory.deployment, memory.stage))
+    ends = 2 if memory.layout.block is None else 1  # a window may begin at the end of a block
+    assert exact <= held < exact + ends * block * elements * memory.precision.kv.bytes + 1
     assert memory.kv_bytes(length + more, allocated=True) >= held
     assert exact <= length * memory.kv_bytes_per_token
 

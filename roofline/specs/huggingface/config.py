@@ -126,8 +126,9 @@ class Config:
             self.refuse(name, f"must be a list of layers, numbered from 0 to {count - 1}, not {_shown(value)}")
         return value
 
-    def part(self, name: str, default: Any = REQUIRED) -> Any:
-        """An object inside this one, as a config of its own. Its keys are looked at with those of this one."""
+    def part(self, name: str, default: Any = REQUIRED, *, looked_at: bool = True) -> Any:
+        """An object inside this one, as a config of its own. Its keys are looked at with those of this one, unless it is
+        one of those whose keys hardly count anything (rotations)."""
         found, value = self._take((name,), default, "")
         if found is None:
             return value
@@ -141,7 +142,8 @@ class Config:
             readings=self.readings,
             ignored=self.ignored,
         )
-        self.parts.append(inner)
+        if looked_at:
+            self.parts.append(inner)
         return inner
 
     def raw(self, *names: str, default: Any = None) -> Any:

@@ -34,6 +34,7 @@ def _rank_of_queries(config: Config) -> int | None:
     """Null says that queries are not compressed; an absent key says nothing: classes have a rank as their default."""
     if "q_lora_rank" in config.data and config.data["q_lora_rank"] is None:
         config.harmless("q_lora_rank")
+        config.note("q_lora_rank", None, "null in config.json: queries are not compressed")
         return None
     return int(config.whole("q_lora_rank"))
 
@@ -51,7 +52,7 @@ def experts(config: Config, names: Names) -> Section:
     """Routed experts of moe_intermediate_size, and shared ones that are one block of their joint width."""
     count, chosen = experts_of(config, _EXPERTS, names["chosen"])
     width = config.whole("moe_intermediate_size")
-    return moe(count, chosen, width, shared_intermediate_size=config.whole(*names["shared"], low=0) * width)
+    return moe(count, chosen, width, shared_intermediate_size=config.whole(*names["shared"]) * width)
 
 
 def kinds_of_mlp(config: Config, count: int) -> list[str]:

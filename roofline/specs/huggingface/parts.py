@@ -123,27 +123,30 @@ def older(config: Config, version: tuple[int, int]) -> bool:
 
 
 def rotary(config: Config, head_dim: int, default: float | None = None, *names: str) -> Section:
-    """`rotary_dim`, where not all of a head is rotated. `names` are those that the share had before it was
-    partial_rotary_factor."""
-    share = None
-    if isinstance(parameters := config.data.get("rope_parameters"), dict):
-        share = parameters.get("partial_rotary_factor")
-    share = config.fraction("partial_rotary_factor", *names, default=None) or share or default
-    if share is None or share == 1:
-        return {}
-    return {"rotary_dim": int(head_dim * share)}
+    """`rotary_dim`, where not all of a head is rotated.
+
+    `names` are those that the share had before it was partial_rotary_factor.
+    """
+    parameters = config.part("rope_parameters", default=None, looked_at=False)
+    inside = None if parameters is None else parameters.fraction("partial_rotary_factor", default=None)
+    share = config.fraction("partial_rotary_factor", *names, default=None)
+    if share is None and inside is None and default not in (None, 1):
+        config.note("partial_rotary_factor", default, _OF_CLASS)
+    return _rotated(head_dim, share or inside or default)
 
 
-def rotary_of(config: Config, kind: str, head_dim: int) -> Section:
+def rotary_of(config: Config, kind: str, head_dim: int, default: float | None = None) -> Section:
     """`rotary_dim` of one kind of layer, where `rope_parameters` are given kind by kind."""
-    parameters = config.data.get("rope_parameters")
-    of_kind = parameters.get(kind) if isinstance(parameters, dict) else None
-    share = of_kind.get("partial_rotary_factor") if isinstance(of_kind, dict) else None
-    if share is None or share == 1:
-        return {}
-    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < 1:
-        config.refuse("rope_parameters", f"partial_rotary_factor of {kind} must be above 0, at most 1, not {share!r}")
-    return {"rotary_dim": int(head_dim * share)}
+    parameters = config.part("rope_parameters", default=None, looked_at=False)
+    of_kind = None if parameters is None else parameters.part(kind, default=None, looked_at=False)
+    share = None if of_kind is None else of_kind.fraction("partial_rotary_factor", default=None)
+    if share is None and default is not None:
+        config.note(f"rope_parameters.{kind}.partial_rotary_factor", default, _OF_CLASS)
+    return _rotated(head_dim, share or default)
+
+
+def _rotated(head_dim: int, share: float | None) -> Section:
+    return {} if share is None or share == 1 else {"rotary_dim": int(head_dim * share)}
 
 
 def gqa(n_q: int, n_kv: int, head_dim: int, **rest_of_it: Any) -> Section:

@@ -147,6 +147,9 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
                 config.place, f"key {key} is missing: it says what the other keys mean. Known: {', '.join(known)}"
             )
         return found
+    if model_type not in known and (inner := _wrapped(model_type, config)):
+        message = f"key {inner} is missing: a {model_type} config describes its language model there"
+        raise document.error((*config.place, "model_type"), message)
     if model_type not in known:
         hint = (
             "Its keys may mean something else than those of other families. `--assume FAMILY` reads it as one of them, "
@@ -155,6 +158,12 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
         raise document.error((*config.place, "model_type"), str(UnknownNameError("model_type", model_type, known, hint)))
     _check_class(config, architectures, known[model_type])
     return known[model_type]
+
+
+def _wrapped(model_type: str, config: Config) -> str | None:
+    """Where the language model of a config should be that has parts for other senses, or is of a type that always has."""
+    several = any(key.endswith("_config") and key != "quantization_config" for key in config.data)
+    return "text_config" if several or f"{model_type}_text" in families() else None
 
 
 # Heads that are no LM head.

@@ -6,8 +6,7 @@ from typing import Any
 
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Section
-
-SLIDING, FULL = "sliding_attention", "full_attention"
+from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds
 
 
 def window(config: Config, longest: int, *, default: Any = REQUIRED) -> int | None:
@@ -23,23 +22,14 @@ def window(config: Config, longest: int, *, default: Any = REQUIRED) -> int | No
     return None
 
 
-def kinds(config: Config, layers: int, every: int | None, why: str) -> list[str]:
+def last_of_each(config: Config, layers: int, every: int, why: str) -> list[str]:
     """SLIDING or FULL for each layer: `layer_types`, or where there is none the last of `every` so many layers is full.
 
-    `every` none: the list has to be there. `why` says whose rule that is.
+    `why` says whose rule that is.
     """
-    default: Any = REQUIRED if every is None else None
-    found = config.words("layer_types", layers, (SLIDING, FULL), default=default)
-    if found is not None:
-        return list(found)
-    assert every is not None  # noqa: S101 - narrows the type: without it the list was required
-    config.note("layer_types", f"full every {every} layers", why)
-    return [FULL if (index + 1) % every == 0 else SLIDING for index in range(layers)]
-
-
-def named(kind: str) -> str:
-    """What a layer's type is called."""
-    return "sliding" if kind == SLIDING else "full"
+    if not config.has("layer_types"):
+        config.note("layer_types", f"full every {every} layers", why)
+    return attention_kinds(config, layers, (FULL, SLIDING), lambda index: SLIDING if (index + 1) % every else FULL)
 
 
 def of(kind: str, width: int | None) -> Section:

@@ -21,6 +21,12 @@ STREAM: Keys = {
     "torch_dtype": "bfloat16",
 }
 OLD_NAMES: Keys = {"n_embd": 96, "n_layer": 3, "n_head": 6, "n_positions": 128, "vocab_size": 331, "torch_dtype": "float32"}
+NEO: Keys = {
+    **{key: value for key, value in STREAM.items() if not key.startswith(("num", "int", "tie"))},
+    "num_heads": 6,
+    "num_layers": 4,
+    "window_size": 256,
+}
 FALCON: Keys = {
     **{key: value for key, value in STREAM.items() if key not in ("intermediate_size", "num_key_value_heads")},
     "multi_query": True,
@@ -126,6 +132,10 @@ SMALL: dict[str, Keys] = {
     "granite | biases": {**STREAM, **BIASED, "mlp_bias": True, "tie_word_embeddings": True},
     "granitemoe": {**STREAM, **EXPERTS, "attention_bias": False},
     "granitemoeshared": {**STREAM, **EXPERTS, "attention_bias": False, "shared_intermediate_size": 56},
+    "apertus": {**STREAM, "attention_bias": False, "hidden_act": "xielu"},
+    "apertus | biases, another activation": {**STREAM, **BIASED, "hidden_act": "relu"},
+    "gpt_neo": {**NEO, "attention_types": [[["global", "local"], 2]]},
+    "gpt_neo | inner width": {**NEO, "attention_types": [[["global"], 1], [["local"], 3]], "intermediate_size": 176},
     "bloom": {"n_embed": 96, "n_layer": 3, "n_head": 6, "vocab_size": 331, "seq_length": 128},
     "mpt": {"d_model": 96, "n_heads": 6, "n_layers": 3, "max_seq_len": 512, "vocab_size": 331, "attn_config": {"alibi": True}},
     "stablelm": {**STREAM, "use_qkv_bias": True, "partial_rotary_factor": 0.25},

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+from golden.oracle.latent_configs import PUBLISHED, Config
 from golden.oracle.machinery import assert_same, read_config
 
 from roofline.predict.parameters import count_parameters
-
-Config = dict[str, Any]
 
 _STREAM: Config = {
     "hidden_size": 96,
@@ -114,121 +111,7 @@ def test_variants(name: str) -> None:
     assert_same({"model_type": model_type, **BASES[model_type], **changes}, leave_out=LEFT_OUT.get(model_type))
 
 
-# Of full size: config.json as published, without keys for training and generation.
-_DEEPSEEK_V3: Config = {
-    "attention_bias": False,
-    "first_k_dense_replace": 3,
-    "hidden_size": 7168,
-    "intermediate_size": 18432,
-    "kv_lora_rank": 512,
-    "max_position_embeddings": 163840,
-    "moe_intermediate_size": 2048,
-    "moe_layer_freq": 1,
-    "n_group": 8,
-    "n_routed_experts": 256,
-    "n_shared_experts": 1,
-    "num_attention_heads": 128,
-    "num_experts_per_tok": 8,
-    "num_hidden_layers": 61,
-    "num_key_value_heads": 128,
-    "num_nextn_predict_layers": 1,
-    "q_lora_rank": 1536,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "tie_word_embeddings": False,
-    "topk_group": 4,
-    "topk_method": "noaux_tc",
-    "torch_dtype": "bfloat16",
-    "v_head_dim": 128,
-    "vocab_size": 129280,
-}
-_GLM_5: Config = {
-    **_DEEPSEEK_V3,
-    "architectures": ["GlmMoeDsaForCausalLM"],
-    "model_type": "glm_moe_dsa",
-    "head_dim": 64,
-    "hidden_size": 6144,
-    "index_head_dim": 128,
-    "index_n_heads": 32,
-    "index_topk": 2048,
-    "indexer_rope_interleave": True,
-    "intermediate_size": 12288,
-    "max_position_embeddings": 202752,
-    "n_group": 1,
-    "num_attention_heads": 64,
-    "num_hidden_layers": 78,
-    "num_key_value_heads": 64,
-    "q_lora_rank": 2048,
-    "qk_head_dim": 256,
-    "qk_nope_head_dim": 192,
-    "topk_group": 1,
-    "v_head_dim": 256,
-    "vocab_size": 154880,
-}
-PUBLISHED: dict[str, Config] = {
-    # https://huggingface.co/moonshotai/Kimi-K2-Instruct
-    "kimi-k2": {
-        **_DEEPSEEK_V3,
-        "architectures": ["DeepseekV3ForCausalLM"],
-        "model_type": "kimi_k2",
-        "first_k_dense_replace": 1,
-        "max_position_embeddings": 131072,
-        "n_group": 1,
-        "n_routed_experts": 384,
-        "num_attention_heads": 64,
-        "num_key_value_heads": 64,
-        "num_nextn_predict_layers": 0,
-        "topk_group": 1,
-        "vocab_size": 163840,
-    },
-    # https://huggingface.co/moonshotai/Moonlight-16B-A3B
-    "moonlight": {
-        **_DEEPSEEK_V3,
-        "architectures": ["DeepseekV3ForCausalLM"],
-        "model_type": "deepseek_v3",
-        "first_k_dense_replace": 1,
-        "hidden_size": 2048,
-        "intermediate_size": 11264,
-        "max_position_embeddings": 8192,
-        "moe_intermediate_size": 1408,
-        "n_group": 1,
-        "n_routed_experts": 64,
-        "n_shared_experts": 2,
-        "num_attention_heads": 16,
-        "num_experts_per_tok": 6,
-        "num_hidden_layers": 27,
-        "num_key_value_heads": 16,
-        "num_nextn_predict_layers": 0,
-        "q_lora_rank": None,
-        "topk_group": 1,
-        "vocab_size": 163840,
-    },
-    # https://huggingface.co/zai-org/GLM-4.7-Flash
-    "glm-4.7-flash": {
-        **_DEEPSEEK_V3,
-        "architectures": ["Glm4MoeLiteForCausalLM"],
-        "model_type": "glm4_moe_lite",
-        "first_k_dense_replace": 1,
-        "hidden_size": 2048,
-        "intermediate_size": 10240,
-        "max_position_embeddings": 202752,
-        "moe_intermediate_size": 1536,
-        "n_group": 1,
-        "n_routed_experts": 64,
-        "num_attention_heads": 20,
-        "num_experts_per_tok": 4,
-        "num_hidden_layers": 47,
-        "num_key_value_heads": 20,
-        "partial_rotary_factor": 1.0,
-        "q_lora_rank": 768,
-        "qk_nope_head_dim": 192,
-        "topk_group": 1,
-        "v_head_dim": 256,
-        "vocab_size": 154880,
-    },
-    # https://huggingface.co/zai-org/GLM-5
-    "glm-5": _GLM_5,
-}
+# Of full size.
 _FULL = "small models of the family are run"
 
 
@@ -244,13 +127,13 @@ def test_published(name: str) -> None:
 def test_glm_5_as_stored() -> None:
     """The files of GLM-5.1, which has the shapes of GLM-5, hold 753,864,139,008 numbers.
 
-    They are those of the model, of one more layer of experts with a projection of two streams and three norms (multi-token
-    prediction), and of the router's corrections.
+    They are those of the model, one more layer of experts with a projection of two streams and three norms (multi-token
+    prediction), and the router's corrections.
     """
     layer = 9_877_404_416
     mtp = layer + 2 * 6144 * 6144 + 3 * 6144
     corrections = (78 - 3 + 1) * 256
-    parameters = count_parameters(read_config(_GLM_5))
+    parameters = count_parameters(read_config(PUBLISHED["glm-5"]))
     assert parameters.total == 753_864_139_008 - mtp - corrections
     assert parameters.apart == {"router_correction_bias": corrections - 256}
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from golden.oracle.machinery import assert_same
+from golden.oracle.machinery import assert_same, read_config
+from golden.oracle.recurrent_configs import PUBLISHED, Config
 
-Config = dict[str, Any]
+from roofline.predict.parameters import count_parameters
 
 _STREAM: Config = {
     "hidden_size": 96,
@@ -216,3 +215,27 @@ def test_variants(name: str) -> None:
     """Parameters, cache, state, and FLOP of all but the recurrences, of small models."""
     model_type, changes = VARIANTS[name]
     assert_same({"model_type": model_type, **BASES[model_type], **changes}, leave_out=LEFT_OUT.get(model_type))
+
+
+# Of full size.
+_FULL = "small models of the family are run"
+# Classes of the published models' own code, which transformers has under its own name and with its own words.
+_OTHER = {"minimax_text_01", "minimax_m1"}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published(name: str) -> None:
+    """Parameters of published models, in all and layer by layer."""
+    config = PUBLISHED[name]
+    changes: Config = {}
+    if config["model_type"] in _OTHER:
+        words = ["full_attention" if kind else "linear_attention" for kind in config["attn_type_list"]]
+        changes = {"model_type": "minimax", "layer_types": words}
+    assert_same(config, leave_out={"cache": _FULL, "state": _FULL, "flops": _FULL}, **changes)
+
+
+def test_kimi_linear_as_stored() -> None:
+    """The files of Kimi-Linear-48B-A3B hold 49,122,681,728 numbers, with a correction for each expert of 26 layers."""
+    parameters = count_parameters(read_config(PUBLISHED["kimi-linear-48b"]))
+    assert parameters.apart == {"router_correction_bias": 26 * 256}
+    assert parameters.total == 49_122_681_728 - 26 * 256

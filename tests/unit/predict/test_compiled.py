@@ -21,6 +21,8 @@ DEPLOYMENTS: list[tuple[str, str, dict[str, Any]]] = [
     ("gpt-oss-20b", "h100-sxm", {"mask": "full", "reserve": "2 GiB"}),
     ("deepseek-v2-lite", "dgx-h100", {"tp": 2, "dp": 2, "ep": 4, "bandwidth": "3 TB/s"}),
     ("mixtral-8x7b", "dgx-a100", {"tp": 2, "routing_skew": 0.5, "logits": "all"}),
+    ("deepseek-v3.2", "dgx-h100", {"tp": 8, "kv_cache_dtype": "fp8"}),
+    ("deepseek-v4-flash", "dgx-h100", {"tp": 8, "dtype": "fp8"}),
 ]
 
 

@@ -13,6 +13,11 @@ MISTRAL = LLAMA  # the same shape, with a window of 4096
 GEMMA = 2 * 8 * 256 * 2  # gemma-3-12b, one layer; 40 layers have a window of 1024, 8 have none
 GPT_OSS = 2 * 8 * 64 * 2  # one layer; 12 have a window of 128, 12 have none
 LITE = 27 * (512 + 64) * 2  # deepseek-v2-lite: latent and rotated key, no heads
+V32 = 61 * (512 + 64 + 128) * 2  # deepseek-v3.2: latent, rotated key and the indexer's key
+GLM = (78 * (512 + 64) + 21 * 128) * 2  # glm-5.2: 21 of 78 layers have an indexer
+V4 = 43 * 512 * 2  # deepseek-v4-flash: a token of the window of 128, in all layers
+V4_CSA = 21 * (512 + 128) * 2  # an entry of 4 tokens and the indexer's, in 21 layers
+V4_HCA = 20 * 512 * 2  # an entry of 128 tokens, in 20 layers
 
 
 def _blocks(tokens: int, block: int = 16) -> int:
@@ -27,10 +32,16 @@ def _blocks(tokens: int, block: int = 16) -> int:
         ("gemma-3-12b", 48 * GEMMA),
         ("gpt-oss-20b", 24 * GPT_OSS),
         ("deepseek-v2-lite", LITE),
+        ("deepseek-v3.2", V32),
+        ("glm-5.2", GLM),
+        ("deepseek-v4-flash", V4 + V4_CSA / 4 + V4_HCA / 128),
     ],
 )
 def test_kv_bytes_per_token_is_below_every_window(model: str, a_token: int) -> None:
-    """One more token adds a key and a value to every layer while no window binds; MLA adds latent and rotated key."""
+    """One more token adds a key and a value to every layer while no window binds; MLA adds latent and rotated key.
+
+    Of an entry that stands for several tokens it adds its share.
+    """
     assert roofline.analyze(model, "h100-sxm").memory.kv_bytes_per_token == a_token
 
 
@@ -44,6 +55,10 @@ def test_kv_bytes_per_token_is_below_every_window(model: str, a_token: int) -> N
         ("gemma-3-12b", 5000, (40 * 1024 + 8 * 5001) * GEMMA, (40 * (1024 + 16) + 8 * 5008) * GEMMA),
         ("gpt-oss-20b", 999, (12 * 128 + 12 * 1000) * GPT_OSS, (12 * (128 + 16) + 12 * 1008) * GPT_OSS),
         ("deepseek-v2-lite", 4096, 4097 * LITE, 4112 * LITE),
+        ("deepseek-v3.2", 4096, 4097 * V32, 4112 * V32),
+        # 1001 tokens make 250 entries of 4 and 7 of 128; blocks have room for 256 and 16
+        ("deepseek-v4-flash", 1000, 128 * V4 + 250 * V4_CSA + 7 * V4_HCA, 128 * V4 + 256 * V4_CSA + 16 * V4_HCA),
+        ("deepseek-v4-flash", 2, 3 * V4, 16 * V4),
     ],
 )
 def test_a_sequence(model: str, context: int, mathematical: int, allocated: int) -> None:

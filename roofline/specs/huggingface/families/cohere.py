@@ -16,9 +16,8 @@ def cohere(config: Config) -> Draft:
     n_q, n_kv, head_dim = heads(config, kv=grouped(config))
     biased = config.flag("attention_bias", default=False, why="the default of the class, which came after Command R")
     if not config.has("use_qk_norm") and config.has("transformers_version") and not older(config, (4, 40)):
-        normed = config.flag("use_qk_norm")  # refused: whatever wrote the config knew the key
-    else:
-        normed = config.flag("use_qk_norm", default=False, why="the default of the class, which came after Command R")
+        config.refuse("transformers_version", "what wrote this config knew the key use_qk_norm, and it is missing")
+    normed = config.flag("use_qk_norm", default=False, why="the default of the class, which came after Command R")
     norm: Section = {"qk_norm": "full", "qk_norm_function": "layernorm"} if normed else {}
     layer = Layer(
         "decoder",

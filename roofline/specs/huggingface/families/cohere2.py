@@ -7,6 +7,7 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
 from roofline.specs.huggingface.families.cohere import LAYERNORM, longest
+from roofline.specs.huggingface.kinds import SLIDING, names
 from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
 
 
@@ -20,18 +21,18 @@ def cohere2(config: Config) -> Draft:
     keys = {**stream(config, tie=True, norm=LAYERNORM), **longest(config)}
     width = windows.window(config, keys["max_position_embeddings"])
     every = config.whole("sliding_window_pattern", "layer_switch", default=4)
-    kinds = windows.kinds(config, layers_of(config), every, "the rule of Cohere 2, where there are no layer_types")
+    kinds = windows.last_of_each(config, layers_of(config), every, "the rule of Cohere 2, where there are no layer_types")
     layers = [
         Layer(
-            windows.named(kind),
+            name,
             gqa(
                 n_q, n_kv, head_dim, **windows.of(kind, width),
-                rotary_dim=None if kind == windows.SLIDING else 0, qkv_bias=biased, o_bias=biased,
+                rotary_dim=None if kind == SLIDING else 0, qkv_bias=biased, o_bias=biased,
             ),
             feed,
             {"parallel": True},
         )
-        for kind in kinds
+        for name, kind in zip(names(kinds), kinds, strict=True)
     ]  # fmt: skip
     return Draft(layers, keys)
 

@@ -94,10 +94,9 @@ def _ratios(config: Config, count: int) -> list[int]:
         config.wholes("compress_ratios", count)  # names the missing key
     more = config.whole("num_nextn_predict_layers", default=0, low=0)
     if not isinstance(listed, list) or len(listed) not in (count, count + more):
-        config.refuse(
-            "compress_ratios", f"must have one entry for each of the {count} layers" + f", and {more} more" * bool(more)
-        )
-    if any(isinstance(ratio, bool) or ratio not in _NAMES for ratio in listed):
+        message = f"must have one entry for each of the {count} layers, and may have one for each of num_nextn_predict_layers"
+        config.refuse("compress_ratios", f"{message} ({more})")
+    if any(type(ratio) is not int or ratio not in _NAMES for ratio in listed):
         config.refuse("compress_ratios", f"entries must be {', '.join(map(str, _NAMES))}")
     return list(listed[:count])
 

@@ -6,6 +6,7 @@ from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
 from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, stream
 
 
@@ -17,32 +18,38 @@ def exaone4(config: Config) -> Draft:
     keys = stream(config)
     width = windows.window(config, keys["max_position_embeddings"])
     hybrid = config.data.get("sliding_window") is not None
+    kinds = _kinds(config, layers_of(config), hybrid)
     layers = [
         Layer(
-            windows.named(kind),
+            name,
             gqa(
                 n_q, n_kv, head_dim, **windows.of(kind, width),
-                rotary_dim=0 if hybrid and kind == windows.FULL else None, qk_norm="head",
+                rotary_dim=0 if hybrid and kind == FULL else None, qk_norm="head",
             ),
             feed,
             {"norms": "post"},
         )
-        for kind in _kinds(config, layers_of(config), hybrid)
+        for name, kind in zip(names(kinds), kinds, strict=True)
     ]  # fmt: skip
     return Draft(layers, keys)
 
 
 def _kinds(config: Config, count: int, hybrid: bool) -> list[str]:
     """Of each layer: `layer_types`, or `sliding_window_pattern`: every so many layers a full one, or letters L and G."""
-    full = [windows.FULL] * count
+    full = [FULL] * count
     pattern = config.raw("sliding_window_pattern")
     if not hybrid:
         config.only("layer_types", full, "sliding_window is null")
         return full
+    if pattern is None:
+        return attention_kinds(config, count, (FULL, SLIDING))
     if not isinstance(pattern, str):
-        return windows.kinds(config, count, config.whole("sliding_window_pattern", default=None), "sliding_window_pattern")
+        every = config.whole("sliding_window_pattern")
+        return windows.last_of_each(config, count, every, "sliding_window_pattern, where there are no layer_types")
     if not pattern or set(pattern) - set("LG"):
         config.refuse("sliding_window_pattern", f"must be a number, or letters L (sliding) and G (full), not {pattern!r}")
-    said = [windows.SLIDING if pattern[index % len(pattern)] == "L" else windows.FULL for index in range(count)]
-    said[-1] = windows.FULL
-    return list(config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=said))
+
+    def spelled(index: int) -> str:
+        return SLIDING if pattern[index % len(pattern)] == "L" and index < count - 1 else FULL
+
+    return attention_kinds(config, count, (FULL, SLIDING), spelled)

@@ -25,7 +25,7 @@ def falcon(config: Config) -> Draft:
     n_q, hidden = config.whole(*_HEADS), config.whole("hidden_size", "n_embed")
     head_dim = divided(config, (_HEADS[0], n_q), ("hidden_size", hidden))
     n_kv, rest_of_layer = _new(config, n_q) if _is_new(config) else _old(config, n_q)
-    biased, alibi = config.flag("bias"), config.flag("alibi", default=False)
+    biased, alibi = config.flag("bias"), config.flag("alibi")
     layer = Layer(
         "decoder",
         gqa(n_q, n_kv, head_dim, rotary_dim=0 if alibi else None, qkv_bias=biased, o_bias=biased),
@@ -54,11 +54,15 @@ def _is_new(config: Config) -> bool:
 
 def _new(config: Config, n_q: int) -> tuple[int, Section]:
     config.harmless("multi_query")  # the new decoder does not look at it
-    config.only("parallel_attn", True, "the new decoder has attention and feed-forward block side by side")
+    config.only(
+        "parallel_attn", True, "the new decoder (new_decoder_architecture) has attention and feed-forward block side by side"
+    )
+    if not any(config.has(name) for name in _KV_HEADS):
+        config.refuse("new_decoder_architecture", f"the new decoder needs {' or '.join(_KV_HEADS)}, and there is none")
     n_kv = config.whole(*_KV_HEADS)
     if n_q % n_kv:
         config.refuse(_KV_HEADS[0], f"{n_kv} must divide num_attention_heads ({n_q})")
-    norms = config.whole("num_ln_in_parallel_attn", default=2)
+    norms = config.whole("num_ln_in_parallel_attn", default=2, why="the rule of the new decoder, on which Falcon-40B relies")
     if norms > 2:
         config.refuse("num_ln_in_parallel_attn", f"must be 1 or 2, not {norms}")
     return n_kv, {"parallel": True, "parallel_norms": norms}

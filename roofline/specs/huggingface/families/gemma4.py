@@ -54,7 +54,7 @@ def _attention(config: Config) -> dict[str, Section]:
     rest = {"qkv_bias": biased, "o_bias": biased, "qk_norm": "head", "v_norm": True}
     return {
         SLIDING: gqa(n_q, n_kv, head_dim, **rest, **rotary_of(config, SLIDING, head_dim)),
-        FULL: gqa(n_q, n_full, wide, **rest, attention_k_eq_v=one_projection, **rotary_of(config, FULL, wide)),
+        FULL: gqa(n_q, n_full, wide, **rest, attention_k_eq_v=one_projection, **rotary_of(config, FULL, wide, 0.25)),
     }
 
 

@@ -37,9 +37,7 @@ def _kinds(config: Config, inner: Config | None, count: int) -> list[str]:
         inner.harmless("kda_layers", "full_attn_layers")
     if words is not None:
         return [_WORDS[word] for word in words]
-    if inner is None:
-        config.words("layer_types", count, _WORDS)  # names the missing key
-    assert inner is not None  # noqa: S101 - the line above has raised
+    inner = config.part("linear_attn_config") if inner is None else inner
     delta, full = (inner.indices(name, count + 1) for name in ("kda_layers", "full_attn_layers"))
     if sorted([*delta, *full]) != list(range(1, count + 1)):
         inner.refuse("kda_layers", f"must hold, with full_attn_layers, each of the layers 1 to {count} once")

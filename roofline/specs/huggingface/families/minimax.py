@@ -41,9 +41,12 @@ def _lightning(config: Config, heads: int, head_dim: int) -> Section:
     return {"kind": "lightning_attention", **sizes, "chunk_size": config.whole("block_size", default=256)}
 
 
+_WHOLE = "absent: heads are rotated as a whole"
+
+
 def _rotary(config: Config, head_dim: int) -> Section:
     share = config.fraction("partial_rotary_factor", default=None)
-    rotated = config.whole("rotary_dim", default=int(head_dim * share) if share else None)
+    rotated = config.whole("rotary_dim", default=int(head_dim * share) if share else None, why="" if share else _WHOLE)
     return lean(rotary_dim=rotated)
 
 

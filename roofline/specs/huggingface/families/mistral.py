@@ -7,6 +7,7 @@ from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import FULL, SLIDING, names
 from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
 
 
@@ -33,9 +34,12 @@ def ministral(config: Config) -> Draft:
     # Multimodal configs leave out what is equal to the default of the text model's class.
     keys = stream(config, tie=False) if config.place else stream(config)
     width, count = windows.window(config, keys["max_position_embeddings"]), layers_of(config)
-    usual = windows.FULL if config.data.get("sliding_window") is None else windows.SLIDING
-    kinds = config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=[usual] * count)
-    if config.data.get("sliding_window") is None and windows.SLIDING in kinds:
+    usual = FULL if config.data.get("sliding_window") is None else SLIDING
+    kinds = config.words("layer_types", count, (SLIDING, FULL), default=[usual] * count)
+    if config.data.get("sliding_window") is None and SLIDING in kinds:
         config.needs("there are sliding layers, and no sliding_window", "layer_types")
-    layers = [Layer(windows.named(kind), gqa(n_q, n_kv, head_dim, **windows.of(kind, width)), feed) for kind in kinds]
+    layers = [
+        Layer(name, gqa(n_q, n_kv, head_dim, **windows.of(kind, width)), feed)
+        for name, kind in zip(names(kinds), kinds, strict=True)
+    ]
     return Draft(layers, keys)

@@ -40,14 +40,14 @@ def _kinds(config: Config) -> list[str]:
     listed: Any = config.raw("layers_block_type", "layer_types")
     name = "hybrid_override_pattern" if letters is not None else "layers_block_type"
     if letters is None and listed is None:
-        config.text("hybrid_override_pattern")  # names the missing key
+        config.text("hybrid_override_pattern", "layers_block_type")  # names the missing key
     found = []
     for key, given, known in (("hybrid_override_pattern", letters, _LETTERS), ("layers_block_type", listed, _WORDS)):
         if given is None:
             continue
         if not isinstance(given, (str if known is _LETTERS else list)) or not given:
             config.refuse(key, "must be a line of letters" if known is _LETTERS else "must be a list of words")
-        if unknown := next((one for one in given if one not in known), None):
+        if unknown := next((one for one in given if not isinstance(one, str) or one not in known), None):
             config.refuse(key, str(UnknownNameError("layer", str(unknown), known, list_all=True)))
         found.append([known[one] for one in given])
     if len(found) == 2 and found[0] != found[1]:
@@ -88,7 +88,10 @@ def _experts(config: Config) -> Section:
     experts, chosen = experts_of(config, ("n_routed_experts", "num_local_experts"))
     config.whole("n_shared_experts")
     config.only("n_shared_experts", 1, "the class has one shared expert, of moe_shared_expert_intermediate_size")
-    more = lean(moe_latent_size=config.whole("moe_latent_size", default=None), shared_bias=config.flag("mlp_bias"))
+    more = lean(
+        moe_latent_size=config.whole("moe_latent_size", default=None, why="absent: the experts work on the stream as it is"),
+        shared_bias=config.flag("mlp_bias"),
+    )
     width = config.whole("moe_intermediate_size")
     shared = config.whole("moe_shared_expert_intermediate_size")
     return {**moe(experts, chosen, width, shared_intermediate_size=shared), "gated": False, **more}

@@ -6,6 +6,7 @@ from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import FULL, names
 from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
 
 
@@ -27,28 +28,28 @@ def olmo(config: Config) -> Draft:
 def olmo2(config: Config) -> Draft:
     """Full attention on every layer."""
     config.off("sliding_window", "layer_types")
-    return _with_norms_after(config, [windows.FULL] * layers_of(config), None, "decoder")
+    return _with_norms_after(config, [FULL] * layers_of(config), None)
 
 
 @family("olmo3", architectures=("Olmo3ForCausalLM",), source=transformers("olmo3"))
 def olmo3(config: Config) -> Draft:
     """A window on three of four layers."""
     width = windows.window(config, config.whole("max_position_embeddings"))
-    kinds = windows.kinds(config, layers_of(config), 4, "the rule of OLMo 3, where there are no layer_types")
+    kinds = windows.last_of_each(config, layers_of(config), 4, "the rule of OLMo 3, where there are no layer_types")
     return _with_norms_after(config, kinds, width)
 
 
-def _with_norms_after(config: Config, kinds: list[str], width: int | None, name: str = "") -> Draft:
+def _with_norms_after(config: Config, kinds: list[str], width: int | None) -> Draft:
     n_q, n_kv, head_dim = heads(config, kv=grouped(config))
     biased = config.flag("attention_bias", default=False, why="the default of the class, where the key is absent")
     feed = gated_mlp(config.whole("intermediate_size"))
     layers = [
         Layer(
-            name or windows.named(kind),
+            name,
             gqa(n_q, n_kv, head_dim, **windows.of(kind, width), qk_norm="full", qkv_bias=biased, o_bias=biased),
             feed,
             {"norms": "post"},
         )
-        for kind in kinds
+        for name, kind in zip(names(kinds), kinds, strict=True)
     ]
     return Draft(layers, stream(config))

@@ -22,3 +22,43 @@ def gemma3n(config: Config) -> NoReturn:
 def step3(config: Config) -> NoReturn:
     """Step-3."""
     config.refuse("model_type", "Step-3 makes its queries from factors of their own (multi-matrix factorization attention)")
+
+
+@family(
+    "phi3small",
+    architectures=("Phi3SmallForCausalLM",),
+    source="https://huggingface.co/microsoft/Phi-3-small-8k-instruct/blob/main/modeling_phi3_small.py",
+)
+def phi3small(config: Config) -> NoReturn:
+    """Phi-3-small."""
+    config.refuse("model_type", "every second layer of Phi-3-small attends to chosen blocks of the context (block-sparse)")
+
+
+@family("falcon_h1", architectures=("FalconH1ForCausalLM",), source=transformers("falcon_h1"))
+def falcon_h1(config: Config) -> NoReturn:
+    """Falcon-H1."""
+    config.refuse("model_type", "Falcon-H1 has attention and Mamba-2 side by side in every layer")
+
+
+@family("zamba2", types=("zamba",), architectures=("Zamba2ForCausalLM", "ZambaForCausalLM"), source=transformers("zamba2"))
+def zamba2(config: Config) -> NoReturn:
+    """Zamba, Zamba2."""
+    config.refuse("model_type", "Zamba's layers share the weights of one block, each with an adapter of its own")
+
+
+@family("phi4flash", architectures=("Phi4FlashForCausalLM",), source="https://arxiv.org/abs/2507.06607")
+def phi4flash(config: Config) -> NoReturn:
+    """Phi-4-mini-flash."""
+    config.refuse("model_type", "Phi-4-mini-flash shares the memory of one layer with gated units of later ones (SambaY)")
+
+
+@family("longcat_flash", architectures=("LongcatFlashForCausalLM",), source=transformers("longcat_flash"))
+def longcat_flash(config: Config) -> NoReturn:
+    """LongCat-Flash."""
+    config.refuse("model_type", "LongCat-Flash has two attentions in a layer, and experts that do nothing (zero_expert_num)")
+
+
+@family("lfm2", types=("lfm2_moe",), architectures=("Lfm2ForCausalLM", "Lfm2MoeForCausalLM"), source=transformers("lfm2"))
+def lfm2(config: Config) -> NoReturn:
+    """LFM2."""
+    config.refuse("model_type", "LFM2 has gated short convolutions in the place of most attentions")

@@ -6,6 +6,7 @@ from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.kinds import FULL, SLIDING, names
 from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
 
 
@@ -21,17 +22,18 @@ def smollm3(config: Config) -> Draft:
     width = windows.window(config, keys["max_position_embeddings"], default=None)
     if not config.flag("use_sliding_window", default=False):
         width = None
-    kinds = config.words("layer_types", count, (windows.SLIDING, windows.FULL), default=None)
-    kinds = kinds or [windows.FULL if turns else windows.SLIDING for turns in rotated]
+    kinds = config.words("layer_types", count, (SLIDING, FULL), default=None)
+    kinds = kinds or [FULL if turns else SLIDING for turns in rotated]
+    kinds = kinds if width else [FULL] * count
     layers = [
         Layer(
-            windows.named(kind if width else windows.FULL) + ("" if turns else "_nope"),
+            name + ("" if turns else "_nope"),
             gqa(
                 n_q, n_kv, head_dim, **windows.of(kind, width),
                 rotary_dim=None if turns else 0, qkv_bias=biased, o_bias=biased,
             ),
             feed,
         )
-        for kind, turns in zip(kinds, rotated, strict=True)
+        for name, kind, turns in zip(names(kinds), kinds, rotated, strict=True)
     ]  # fmt: skip
     return Draft(layers, keys)

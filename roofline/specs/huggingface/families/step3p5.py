@@ -26,6 +26,8 @@ _HARMLESS = (
 )
 def step3p5(config: Config) -> Draft:
     """Lists go on behind the last layer with entries for the MTP layers."""
+    if config.data.get("model_type") == "step3p7" and not config.place:
+        config.refuse("model_type", "a step3p7 config describes its language model in text_config, and this one has none")
     count = layers_of(config)
     behind = config.whole("num_nextn_predict_layers", "num_mtp_layers", default=0, low=0)
     mtp(config, "num_nextn_predict_layers")
@@ -69,7 +71,6 @@ def _heads_of_sliding(config: Config, n_q: int, n_kv: int, head_dim: int) -> int
         other.only("attention_type", SLIDING, "it holds for sliding layers")
         for key, same in (("num_attention_groups", n_kv), ("head_dim", head_dim), ("true_head_dim", head_dim)):
             other.only(key, same, "sliding layers of this family differ in query heads alone")
-        other.finish()
     number = n_q if number is None else number
     if number % n_kv:
         config.refuse("attention_other_setting", f"{n_kv} KV heads do not divide {number} query heads of sliding layers")
