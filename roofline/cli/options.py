@@ -10,7 +10,10 @@ import typer
 from roofline.cli import complete
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Id, YAML file, config.json or its folder.", autocompletion=complete.models)
+    str,
+    typer.Argument(
+        metavar="MODEL", help="Id, YAML file, config.json or its folder, or org/name.", autocompletion=complete.models
+    ),
 ]
 HardwareOption = Annotated[
     str, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)

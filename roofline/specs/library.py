@@ -6,13 +6,16 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
 from roofline.specs.engine import Engine
 from roofline.specs.hardware import Accelerator, Hardware, Node
 from roofline.specs.model import Model
 from roofline.specs.yaml_file import YamlFile, read_yaml
+
+if TYPE_CHECKING:
+    from roofline.specs.huggingface.hub import Repository
 
 Kind = Literal["models", "hardware", "engines", "reports"]
 
@@ -69,15 +72,10 @@ def find(kind: Kind, name: object) -> Path:
         if "\0" in name:
             msg = f"{name!r} is no path"
             raise SpecError(msg)
-        if (
-            kind == "models"
-            and re.fullmatch(r"[\w.-]+/[\w.-]+", name)
-            and not path.exists()
-            and path.suffix not in (".yaml", ".yml")
-        ):
-            known = ids(kind)
-            hint = "`roofline models list` shows all; names of Hugging Face are not looked up."
-            raise UnknownNameError("model", name.rpartition("/")[2].lower(), known, hint)
+        if kind == "models" and (wanted := _on_the_hub(name)) is not None:
+            from roofline.specs.huggingface.hub import fetch
+
+            return fetch(wanted, _alike(wanted.name))
         if kind == "models" and path.is_dir() and (path / "config.json").is_file():
             return path / "config.json"
         return path
@@ -94,6 +92,21 @@ def find(kind: Kind, name: object) -> Path:
     raise UnknownNameError(
         what, name, [*known, *aliases], f"`roofline {kind} list` shows all; a path to a YAML file works too."
     )
+
+
+def _on_the_hub(name: str | os.PathLike[str]) -> Repository | None:
+    """The model on Hugging Face that a name stands for: org/name[@revision], where that is no file or folder here."""
+    from roofline.specs.huggingface.hub import repository
+
+    return repository(name) if isinstance(name, str) and "/" in name and not _path(name).exists() else None
+
+
+def _alike(name: str) -> str:
+    """Shipped models whose id is near the name of one on Hugging Face."""
+    import difflib
+
+    near = difflib.get_close_matches(name.rpartition("/")[2].lower(), ids("models"), n=3, cutoff=0.7)
+    return f" (shipped: {', '.join(near)})" if near else ""
 
 
 def _path(text: str) -> Path:
@@ -129,6 +142,8 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
         from roofline.specs.huggingface.read import origin_called, origin_of, read
 
         document = read_json(path)
+        if called is None and (repository := _on_the_hub(name)) is not None:
+            called = repository.name
         model = read(document, origin_of(path) if called is None else origin_called(called), assume)
         return model, Input("model", model.name, str(path), document.sha256)
     if assume is not None or called is not None:

@@ -30,7 +30,10 @@ def list_models(json: JsonOption = False, output: OutputOption = None, quiet: Qu
 
 def show(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Id, YAML file, config.json or its folder.", autocompletion=complete.models)
+        str,
+        typer.Argument(
+            metavar="NAME", help="Id, YAML file, config.json or its folder, or org/name.", autocompletion=complete.models
+        ),
     ],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
     assume: Assume = None,
@@ -38,15 +41,16 @@ def show(
     output: OutputOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """One model: its parameters by part, its cache, its file."""
-    from roofline.cli import shows
+    """One model: its layers, where its parameters are, its cache, its file."""
+    from roofline.cli import show_model
     from roofline.cli.output import emit
+    from roofline.cli.shows import formatted
 
-    emit(shows.formatted(shows.model(name, assume), format), json=json, output=output, quiet=quiet)
+    emit(formatted(show_model.model(name, assume), format), json=json, output=output, quiet=quiet)
 
 
 def import_config(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config.json, or the folder that holds one.")],
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config.json, the folder that holds one, or org/name.")],
     name: Annotated[str | None, typer.Option("--name", help="What to call it: an id, a title, or org/name.")] = None,
     assume: Assume = None,
     json: JsonOption = False,
@@ -57,10 +61,10 @@ def import_config(
 
     Example: roofline models import ./config.json --name my-org/My-Model-7B -o my-model-7b.yaml
     """
-    from roofline.cli import shows
+    from roofline.cli import show_model
     from roofline.cli.output import emit
 
-    emit(shows.imported(config, assume, name, output), json=json, output=output, quiet=quiet)
+    emit(show_model.imported(config, assume, name, output), json=json, output=output, quiet=quiet)
 
 
 def check(

@@ -22,7 +22,7 @@ A role may be part of a wider one (`attention/o_proj`): parts that are quantised
 """
 
 # Where a config has it, newest first.
-_PLACES = ("quantization_config", "compression_config", "hf_quant_config", "quantization")
+PLACES = ("quantization_config", "compression_config", "hf_quant_config", "quantization")
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 _States = dict[int | None, Scheme | None]
@@ -45,7 +45,7 @@ class Published:
 def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The part of a whole config.json, or of an hf_quant_config.json, that says how weights are quantised; None: not at all."""
     for place in (config, *(config[name] for name in _NESTED if isinstance(config.get(name), Mapping))):
-        for name in _PLACES:
+        for name in PLACES:
             if not (found := place.get(name)):
                 continue
             if not isinstance(found, Mapping):

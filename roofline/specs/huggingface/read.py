@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from roofline.errors import UnknownNameError
+from roofline.errors import InputError, UnknownNameError
+from roofline.specs.huggingface import quantization
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.document import Document, Place
+from roofline.specs.huggingface.draft import Layer
 from roofline.specs.huggingface.families import Family, by_architecture, families
+from roofline.specs.huggingface.tensors import modules
 from roofline.specs.model import Model
 
 # Where the language model of a multimodal config stands.
@@ -56,7 +60,7 @@ def read(document: Document, origin: Origin, assume: str | None = None) -> Model
     if config.ignored:
         notes.append(f"Keys that are not known and were taken to change no count: {', '.join(config.ignored)}.")
     url = f"https://huggingface.co/{origin.hf_id}" if origin.hf_id else ""
-    data = {
+    data: dict[str, Any] = {
         "schema_version": 1,
         "name": origin.name,
         "title": origin.title,
@@ -78,6 +82,49 @@ def read(document: Document, origin: Origin, assume: str | None = None) -> Model
             "reader": {"title": f"what the keys of {entry.name} configs mean", "url": entry.source},
         },
     }
+    model = _validated(data, config)
+    if (said := quantization.section(document.data)) is None:
+        return model
+    published = _published(said, model, document)
+    draft = replace(draft, layers=_exempted(draft.layers, dict(published.unquantized)))
+    return _validated({**data, **draft.model(), "quantization": published.plain()}, config)
+
+
+def _published(said: Mapping[str, Any], model: Model, document: Document) -> quantization.Published:
+    """How the weights are quantised, by the names that checkpoints of the family have."""
+    name = next((name for name in quantization.PLACES if name in document.data), "quantization_config")
+    known = modules(model)
+    if not known:
+        message = (
+            f"{name}: which weights of a {model.family} checkpoint are meant is not known here. "
+            "Take it out, and say with --quantization how they are stored."
+        )
+        raise document.error((name,), message)
+    try:
+        return quantization.read(said, known, model.dtype)
+    except InputError as error:
+        raise document.error((name,), str(error)) from None
+
+
+def _exempted(layers: list[Layer], roles: dict[int, tuple[str, ...]]) -> list[Layer]:
+    """Layers with the roles that they do not quantise; where not all of a name have the same, their name says so."""
+    of_name: dict[str, set[tuple[str, ...]]] = {}
+    for index, layer in enumerate(layers):
+        of_name.setdefault(layer.name, set()).add(roles.get(index, ()))
+    return [
+        replace(
+            layer,
+            name=layer.name if len(of_name[layer.name]) == 1 else f"{layer.name}_unquantized",
+            rest={**layer.rest, "unquantized": roles[index]},
+        )
+        if index in roles
+        else layer
+        for index, layer in enumerate(layers)
+    ]
+
+
+def _validated(data: dict[str, Any], config: Config) -> Model:
+    document = config.document
     try:
         return Model.model_validate(data)
     except ValidationError as error:

@@ -94,6 +94,19 @@ def counted_by_transformers(
     return counts
 
 
+def stored_by_transformers(config: dict[str, Any], model_type: str | None = None, **changes: Any) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors that transformers would write for a model, in the naming of published checkpoints:
+    parameters, tied ones once, and buffers that are stored."""
+    torch, library = _libraries()
+    with _quiet():
+        network = _network(config, model_type, "meta", changes)
+        tied = set(network.all_tied_weights_keys)
+        state = {name: tensor for name, tensor in network.state_dict().items() if name not in tied}
+        with torch.no_grad():
+            state = library.core_model_loading.revert_weight_conversion(network, state)
+    return {name: tuple(tensor.shape) for name, tensor in state.items() if not _APART.search(name)}
+
+
 def counted_by_us(config: dict[str, Any], assume: str | None = None) -> Counts:
     """The same counts from what roofline reads in a config."""
     model = read_config(config, assume)

@@ -44,6 +44,21 @@ def test_show_model_adds_up(run: Run) -> None:
     assert model["parameters"]["total"] == 124_439_808
 
 
+def test_show_model_draws_its_layers(run: Run) -> None:
+    """The pattern with its legend, where the parameters are, and what each type of layer keeps."""
+    out = run("models", "show", "gemma-2-9b").out
+    assert "42 layers: 21 x sf" in out
+    row = next(line for line in out.splitlines() if line.startswith("  s  sliding"))
+    assert row.endswith(" 4,096")  # tokens of the window
+    assert " 8 KiB " in row  # 2 x 8 KV heads x 256 x 2 bytes
+    assert "tied to the embedding" in out
+    model = json.loads(run("models", "show", "mixtral-8x7b", "--json").out)["model"]
+    assert model["layer_pattern"] == "32 x d"
+    shares = {part["name"]: part["share"] for part in model["parts"]}
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["experts"] == pytest.approx(32 * 8 * 3 * 4096 * 14336 / 46_702_792_704)
+
+
 def test_show_hardware_gives_every_number_with_its_source(run: Run) -> None:
     """Each figure of the file is a row with its grade and the title of its source."""
     out = run("hardware", "show", "h100-sxm").out

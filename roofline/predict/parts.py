@@ -1,0 +1,178 @@
+"""A model by its parts: where the parameters are, and what each type of layer is made of and keeps."""
+
+from __future__ import annotations
+
+import re
+import string
+from dataclasses import dataclass, replace
+
+from roofline.blocks.base import MixerBlock
+from roofline.dtypes import parse_dtype
+from roofline.graph import CANONICAL, build
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.predict.catalogue import TWO_BYTES
+from roofline.specs.deployment import Deployment
+from roofline.specs.model import Model
+
+# The part that a path belongs to, inside a layer and outside; the first pattern that fits.
+_PARTS = (
+    (r"(.*/)?hc_\w+|hc_\w+/.*", "hyper-connections"),
+    (r"(\w+/)?(post_)?norm|final_norm", "norms"),
+    (r"(position_)?embedding|project_in|embedding_norm", "embedding"),
+    (r"per_layer_(embedding|input)(/.*)?", "per-layer inputs"),
+    (r"lm_head|project_out", "lm_head"),
+    (r"moe/experts/.*", "experts"),
+    (r"moe/shared/.*", "shared experts"),
+    (r"moe/router.*", "router"),
+    (r"moe/latent/.*", "latent projections"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Parameters of one part of a model, in all layers; `active` are those that a token uses."""
+
+    name: str
+    parameters: int
+    active: int
+
+
+def parameters_by_part(model: Model) -> list[Part]:
+    """Where the parameters are, in the order in which a token meets them. The norms are those of the residual stream;
+    others count with the block that they are in."""
+    found: dict[str, Part] = {}
+    for path, (operator, repeat) in build(model, Deployment(), TWO_BYTES, CANONICAL).items():
+        if operator.parameters:
+            name = part_of(inside(model, path)[1])
+            size = active = operator.parameters * repeat
+            if isinstance(operator, GroupedGemm):
+                active = size // operator.experts * operator.top_k
+            old = found.get(name, Part(name, 0, 0))
+            found[name] = Part(name, old.parameters + size, old.active + active)
+    return list(found.values())
+
+
+def part_of(path: str) -> str:
+    """The part that a path belongs to, without its layers.
+
+    >>> part_of("moe/experts/up_proj"), part_of("attention/qkv_proj"), part_of("attention/norm"), part_of("attention/q_norm")
+    ('experts', 'attention', 'norms', 'attention')
+    """
+    for pattern, name in _PARTS:
+        if re.fullmatch(pattern, path):
+            return name
+    return path.partition("/")[0].replace("_", " ")
+
+
+def inside(model: Model, path: str) -> tuple[str | None, str]:
+    """The layer type that a path is in, where it is in one, and the rest."""
+    top, _, rest = path.partition("/")
+    if top != "layers":
+        return None, path
+    if len(model.layer_types) == 1:
+        return next(iter(model.layer_types)), rest
+    layer_type, _, rest = rest.partition("/")
+    return layer_type, rest
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """A type of layer: its letter in the pattern, how many there are, what one of them holds and keeps.
+
+    KV bytes are those of one more token, at 2 bytes an element; `windows` are the tokens to which a cache is bounded;
+    `ratios` the tokens that share an entry; state bytes those of a sequence, activations at 2 bytes an element.
+    """
+
+    letter: str
+    name: str
+    count: int
+    mixer: str
+    mlp: str
+    parameters: int
+    kv_bytes_per_token: float
+    windows: tuple[int, ...]
+    ratios: tuple[int, ...]
+    state_bytes: float
+
+
+def layer_kinds(model: Model) -> list[LayerKind]:
+    """The types of a model's layers, in the order of its file."""
+    parameters = dict.fromkeys(model.layer_types, 0)
+    for path, (operator, _) in build(model, Deployment(), TWO_BYTES, CANONICAL).items():
+        if (layer_type := inside(model, path)[0]) is not None:
+            parameters[layer_type] += operator.parameters
+    precision = replace(TWO_BYTES, state=parse_dtype(model.state_dtype))
+    sequence, marks = model.layer_sequence, letters(list(model.layer_types))
+    found = []
+    for name, layer in model.layer_types.items():
+        mixer = layer.mixer if isinstance(layer.mixer, MixerBlock) else None
+        caches, state = (mixer.caches(), mixer.state()) if mixer is not None else ((), None)
+        found.append(
+            LayerKind(
+                letter=marks[name],
+                name=name,
+                count=sequence.count(name),
+                mixer=_mixer(layer.mixer),
+                mlp=_mlp(layer.mlp),
+                parameters=parameters[name],
+                kv_bytes_per_token=float(sum(cache.per_token * 2 for cache in caches)),
+                windows=tuple(sorted({cache.window for cache in caches if cache.window is not None})),
+                ratios=tuple(sorted({cache.ratio for cache in caches if cache.ratio is not None})),
+                state_bytes=float(state.bytes(precision, allocated=False)) if state is not None else 0.0,
+            )
+        )
+    return found
+
+
+def layer_pattern(model: Model) -> str:
+    """The layers, first to last, by letter.
+
+    >>> from roofline.specs.library import load_model
+    >>> layer_pattern(load_model("deepseek-v3")[0])
+    '3 x d, 58 x m'
+    >>> layer_pattern(load_model("gemma-3-12b")[0])
+    '8 x sssssf'
+    """
+    marks = letters(list(model.layer_types))
+    groups = (("".join(marks[name] for name in group.pattern), group.repeat) for group in model.layers)
+    return ", ".join(pattern if repeat == 1 else f"{repeat} x {pattern}" for pattern, repeat in groups)
+
+
+def letters(names: list[str]) -> dict[str, str]:
+    """A letter for each name: one of its own, the first that is free, small before large.
+
+    >>> letters(["sliding", "full", "sliding_moe", "s"])
+    {'sliding': 's', 'full': 'f', 'sliding_moe': 'm', 's': 'S'}
+    """
+    found: dict[str, str] = {}
+    everything = string.ascii_letters + string.digits
+    for name in names:
+        own = [word[0] for word in re.findall(r"[a-z0-9]+", name.lower())]
+        own += [char for char in name.lower() if char in everything]
+        candidates = [*own, *map(str.upper, own), *everything]
+        found[name] = next((char for char in candidates if char not in found.values()), "?")
+    return found
+
+
+def _mixer(section: object) -> str:
+    """What mixes tokens, in a few words."""
+    if section is None:
+        return ""
+    n_q, n_kv = getattr(section, "num_attention_heads", None), getattr(section, "num_key_value_heads", None)
+    words = str(getattr(section, "kind", ""))
+    if n_kv is not None:
+        return f"{words} {n_q}/{n_kv} heads of {getattr(section, 'head_dim', '')}"
+    return words if n_q is None else f"{words} {n_q} heads"
+
+
+def _mlp(section: object) -> str:
+    """What works on each token, in a few words."""
+    if section is None:
+        return ""
+    words = str(getattr(section, "kind", ""))
+    if (experts := getattr(section, "num_experts", None)) is not None:
+        shared = getattr(section, "shared_intermediate_size", 0)
+        wide = f"{section.num_experts_per_tok} of {experts} x {section.moe_intermediate_size:,}"  # type: ignore[attr-defined]
+        return f"{words} {wide}" + (f" + {shared:,}" if shared else "")
+    width = getattr(section, "intermediate_size", None)
+    return words if width is None else f"{words} {width:,}"

@@ -1,0 +1,104 @@
+"""The tensors of a checkpoint: the names and shapes that a model's weights have in the files of its family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import prod
+
+from roofline.errors import InputError
+from roofline.specs.huggingface.names import At, Names, names
+from roofline.specs.huggingface.weights import Shape, Weight, of_layer, outside
+from roofline.specs.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor of a checkpoint. `layer` is None for what is of no layer; `role` as in `Weight`, that of a bias empty."""
+
+    name: str
+    shape: Shape
+    layer: int | None
+    role: str
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it holds."""
+        return prod(self.shape)
+
+
+def tensors(model: Model, said: Names, experts: int | None = None) -> Iterator[Tensor]:
+    """Every tensor of a model, in the order of its layers; of so many `experts` of a layer (default: of all)."""
+
+    def few(weights: Iterable[Weight]) -> list[Weight]:
+        return [weight if experts is None else replace(weight, copies=min(weight.copies, experts)) for weight in weights]
+
+    yield from _placed(few(outside(model)), said, "", None)
+    of_type = {name: few(of_layer(model, layer)) for name, layer in model.layer_types.items()}
+    for index, name in enumerate(model.layer_sequence):
+        yield from _placed(of_type[name], said, _text(said["layer"]).replace("{i}", str(index)) + ".", index)
+
+
+def modules(model: Model, experts: int = 1) -> dict[str, tuple[int | None, str]]:
+    """Layer and role of each module that holds a weight matrix, by its name in a checkpoint: what the patterns of a
+    `quantization_config` point at. So many `experts` of a layer stand for all of them. Empty where the names of the family
+    are not known.
+
+    >>> from roofline.specs.library import load_model
+    >>> model = load_model("mixtral-8x7b")[0].model_copy(update={"family": "mixtral"})
+    >>> modules(model)["model.layers.3.block_sparse_moe.experts.0.w2"]
+    (3, 'experts/down_proj')
+    """
+    known = names(model.family)
+    if not known:
+        return {}
+    return {
+        tensor.name.removesuffix(".weight"): (tensor.layer, tensor.role)
+        for tensor in tensors(model, known[0], experts)
+        if tensor.role
+    }
+
+
+def _text(place: str | At) -> str:
+    return place if isinstance(place, str) else place.name
+
+
+def _placed(weights: Iterable[Weight], said: Names, prefix: str, layer: int | None) -> Iterator[Tensor]:
+    """Weights under their names; those that share one are joined, outputs below outputs."""
+    together: dict[At, list[Weight]] = {}
+    for weight in weights:
+        if (place := said.get(weight.key)) is None:
+            raise InputError(f"what checkpoints call {weight.key!r} is not known here")
+        together.setdefault(At(place) if isinstance(place, str) else place, []).append(weight)
+    for place, parts in together.items():
+        first = parts[0]
+        rows = sum(part.shape[0] for part in parts)
+        whole = replace(first, shape=(rows, *first.shape[1:]), bias=sum(part.bias for part in parts))
+        for name, shape, bias in _copies(place, whole):
+            ending, beside = ("", "_bias") if place.bare else (".weight", ".bias")
+            yield Tensor(prefix + name + ending, shape, layer, first.role)
+            if bias is not None:
+                yield Tensor(prefix + (place.bias or name + beside), bias, layer, "")
+
+
+def _copies(place: At, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None]]:
+    """Names, shapes of the matrices and of the biases: one for each expert, or one for all of them."""
+    shape = tuple(reversed(weight.shape)) if place.inputs_first else weight.shape
+    bias = (weight.bias,) if weight.bias else None
+    if "{e}" in place.name:
+        yield from ((place.name.replace("{e}", str(expert)), shape, bias) for expert in range(weight.copies))
+    elif "{h}" in place.name:
+        yield from _heads(place, weight)
+    elif weight.copies and place.flat:
+        yield place.name, (weight.copies * shape[0], *shape[1:]), bias
+    elif weight.copies:
+        yield place.name, (weight.copies, *shape), None if bias is None else (weight.copies, *bias)
+    else:
+        yield place.name, shape, bias
+
+
+def _heads(place: At, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None]]:
+    heads = weight.heads or 1
+    width = weight.shape[0] // heads
+    bias = (weight.bias // heads,) if weight.bias else None
+    yield from ((place.name.replace("{h}", str(head)), (width,), bias) for head in range(heads))
