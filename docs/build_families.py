@@ -22,12 +22,13 @@ def rows() -> list[str]:
     return found
 
 
-def page(text: str) -> str:
+def page() -> str:
     """The page with the table as the readers have it now."""
+    text = PAGE.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return "\n".join([f"{head}{BEGIN}", *rows(), f"{END}{tail}"])
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")

@@ -83,17 +83,6 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, check=False, **options)
 
 
-def test_families_are_listed() -> None:
-    """The table of families is what its script would write."""
-    found = importlib.util.spec_from_file_location("build_families", ROOT / "docs" / "build_families.py")
-    assert found is not None
-    assert found.loader is not None
-    script = importlib.util.module_from_spec(found)
-    found.loader.exec_module(script)
-    text = script.PAGE.read_text(encoding="utf-8")
-    assert script.page(text) == text, "run python docs/build_families.py"
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty folder, with our measurements and documents where a checkout has them."""
