@@ -95,8 +95,10 @@ def counted_by_transformers(
 
 
 def stored_by_transformers(config: dict[str, Any], model_type: str | None = None, **changes: Any) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the tensors that transformers would write for a model, in the naming of published checkpoints:
-    parameters, tied ones once, and buffers that are stored."""
+    """Names and shapes of the tensors that transformers would write for a model, as published checkpoints have them.
+
+    They are parameters, tied ones once, and buffers that are stored.
+    """
     torch, library = _libraries()
     with _quiet():
         network = _network(config, model_type, "meta", changes)
