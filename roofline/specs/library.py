@@ -76,8 +76,10 @@ def find(kind: Kind, name: object) -> Path:
             from roofline.specs.huggingface.hub import fetch
 
             return fetch(wanted, _alike(wanted.name))
-        if kind == "models" and path.is_dir() and (path / "config.json").is_file():
-            return path / "config.json"
+        if kind == "models" and path.is_dir():
+            if (path / "config.json").is_file():
+                return path / "config.json"
+            raise SpecError("is a folder without a config.json", path=path)
         return path
     known = ids(kind)
     key = re.sub(r"[\s_]+", "-", name.strip().lower())
