@@ -90,9 +90,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     check_parallel(model, deployment)
     for group in communicating(deployment):
         hardware.connection(group)  # raises where nothing joins so many
-    precision, chosen = resolve_precision(
-        model, deployment, hardware.accelerator.peak_flops, engine.kv_cache.state_format(model.family)
-    )
+    precision, chosen = resolve_precision(model, deployment, hardware.accelerator.peak_flops, engine)
     memory = MemoryModel(
         model=model,
         deployment=deployment,

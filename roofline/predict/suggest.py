@@ -52,7 +52,7 @@ def _changed_fits(request: Request, change: dict[str, object]) -> bool:
             request.model,
             deployment,
             request.hardware.accelerator.peak_flops,
-            request.engine.kv_cache.state_format(request.model.family),
+            request.engine,
         )
     except InputError:
         return False

@@ -72,6 +72,7 @@ class Engine(Spec):
     block_size: int = Field(ge=1, description="tokens in a block of the KV cache")
     gpu_memory_utilization: float = Field(gt=0, le=1, description="share of the device's memory that the engine uses")
     max_num_batched_tokens: int = Field(ge=1, description="most tokens in one step")
+    downcasts_fp32: bool = Field(default=False, description="weights that the model's file has in fp32 are loaded in 16 bits")
     kv_cache: KvCacheRules = KvCacheRules()
     source: Source
     notes: tuple[str, ...] = ()

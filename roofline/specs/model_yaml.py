@@ -33,6 +33,8 @@ def model_yaml(model: Model) -> str:
     """
     data = model.model_dump(mode="json", exclude_defaults=True)
     data["dtype"] = model.dtype
+    if schemes := [{"name": s.name, **s.model_dump(mode="json", exclude_defaults=True)} for s in model.quantization]:
+        data["quantization"] = schemes[0] if len(schemes) == 1 else schemes
     data = {name: data[name] for name in Model.model_fields if name in data}
     text = _dump(model, data)
     # What a terminal would obey is escaped.

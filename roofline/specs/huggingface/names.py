@@ -314,6 +314,10 @@ FAMILIES: dict[str, tuple[Names, ...]] = {
         ),
         ({},),
     ),
+    "apertus": (
+        {"norm.pre.before_mixer": "attention_layernorm", "norm.pre.before_mlp": "feedforward_layernorm",
+         "mlp.activation_0": _bare("mlp.act_fn.alpha_p"), "mlp.activation_1": _bare("mlp.act_fn.alpha_n")},
+    ),
     "baichuan": (_qkv("self_attn.W_pack"),),
     "bamba": ({**_JAMBA},),
     "bloom": (_FALCON,),
@@ -332,6 +336,10 @@ FAMILIES: dict[str, tuple[Names, ...]] = {
     "gpt2": ({**_BIGCODE, **_qkv("attn.c_attn", inputs_first=True), "attention.o": At("attn.c_proj", inputs_first=True),
               "mlp.up": At("mlp.c_fc", inputs_first=True), "mlp.down": At("mlp.c_proj", inputs_first=True)},),
     "gpt_bigcode": (_BIGCODE,),
+    "gpt_neo": (
+        {**_BIGCODE, **{f"attention.{part}": f"attn.attention.{part}_proj" for part in "qkv"},
+         "attention.o": "attn.attention.out_proj"},
+    ),
     "gpt_neox": (_NEOX,),
     "gpt_oss": (
         {"router": "mlp.router", **_stacked("mlp.experts", inputs_first=True)},

@@ -101,7 +101,7 @@ def _hyper(model: Model, place: str, coefficients: int, scales: int) -> Iterator
 def _gqa(block: Any, model: Model) -> Iterator[Weight]:
     hidden, n_q, n_kv, d = model.hidden_size, block.num_attention_heads, block.num_key_value_heads, block.head_dim
     d_v = block.v_head_dim or d
-    inputs: list[tuple[str, int]] = [("q", n_q * d * (2 if block.output_gate == "elementwise" else 1))]
+    inputs: list[tuple[str, int]] = [("q", n_q * (d + d_v if block.output_gate == "elementwise" else d))]  # gates beside it
     if not block.kv_shared:
         inputs += [("k", n_kv * d)] + ([] if block.attention_k_eq_v else [("v", n_kv * d_v)])
     for name, rows in inputs:
@@ -247,6 +247,7 @@ def _feed_forward(block: Any, model: Model) -> Iterator[Weight]:
     ups, role = (("gate", "up"), "mlp/gate_up_proj") if block.kind == "gated_mlp" else (("up",), "mlp/up_proj")
     yield from (Weight(f"mlp.{name}", (width, hidden), role, bias=width * block.bias) for name in ups)
     yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * block.bias)
+    yield from (Weight(f"mlp.activation_{number}", (1,)) for number in range(getattr(block, "activation_parameters", 0)))
 
 
 def _moe(block: Any, model: Model) -> Iterator[Weight]:

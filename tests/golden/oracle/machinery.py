@@ -95,9 +95,9 @@ def counted_by_transformers(
 
 
 def stored_by_transformers(config: dict[str, Any], model_type: str | None = None, **changes: Any) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the tensors that transformers would write for a model, in the naming of published checkpoints.
+    """Names and shapes of the tensors that transformers would write for a model, as published checkpoints have them.
 
-    Parameters, tied ones once, and buffers that are stored.
+    They are parameters, tied ones once, and buffers that are stored.
     """
     torch, library = _libraries()
     with _quiet():

@@ -105,3 +105,11 @@ def test_chunk_in_sight(chunk: int) -> None:
         assert kind.blocks(cached, 1) >= most
     most = max(-(-(token + 1) // 16) - token // chunk * chunk // 16 for token in range(40 * chunk))
     assert kind.blocks(40 * chunk, 1) - most in ((0,) if chunk % 16 == 0 else (0, 1))
+
+
+def test_fp32_is_cast(truth: Path) -> None:
+    """OLMo 2 says fp32; vLLM loads such weights in 16 bits, unless it is told otherwise."""
+    config = _config(truth, "olmo2-32b")
+    cast, kept = (roofline.analyze(config, "h200-sxm", ignore_capacity=True, **flags) for flags in ({}, {"dtype": "fp32"}))
+    assert kept.memory.weights_bytes == 2 * cast.memory.weights_bytes
+    assert ("dtype", "bf16") in [(entry.name, entry.value) for entry in cast.assumptions]

@@ -12,8 +12,8 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.methods import methods
-from roofline.specs.huggingface.modules import usual
 from roofline.specs.huggingface.quantization import Modules, Published, read, section
+from roofline.specs.huggingface.tensors import modules
 from roofline.specs.library import load_model
 from roofline.specs.model import Model
 from roofline.specs.precision import resolve_precision
@@ -274,12 +274,21 @@ def test_part_of_a_role() -> None:
     assert found.plain() == [{"name": "nvfp4", "roles": ["attention/o_proj", "mlp"]}]
 
 
-@pytest.mark.parametrize("name", ["llama-3.1-8b", "deepseek-v2", "deepseek-v2-lite", "gpt2", "mixtral-8x7b"])
-def test_usual_names_cover_a_model(name: str) -> None:
+FAMILIES = {
+    "llama-3.1-8b": "llama", "deepseek-v2": "deepseek_v2", "deepseek-v2-lite": "deepseek_v2", "gpt2": "gpt2",
+    "mixtral-8x7b": "mixtral", "gpt-oss-20b": "gpt_oss", "falcon-7b": "falcon", "phi-3-mini-4k": "phi3", "gemma-2-9b": "gemma2",
+}  # fmt: skip
+
+
+def _of_family(name: str) -> Model:
+    return load_model(name)[0].model_copy(update={"family": FAMILIES[name], "quantization": ()})
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_names_cover_a_model(name: str) -> None:
     """Quantised wholly, every product of attention and feed-forward blocks has the scheme, and nothing else has."""
-    model = load_model(name)[0]
-    layers = [model.layer_types[kind].model_dump() for kind in model.layer_sequence]
-    found = read({"quant_method": "fp8"}, usual(layers))
+    model = _of_family(name)
+    found = read({"quant_method": "fp8"}, modules(model))
     assert found.unquantized == ()
     quantised = Model.model_validate({**model.model_dump(), "quantization": found.plain()})
     precision, _ = resolve_precision(quantised, Deployment(), {"bf16", "fp16", "fp32", "fp8"})
@@ -299,9 +308,8 @@ def test_usual_names_cover_a_model(name: str) -> None:
 )
 def test_names_of_latent_attention(left: list[str], bare: set[str]) -> None:
     """A projection that a checkpoint leaves as it is, and the product that it becomes."""
-    model = load_model("deepseek-v2")[0]
-    layers = [model.layer_types[kind].model_dump() for kind in model.layer_sequence]
-    found = read({"quant_method": "fp8", "modules_to_not_convert": left}, usual(layers))
+    model = _of_family("deepseek-v2")
+    found = read({"quant_method": "fp8", "modules_to_not_convert": left}, modules(model))
     quantised = Model.model_validate({**model.model_dump(), "quantization": found.plain()})
     precision, _ = resolve_precision(quantised, Deployment(), {"bf16", "fp8"})
     graph = build(quantised, Deployment(), precision, CANONICAL)
@@ -313,9 +321,8 @@ def test_names_of_latent_attention(left: list[str], bare: set[str]) -> None:
 
 
 def test_names_that_are_not_known() -> None:
-    """A kind of block without names is refused, not passed over."""
-    with pytest.raises(InputError, match="weights of a mamba block"):
-        usual([{"mixer": {"kind": "mamba"}}])
+    """There are none for a family that is not known, and so none that could be passed over."""
+    assert modules(load_model("gpt2")[0].model_copy(update={"family": "no-such"})) == {}
 
 
 def test_dtype_of_scales() -> None:

@@ -1,0 +1,98 @@
+"""Names and shapes of the tensors of checkpoints, against those that transformers would write for the same config."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+import pytest
+from golden.oracle import (
+    test_classic,
+    test_gemma,
+    test_latent,
+    test_llama,
+    test_modern_experts,
+    test_modern_hybrids,
+    test_qwen,
+    test_recurrent,
+)
+from golden.oracle.machinery import read_config, stored_by_transformers
+
+from roofline.specs.huggingface.names import FAMILIES, names
+from roofline.specs.huggingface.tensors import tensors
+
+pytestmark = pytest.mark.oracle
+
+Config = dict[str, Any]
+
+
+def _classic() -> dict[str, Config]:
+    found = {}
+    for name, keys in test_classic.SMALL.items():
+        model_type = name.split(" ", maxsplit=1)[0]
+        left = test_classic.NOT_THEIR_KEYS.get(model_type, ())
+        found[name] = {"model_type": model_type, **{key: value for key, value in keys.items() if key not in left}}
+    return found
+
+
+# The small configs that the tests of the families use.
+CONFIGS: dict[str, Config] = {
+    **_classic(),
+    **{f"llama {name}": {**test_llama.SMALL, **changes} for name, changes in test_llama.VARIANTS.items()},
+    **test_gemma.SMALL,
+    **test_modern_experts.SMALL,
+    **test_modern_hybrids.SMALL,
+    **test_qwen.SMALL,
+    **{
+        name: {"model_type": model_type, **module.BASES[model_type], **changes}
+        for module in (test_latent, test_recurrent)
+        for name, (model_type, changes) in module.VARIANTS.items()
+    },
+}
+# Stored, and no parameters: corrections of routers, scales that are 1, tables that are made anew.
+_BUFFERS = re.compile(
+    r"(?<!moe_statics\.)e_score_correction_bias|layer_scalar|tid2eid|_decay$|slope_rate|ffn\.gate\.bias|act_fn\.(beta|eps)"
+)
+# What transformers writes under another name than the authors did.
+_WRITTEN: dict[str, tuple[tuple[str, str], ...]] = {
+    "deepseek_v4": ((r"^model\.", ""), (r"^hc_head\.hc_", "hc_head_"), (r"^embed_tokens", "embed")),
+    "kimi_linear": ((r"block_sparse_moe\.(gate_proj|up_proj|down_proj)", r"mlp.\1"),),  # dense layers
+}
+
+
+def _published(family: str, name: str) -> str:
+    for pattern, word in _WRITTEN.get(family, ()):
+        name = re.sub(pattern, word, name)
+    return name
+
+
+def _lies(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape, without axes of 1; a vector by its length alone, which Cohere writes as heads x width."""
+    return tuple(size for size in shape if size != 1)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_names_and_shapes(name: str) -> None:
+    """Every tensor, in one of the ways that the family has, and none that is not there."""
+    model = read_config(CONFIGS[name])
+    wanted = {
+        _published(model.family, tensor): shape
+        for tensor, shape in stored_by_transformers(CONFIGS[name]).items()
+        if not _BUFFERS.search(tensor)
+    }
+    ways = [{tensor.name: tensor.shape for tensor in tensors(model, way)} for way in names(model.family)]
+    found = min(ways, key=lambda way: len(way.keys() ^ wanted.keys()))
+    assert found.keys() == wanted.keys()
+    for tensor, shape in wanted.items():
+        if len(found[tensor]) == 1:
+            assert prod(found[tensor]) == prod(shape), tensor
+        else:
+            assert _lies(found[tensor]) == _lies(shape), tensor
+
+
+def test_the_configs_are_of_most_families() -> None:
+    """The test above is about something."""
+    seen = {read_config(config).family for config in CONFIGS.values()}
+    assert len(seen & set(FAMILIES)) > 0.8 * len(FAMILIES)
+    assert seen <= set(FAMILIES)
