@@ -40,6 +40,7 @@ bench:
 docs:
     {{bin}}/python docs/build_nomenclature.py
     {{bin}}/python docs/build_columns.py
+    {{bin}}/python docs/build_families.py
 
 # wheel and source distribution, and a look into the wheel
 build:

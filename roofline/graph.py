@@ -33,6 +33,7 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
 from roofline.operators.sampling import Sampling
 from roofline.specs.deployment import Deployment
+from roofline.specs.engine import Kept
 from roofline.specs.model import LayerType, Model
 from roofline.specs.sections import Section
 from roofline.specs.workload import Segment, Step, merged, sequences, tokens
@@ -465,6 +466,11 @@ class _Builder:
 def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[Cache, int]]:
     """What the layers of a stage keep of each token on one device, and how many layers keep that."""
     return [(cache, count) for block, count in _mixers(model, deployment, stage) for cache in block.caches()]
+
+
+def kept(model: Model) -> set[Kept]:
+    """What the layers of a model keep of sequences, in the words of engines' rules."""
+    return {word for block, _ in _mixers(model, Deployment(), None) for word in block.keeps()}
 
 
 def states(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[State, int]]:

@@ -14,6 +14,7 @@ from roofline.operators.causal_conv import CausalConv
 from roofline.operators.entries import entries
 from roofline.operators.scan import resumed
 from roofline.specs.deployment import Conventions
+from roofline.specs.engine import Kept
 from roofline.specs.sections import Role, Section
 from roofline.specs.workload import Segment, Step, sequences
 
@@ -174,6 +175,16 @@ class MixerBlock(Block):
         """All that a layer keeps of tokens: its one cache, unless it has several that grow differently."""
         one = self.cache()
         return () if one is None else (one,)
+
+    def keeps(self) -> set[Kept]:
+        """What is kept of sequences, in the words of engines' rules."""
+        words: set[Kept] = {"state"} if self.state() is not None else set()
+        for cache in self.caches():
+            if cache.window is not None:
+                words.add("chunk" if cache.chunked else "window")
+            else:
+                words.add("full" if cache.ratio is None else "compressed")
+        return words
 
 
 class FeedForwardBlock(Block):

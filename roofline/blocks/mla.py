@@ -18,6 +18,7 @@ from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
 from roofline.specs.base import Whole
+from roofline.specs.engine import Kept
 from roofline.specs.workload import Segment
 
 
@@ -177,3 +178,7 @@ class LatentAttentionBlock(MixerBlock):
     def cache(self) -> Cache:
         """The latent and the rotated key, and the indexer's key."""
         return Cache(self.kv_lora_rank + self.qk_rope_head_dim + (self.index_head_dim or 0))
+
+    def keeps(self) -> set[Kept]:
+        """The latents of all tokens, and the keys of an indexer of its own."""
+        return {"latent"} if self.index_head_dim is None else {"latent", "indexer"}

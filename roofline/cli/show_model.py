@@ -57,7 +57,7 @@ def _show(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[Lay
     if any(kind.windows for kind in kinds):
         note += ", below every window"
     if state := state_bytes_per_sequence(loaded):
-        note += f"; recurrent state {format_bytes_binary(state)} a sequence, in {loaded.state_dtype}"
+        note += f"; recurrent state {format_bytes_binary(state)} a sequence, in fp32"
     if counted.apart:
         note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
     print_table(_parts_table(loaded, note, counted, parts))

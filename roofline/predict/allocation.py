@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.operators.entries import entries
-from roofline.specs.engine import KvCacheRules
+from roofline.specs.engine import Kept, KvCacheRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,24 +109,29 @@ class Allocation:
         return self.kinds[0].block if whole and len({kind.block for kind in self.kinds}) == 1 else None
 
 
-def allocation(layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int) -> Allocation:
+def allocation(
+    layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, kept: set[Kept]
+) -> Allocation:
     """How layers with caches and layers with state (bytes of one, and how many there are) are laid out.
+
+    `kept` is what they keep, in the words of the rules. Where these do not know it all, layers take whole blocks, each for
+    itself, and the result says so.
 
     >>> from roofline.specs.engine import KvCacheRules
     >>> full, sliding = Layers(4096, 10), Layers(4096, 52, window=1024)
-    >>> found = allocation([full, sliding], [], KvCacheRules(), 16)
+    >>> found = allocation([full, sliding], [], KvCacheRules(), 16, {"full", "window"})
     >>> [kind.block_bytes / (16 * 4096) for kind in found.kinds]  # groups of ten: one, and six of which the last has two
     [10.0, 60.0]
     """
     layers = _merged([_seen(kind, layers, rules) for kind in layers])
     state = sum(size * count for size, count in states) * rules.state_blocks
     alike = len({(kind.window, kind.chunk) for kind in layers}) <= 1 and not (layers and states)
-    if any(kind.ratio for kind in layers):
-        why = "entries that stand for several tokens"
-        return Allocation(tuple(_apart(kind, block) for kind in layers), state, why)
+    if strange := kept - set(rules.known):
+        return Allocation(tuple(_apart(kind, block) for kind in layers), state, f"it has none for {', '.join(sorted(strange))}")
     if alike or not rules.shared_pages:
         return Allocation(tuple(_apart(kind, block) for kind in layers), state)
-    return _in_pages(layers, states, rules, block)
+    step = rules.latent_block_step if "latent" in kept else rules.state_block_step
+    return _in_pages(layers, states, rules, block, step)
 
 
 def _seen(kind: Layers, layers: list[Layers], rules: KvCacheRules) -> Layers:
@@ -152,11 +157,10 @@ def _apart(kind: Layers, block: int) -> Kind:
     return Kind(block, kind.size * kind.count * block, kind.window, kind.chunk, kind.ratio)
 
 
-def _in_pages(layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int) -> Allocation:
+def _in_pages(layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, step: int) -> Allocation:
     largest_state = max((size for size, _ in states), default=0)
     if largest_state:
         narrowest = min(kind.size for kind in layers)
-        step = rules.state_block_step
         block = max(block, step * int(ceil_div(largest_state, step * narrowest)))
     page = max(kind.size * block for kind in layers)
     if odd := [kind for kind in layers if page % (kind.size * block)]:

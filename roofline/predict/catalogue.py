@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from roofline.dtypes import BF16, Precision, parse_dtype
+from roofline.dtypes import BF16, Precision
 from roofline.graph import CANONICAL, Graph, build, caches, states
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
@@ -21,10 +20,9 @@ def kv_bytes_per_token(model: Model) -> float:
 
 
 def state_bytes_per_sequence(model: Model) -> float:
-    """Bytes of recurrent state that a sequence has, however long it is, with activations of 2 bytes an element."""
-    precision = replace(TWO_BYTES, state=parse_dtype(model.state_dtype))
+    """Bytes of recurrent state that a sequence has, however long it is: fp32, and convolutions at 2 bytes an element."""
     found = states(model, Deployment())
-    return float(sum(state.bytes(precision, allocated=False) * count for state, count in found))
+    return float(sum(state.bytes(TWO_BYTES, allocated=False) * count for state, count in found))
 
 
 def windows(model: Model) -> list[int]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from roofline.blocks.base import Cache
-from roofline.dtypes import Precision
-from roofline.graph import CANONICAL, Graph, Stage, build, caches, stages, states
+from roofline.dtypes import FP32, Precision
+from roofline.graph import CANONICAL, Graph, Stage, build, caches, kept, stages, states
 from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment
@@ -86,7 +86,7 @@ class StageMemory(Setting):
             )
             for cache, count in self._caches
         ]
-        return allocation(layers, held, self.rules, self.block_size)
+        return allocation(layers, held, self.rules, self.block_size, kept(self.model))
 
     def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
         """Cache of one sequence of `length` tokens, the newest of which was decoded."""
@@ -101,8 +101,10 @@ class StageMemory(Setting):
         """Recurrent state of one sequence."""
         if allocated:
             return self.layout.state_bytes
+        # NB: recurrent state is fp32 in the layout of transformers, whatever an engine makes of it
+        exact = self.precision if self.deployment.mamba_ssm_cache_dtype else replace(self.precision, state=FP32)
         found = states(self.model, self.deployment, self.stage)
-        return float(sum(state.bytes(self.precision, allocated=False) * count for state, count in found))
+        return float(sum(state.bytes(exact, allocated=False) * count for state, count in found))
 
     def needed_bytes(self, step: Step) -> Expr:
         """What the engine holds for all sequences of one replica in a step: caches (`--shared-prefix` once) and states.

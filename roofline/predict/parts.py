@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from roofline.blocks.base import MixerBlock
-from roofline.dtypes import parse_dtype
 from roofline.graph import CANONICAL, build
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.catalogue import TWO_BYTES
@@ -101,7 +100,6 @@ def layer_kinds(model: Model) -> list[LayerKind]:
     for path, (operator, _) in build(model, Deployment(), TWO_BYTES, CANONICAL).items():
         if (layer_type := inside(model, path)[0]) is not None:
             parameters[layer_type] += operator.parameters
-    precision = replace(TWO_BYTES, state=parse_dtype(model.state_dtype))
     sequence, marks = model.layer_sequence, letters(list(model.layer_types))
     found = []
     for name, layer in model.layer_types.items():
@@ -118,7 +116,7 @@ def layer_kinds(model: Model) -> list[LayerKind]:
                 kv_bytes_per_token=float(sum(cache.per_token * 2 for cache in caches)),
                 windows=tuple(sorted({cache.window for cache in caches if cache.window is not None})),
                 ratios=tuple(sorted({cache.ratio for cache in caches if cache.ratio is not None})),
-                state_bytes=float(state.bytes(precision, allocated=False)) if state is not None else 0.0,
+                state_bytes=float(state.bytes(TWO_BYTES, allocated=False)) if state is not None else 0.0,
             )
         )
     return found

@@ -6,8 +6,10 @@ from typing import Any
 
 from roofline.dtypes import Precision
 from roofline.graph import communicating, replicated, states
+from roofline.predict.memory import MemoryModel
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Conventions, Deployment
+from roofline.specs.engine import Engine
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 
@@ -35,6 +37,15 @@ _FUSION = (
 def reading(model: Model) -> list[Assumption]:
     """What the model's config.json leaves open."""
     return [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
+
+
+def allocated(memory: MemoryModel, engine: Engine) -> list[Assumption]:
+    """That an engine's rules do not say how it would lay out what sequences keep."""
+    if not (why := memory.fullest.layout.unknown):
+        return []
+    name = f"{engine.name}@{engine.version}"
+    why = f"the rules of {name} are not known for this model: {why}; every layer is given whole blocks of its own"
+    return [Assumption("allocated", "blocks of each layer", "assumed", why)]
 
 
 def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -> list[Assumption]:
@@ -76,14 +87,20 @@ def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
     return notes
 
 
-def state(model: Model, deployment: Deployment, precision: Precision) -> list[Assumption]:
+def state(model: Model, deployment: Deployment, precision: Precision, engine: Engine) -> list[Assumption]:
     """The format of recurrent state, where the model has any or the user gave one."""
     given = deployment.mamba_ssm_cache_dtype is not None
     kept = bool(states(model, Deployment()))
     if not given and not kept:
         return []
     why = "recurrent state is kept in it between steps; " if kept else "the model keeps no recurrent state; "
-    why += "what short convolutions keep is in the activations' dtype" if given else "the model's file"
+    why += (
+        "what short convolutions keep is in the activations' dtype"
+        if given
+        else f"the default of {engine.name}@{engine.version}"
+    )
+    if not given and model.state_dtype is not None:
+        why = "the model's file"
     return [Assumption("mamba_ssm_cache_dtype", precision.state.name, "given" if given else "default", why)]
 
 

@@ -90,7 +90,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     check_parallel(model, deployment)
     for group in communicating(deployment):
         hardware.connection(group)  # raises where nothing joins so many
-    precision, chosen = resolve_precision(model, deployment, hardware.accelerator.peak_flops)
+    precision, chosen = resolve_precision(model, deployment, hardware.accelerator.peak_flops, engine)
     memory = MemoryModel(
         model=model,
         deployment=deployment,
@@ -105,8 +105,9 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         *record.reading(model),
         *chosen,
         *notes,
-        *record.state(model, deployment, precision),
+        *record.state(model, deployment, precision, engine),
         *record.conventions(model, deployment, options),
+        *record.allocated(memory, engine),
         *record.backend(deployment.backend),
         *record.gaps(hardware),
         *record.parallelism(model, deployment, hardware),

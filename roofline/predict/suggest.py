@@ -48,7 +48,12 @@ def _changed_fits(request: Request, change: dict[str, object]) -> bool:
         check_parallel(request.model, deployment)
         for group in communicating(deployment):
             request.hardware.connection(group)
-        precision, _ = resolve_precision(request.model, deployment, request.hardware.accelerator.peak_flops)
+        precision, _ = resolve_precision(
+            request.model,
+            deployment,
+            request.hardware.accelerator.peak_flops,
+            request.engine,
+        )
     except InputError:
         return False
     memory = replace(request.memory, deployment=deployment, precision=precision)

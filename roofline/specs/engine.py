@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from roofline.dtypes import parse_dtype
+from roofline.errors import RooflineError
 from roofline.specs.base import Spec
 from roofline.specs.source import Source
 
@@ -35,8 +37,29 @@ class KvCacheRules(Spec):
         ge=1,
         description="groups are as long as the largest kind has layers, where that is less than this times the smallest",
     )
+    state_dtype: str = Field(
+        default="fp32", description="format of recurrent state where the model's file names none: activations, or a dtype"
+    )
+    state_dtype_of: dict[str, str] = Field(default_factory=dict, description="the same for some families")
     state_blocks: int = Field(default=1, ge=1, description="copies of the recurrent state of a sequence")
     state_block_step: int = Field(default=16, ge=1, description="multiple to which blocks are enlarged so that a state fits")
+    latent_block_step: int = Field(default=64, ge=1, description="the same, where the blocks hold latents (MLA)")
+
+    @field_validator("state_dtype", "state_dtype_of")
+    @classmethod
+    def _formats_known(cls, given: str | dict[str, str]) -> str | dict[str, str]:
+        for name in given.values() if isinstance(given, dict) else (given,):
+            if name != "activations":
+                try:
+                    parse_dtype(name)
+                except RooflineError as error:
+                    raise ValueError(str(error)) from None
+        return given
+
+    def state_format(self, family: str) -> str | None:
+        """The format of recurrent state of a family's models; None: as the activations."""
+        name = self.state_dtype_of.get(family, self.state_dtype)
+        return None if name == "activations" else name
 
 
 class Engine(Spec):
@@ -49,6 +72,7 @@ class Engine(Spec):
     block_size: int = Field(ge=1, description="tokens in a block of the KV cache")
     gpu_memory_utilization: float = Field(gt=0, le=1, description="share of the device's memory that the engine uses")
     max_num_batched_tokens: int = Field(ge=1, description="most tokens in one step")
+    downcasts_fp32: bool = Field(default=False, description="weights that the model's file has in fp32 are loaded in 16 bits")
     kv_cache: KvCacheRules = KvCacheRules()
     source: Source
     notes: tuple[str, ...] = ()

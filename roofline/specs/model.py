@@ -106,7 +106,9 @@ class Model(Spec):
     norm: NormSpec = NormSpec()
     final_norm: bool = True
     dtype: str = Field(default="bf16", description="dtype of the published weights, and of activations")
-    state_dtype: str = Field(default="fp32", description="dtype of recurrent state (state-space and linear-attention mixers)")
+    state_dtype: str | None = Field(
+        default=None, description="dtype of recurrent state (state-space and linear-attention mixers) that the model asks for"
+    )
     quantization: ModelQuantization = Field(default=(), description="of the published weights: a scheme, or several")
     hc_mult: Whole | None = Field(
         default=None, ge=1, description="residual streams that hyper-connections mix; default: one plain residual stream"
@@ -124,9 +126,9 @@ class Model(Spec):
 
     @field_validator("dtype", "state_dtype")
     @classmethod
-    def _dtype_known(cls, name: str) -> str:
+    def _dtype_known(cls, name: str | None) -> str | None:
         try:
-            return parse_dtype(name).name
+            return None if name is None else parse_dtype(name).name
         except RooflineError as error:
             raise ValueError(str(error)) from None
 

@@ -8,6 +8,7 @@ from roofline.dtypes import FORMATS, Format, Precision, parse_dtype
 from roofline.errors import UnknownNameError
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
+from roofline.specs.engine import Engine
 from roofline.specs.model import Model
 from roofline.specs.quantization import scheme
 from roofline.specs.quantization.base import Scheme
@@ -15,15 +16,20 @@ from roofline.specs.quantization.base import Scheme
 _FLOATS = ("fp32", "bf16", "fp16")
 
 
-def resolve_precision(model: Model, deployment: Deployment, multiplies: Container[str]) -> tuple[Precision, list[Assumption]]:
-    """Formats of weights by role, of activations, of the KV cache and of recurrent state. `multiplies` holds the dtypes of
-    the hardware's matrix peaks."""
+def resolve_precision(
+    model: Model, deployment: Deployment, multiplies: Container[str], engine: Engine | None = None
+) -> tuple[Precision, list[Assumption]]:
+    """Formats of weights by role, of activations, of the KV cache and of recurrent state.
+
+    `multiplies` holds the dtypes of the hardware's matrix peaks; `engine` says what it makes of dtypes that nobody named.
+    """
     notes: list[Assumption] = []
-    weight, from_flag = _weights(model, deployment, multiplies, notes)
+    weight, from_flag = _weights(model, deployment, multiplies, engine, notes)
     activation = _activations(model, deployment, multiplies, weight, notes)
     schemes = _schemes(model, deployment, from_flag=from_flag, notes=notes)
     kv = _kv(deployment, activation, schemes, notes)
-    state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype)
+    unnamed = "fp32" if engine is None else engine.kv_cache.state_format(model.family) or activation.name
+    state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype or unnamed)
     roles = tuple((role, scheme.format) for scheme in schemes for role in scheme.roles)
     published = schemes is model.quantization
     exempt = tuple((name, layer.unquantized) for name, layer in model.layer_types.items() if published and layer.unquantized)
@@ -35,11 +41,19 @@ def resolve_precision(model: Model, deployment: Deployment, multiplies: Containe
     return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles, exempt=exempt), notes
 
 
-def _weights(model: Model, deployment: Deployment, multiplies: Container[str], notes: list[Assumption]) -> tuple[Format, bool]:
+def _weights(
+    model: Model, deployment: Deployment, multiplies: Container[str], engine: Engine | None, notes: list[Assumption]
+) -> tuple[Format, bool]:
     if deployment.dtype is not None:
         notes.append(Assumption("dtype", deployment.dtype, "given", "all weights"))
         return FORMATS[deployment.dtype], True
     name = model.dtype
+    if name == "fp32" and engine is not None and engine.downcasts_fp32:
+        small = next((other for other in ("bf16", "fp16") if other in multiplies), name)
+        if small != name:
+            why = f"the model's file says fp32, which {engine.name}@{engine.version} casts when it loads it"
+            notes.append(Assumption("dtype", small, "default", why))
+            return FORMATS[small], False
     if name in _FLOATS and name not in multiplies:
         # Engines convert such weights when they load them.
         same_size = [other for other in _FLOATS if other in multiplies and FORMATS[other].bytes == FORMATS[name].bytes]

@@ -85,9 +85,10 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty folder, with our measurements where a checkout has them."""
+    """An empty folder, with our measurements and documents where a checkout has them."""
     folder = tmp_path_factory.mktemp("documented")
     (folder / "measurements").symlink_to(ROOT / "measurements")
+    (folder / "docs").symlink_to(ROOT / "docs")
     return folder
 
 

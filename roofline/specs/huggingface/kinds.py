@@ -56,6 +56,8 @@ def switched_windows(config: Config, count: int, rule: Callable[[int], str]) -> 
         config.harmless("sliding_window", "max_window_layers")
         attention_kinds(config, count, (FULL,), lambda index: FULL)
         return [None] * count
+    if not config.has("sliding_window"):
+        config.refuse("use_sliding_window", "is true, but there is no sliding_window")
     return windows(config, attention_kinds(config, count, (FULL, SLIDING), rule))
 
 

@@ -59,7 +59,8 @@ def dtype(config: Config) -> Section:
     try:
         return {"dtype": parse_dtype(name).name}
     except RooflineError as error:
-        config.refuse("torch_dtype" if config.has("torch_dtype") else "dtype", str(error))
+        given = next(key for key in ("torch_dtype", "dtype") if config.data.get(key) == name or config.outer.get(key) == name)
+        config.refuse(given, str(error))
 
 
 def layers_of(config: Config) -> int:

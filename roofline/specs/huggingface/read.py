@@ -195,7 +195,7 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
             )
         return found
     if model_type not in known and (inner := _wrapped(model_type, config)):
-        message = f"key {inner} is missing: a {model_type} config describes its language model there"
+        message = f"key {inner} is missing: a config of model_type {model_type} describes its language model there"
         raise document.error((*config.place, "model_type"), message)
     if model_type not in known:
         hint = (
@@ -209,7 +209,7 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
 
 def _wrapped(model_type: str, config: Config) -> str | None:
     """Where the language model of a config should be that has parts for other senses, or is of a type that always has."""
-    several = any(key.endswith("_config") and key != "quantization_config" for key in config.data)
+    several = any(key in config.data for key in ("vision_config", "audio_config"))
     return "text_config" if several or f"{model_type}_text" in families() else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from roofline.dtypes import parse_dtype
+from roofline.errors import RooflineError
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Section
 from roofline.specs.huggingface.parts import lean
@@ -11,6 +13,17 @@ KEYS_OF_BAMBA = (
     "mamba_expand", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_conv_bias",
     "mamba_chunk_size", "mamba_proj_bias",
 )  # fmt: skip
+
+
+def state_dtype(config: Config, key: str) -> Section:
+    """The dtype of recurrent state that a config asks for, where it does."""
+    name = config.text(key, default=None)
+    if name is None:
+        return {}
+    try:
+        return {"state_dtype": parse_dtype(name).name}
+    except RooflineError as error:
+        config.refuse(key, str(error))
 
 
 def mamba2(

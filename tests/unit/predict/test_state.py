@@ -50,6 +50,7 @@ def _hybrid(attention: int, recurrent: int, **changes: object) -> Model:
             "layers": tuple(
                 group.model_copy(update={"pattern": (name,), "repeat": count}) for name, count in counts.items() if count
             ),
+            "state_dtype": "fp32",
             **changes,
         }
     )
@@ -80,12 +81,15 @@ def test_needed_once_a_sequence(length: int) -> None:
 
 
 def test_dtype_of_the_state() -> None:
-    """A model's file may keep its state in two bytes; what the convolution keeps is in the activations' format."""
-    memory = _memory(_hybrid(8, 24, state_dtype="bf16"))
-    assert memory.state_bytes(allocated=False) == 24 * (CONV * KERNEL + RECURRENT) * 2
-    wide = _memory(_hybrid(8, 24), activation_dtype="fp32")
-    assert wide.state_bytes(allocated=False) == 24 * (CONV * KERNEL + RECURRENT) * 4
-    assert wide.precision.state is FORMATS["fp32"]
+    """The model's file, the flag or the engine says what recurrent state is kept in; convolutions keep activations."""
+    asked = _memory(_hybrid(0, 32, state_dtype="bf16"))
+    assert asked.state_bytes(allocated=True) == 32 * (CONV * (KERNEL - 1) + RECURRENT) * 2
+    assert asked.state_bytes(allocated=False) == 32 * (CONV * KERNEL * 2 + RECURRENT * 4)  # as transformers keeps it
+    flag = _memory(_hybrid(0, 32), mamba_ssm_cache_dtype="bf16")
+    assert flag.state_bytes(allocated=False) == 32 * (CONV * KERNEL + RECURRENT) * 2
+    engine = _memory(_hybrid(0, 32, state_dtype=None))  # vLLM: as the activations
+    assert engine.state_bytes(allocated=True) == 32 * (CONV * (KERNEL - 1) + RECURRENT) * 2
+    assert engine.precision.state is FORMATS["bf16"]
 
 
 @pytest.mark.parametrize(("attention", "recurrent"), [(8, 24), (0, 32)])

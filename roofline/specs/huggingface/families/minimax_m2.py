@@ -24,7 +24,7 @@ def minimax_m2(config: Config) -> Draft:
     config.harmless("use_mtp", "mtp_transformer_layers")
     mtp(config, "num_mtp_modules")
     experts, top_k = experts_of(config, ("num_local_experts", "num_experts"))
-    turned = config.whole("rotary_dim", default=None)
+    turned = config.whole("rotary_dim", default=head_dim, why="config.json has none: all of a head")
     layer = Layer(
         "decoder",
         gqa(n_q, n_kv, head_dim, qk_norm="full", rotary_dim=turned),

@@ -10,7 +10,7 @@ from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families import family, transformers
 from roofline.specs.huggingface.latent import correction_biases
 from roofline.specs.huggingface.parts import experts_of, gqa, lean, mlp, moe, mtp, stream
-from roofline.specs.huggingface.recurrent import mamba2
+from roofline.specs.huggingface.recurrent import mamba2, state_dtype
 
 # One letter a layer, one word a layer, and the words of later versions.
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
@@ -31,7 +31,7 @@ def nemotron_h(config: Config) -> Draft:
         Layer(kind, mixer=sections[kind]) if kind in ("mamba", "attention") else Layer(kind, mlp=sections[kind])
         for kind in kinds
     ]
-    return Draft(layers, stream(config, **correction_biases(layers)))
+    return Draft(layers, stream(config, **state_dtype(config, "mamba_ssm_cache_dtype"), **correction_biases(layers)))
 
 
 def _kinds(config: Config) -> list[str]:
@@ -60,7 +60,6 @@ def _kinds(config: Config) -> list[str]:
 
 def _mamba(config: Config) -> Section:
     config.off("mamba_proj_bias")
-    config.only("mamba_ssm_cache_dtype", "float32", "the state is counted with four bytes an element")
     return mamba2(
         config,
         config.whole("mamba_num_heads"),

@@ -9,6 +9,7 @@ from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families import family, transformers
 from roofline.specs.huggingface.kinds import DENSE, FULL, LINEAR, SPARSE, attention_kinds, dense_block, names, sparse_by_step
 from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, mtp, rotary, rotary_of, stream
+from roofline.specs.huggingface.recurrent import state_dtype
 
 
 @family("qwen3_next", architectures=("Qwen3NextForCausalLM",), source=transformers("qwen3_next"))
@@ -47,7 +48,7 @@ def _draft(config: Config, blocks: list[str]) -> Draft:
         Layer(name, mixers[kind], dense if block == DENSE else sparse)
         for name, kind, block in zip(names(kinds, blocks), kinds, blocks, strict=True)
     ]
-    return Draft(layers, stream(config))
+    return Draft(layers, stream(config, **state_dtype(config, "mamba_ssm_dtype")))
 
 
 def _every(config: Config) -> Callable[[int], str]:
@@ -71,7 +72,6 @@ def _delta_net(config: Config) -> Section:
         "linear_value_head_dim",
         "linear_conv_kernel_dim",
     )
-    config.harmless("mamba_ssm_dtype")
     return {"kind": "gated_delta_net", **{name: config.whole(name) for name in numbers}}
 
 

@@ -1,0 +1,115 @@
+"""What engines make of caches and states, in numbers that the rules of vLLM 0.19 give by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.predict.allocation import Allocation, Layers, allocation
+from roofline.predict.request import prepare
+from roofline.specs.engine import KvCacheRules
+
+
+def _layout(model: str | Path, **options: Any) -> Allocation:
+    return prepare(model, "h100-sxm", **options).memory.fullest.layout
+
+
+def _config(truth: Path, name: str) -> Path:
+    return truth / "truth" / "models" / "configs" / f"{name}.json"
+
+
+def test_blocks_beside_states(truth: Path) -> None:
+    """Qwen3-Next-80B: attention's blocks are enlarged until a state fits, and the state is padded to one.
+
+    A token takes 2 heads x 256 x 2 (K, V) x 2 B = 2048 B of a layer's cache, a sequence 8192 x 3 x 2 + 32 x 128 x 128 x 2 =
+    1,097,728 B of a layer's state in bf16: 536 tokens, 544 in steps of 16. 12 layers attend, 36 keep a state: groups of 12.
+    Source: HybridAttentionMambaModelConfig in vllm/model_executor/models/config.py, release 0.19.0.
+    """
+    layout = _layout(_config(truth, "qwen3-next-80b-a3b"))
+    (attention,) = layout.kinds
+    page = 544 * 2048
+    assert attention.block == 544
+    assert attention.block_bytes == 12 * page
+    assert layout.state_bytes == 36 * page
+
+
+def test_a_state_as_the_config_asks(truth: Path) -> None:
+    """Qwen3.5 asks for fp32: 8192 x 3 x 2 + 32 x 128 x 128 x 4 = 2,146,304 B, 1048 tokens of 2048 B, in blocks of 1056."""
+    assert _layout(_config(truth, "qwen3.5-35b-a3b")).kinds[0].block == 1056
+
+
+def test_groups_of_equal_length() -> None:
+    """Gemma 3 12B has 8 layers that keep all and 40 that slide: six groups of 8, without a layer too much."""
+    full, sliding = sorted(_layout("gemma-3-12b").kinds, key=lambda kind: kind.window or 0)
+    page = 16 * 2 * 8 * 256 * 2  # tokens, K and V, heads, head_dim, bytes
+    assert (full.block_bytes, sliding.block_bytes) == (8 * page, 40 * page)
+
+
+def test_padding_of_the_last_group() -> None:
+    """Gemma 3 27B has 10 layers that keep all and 52 that slide: the sixth group of ten slides with two and pays for ten."""
+    found = allocation([Layers(4096, 10), Layers(4096, 52, window=1024)], [], KvCacheRules(), 16, {"full", "window"})
+    assert [kind.block_bytes for kind in found.kinds] == [10 * 16 * 4096, 60 * 16 * 4096]
+
+
+def test_nearly_equal_kinds_are_widened() -> None:
+    """13 layers that keep all and 12 that slide: one group each, of 13."""
+    found = allocation([Layers(4096, 13), Layers(4096, 12, window=128)], [], KvCacheRules(), 16, {"full", "window"})
+    assert [kind.block_bytes for kind in found.kinds] == [13 * 16 * 4096] * 2
+
+
+def test_pages_of_one_size(truth: Path) -> None:
+    """Gemma 4 31B: a token of a full layer takes 4 x 512 x 2 x 2 = 8 KiB, of a sliding one 16 x 256 x 2 x 2 = 16 KiB.
+
+    A page is 16 x 16 KiB; full layers put 32 tokens into theirs. Groups of ten: one full, five sliding.
+    """
+    full, sliding = sorted(
+        _layout(_config(truth, "gemma-4-31b-nvfp4"), kv_cache_dtype="bf16").kinds, key=lambda kind: kind.window or 0
+    )
+    page = 16 * 16 * 1024
+    assert (full.block, sliding.block) == (32, 16)
+    assert (full.block_bytes, sliding.block_bytes) == (10 * page, 50 * page)
+
+
+def test_pages_that_do_not_divide() -> None:
+    """Nothing is grouped, and the answer says why."""
+    found = allocation([Layers(3000, 4), Layers(2000, 4, window=64)], [], KvCacheRules(), 16, {"full", "window"})
+    assert "does not divide" in found.unknown
+    assert [kind.block_bytes for kind in found.kinds] == [4 * 16 * 3000, 4 * 16 * 2000]
+
+
+def test_chunks_keep_all(truth: Path) -> None:
+    """Llama 4 Scout: vLLM turns its manager of hybrid caches off, and every layer keeps every token."""
+    layout = prepare(_config(truth, "llama-4-scout"), "dgx-h100", tp=8).memory.fullest.layout
+    a_token = 48 * 2 * 1 * 128 * 2  # layers, K and V, a head a device, head_dim, bytes
+    assert layout.block == 16
+    assert layout.bytes(99_999, 1) == 100_000 * a_token
+
+
+def test_rules_that_are_not_known_are_said_so(truth: Path) -> None:
+    """DeepSeek-V4's compressed entries came after these rules."""
+    found = roofline.analyze(_config(truth, "deepseek-v4-flash"), "dgx-h100", tp=8, ep=8, ignore_capacity=True)
+    (note,) = [entry for entry in found.assumptions if entry.name == "allocated"]
+    assert note.origin == "assumed"
+    assert "compressed" in note.why
+
+
+@pytest.mark.parametrize("chunk", [64, 65, 8192])
+def test_chunk_in_sight(chunk: int) -> None:
+    """By hand: tokens from the start of the newest token's chunk on, the most blocks that they lie in on the way."""
+    (kind,) = allocation([Layers(1, 1, chunk=chunk)], [], KvCacheRules(), 16, {"chunk"}).kinds
+    for cached in (0, 1, chunk - 1, chunk, 3 * chunk + 7):
+        most = max(-(-(token + 1) // 16) - token // chunk * chunk // 16 for token in range(cached + 1))
+        assert kind.blocks(cached, 1) >= most
+    most = max(-(-(token + 1) // 16) - token // chunk * chunk // 16 for token in range(40 * chunk))
+    assert kind.blocks(40 * chunk, 1) - most in ((0,) if chunk % 16 == 0 else (0, 1))
+
+
+def test_fp32_is_cast(truth: Path) -> None:
+    """OLMo 2 says fp32; vLLM loads such weights in 16 bits, unless it is told otherwise."""
+    config = _config(truth, "olmo2-32b")
+    cast, kept = (roofline.analyze(config, "h200-sxm", ignore_capacity=True, **flags) for flags in ({}, {"dtype": "fp32"}))
+    assert kept.memory.weights_bytes == 2 * cast.memory.weights_bytes
+    assert ("dtype", "bf16") in [(entry.name, entry.value) for entry in cast.assumptions]
