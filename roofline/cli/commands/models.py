@@ -68,12 +68,17 @@ def import_config(
 
 
 def check(
-    files: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Default: all that are known.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME|FILE|FOLDER]...", help="Default: all that are known.")
+    ] = None,
     json: JsonOption = False,
     output: OutputOption = None,
     quiet: QuietOption = False,
 ) -> int:
-    """Check model files. Exit code 1 when one is wrong."""
+    """Check model files. Exit code 1 when one is wrong.
+
+    A folder with a config.json and safetensors files, or their index, is compared tensor by tensor.
+    """
     from roofline.cli.checks import check_files
     from roofline.cli.output import emit
 

@@ -36,11 +36,11 @@ class Document:
         return SpecError(message, path=self.path, line=line, column=column)
 
 
-def read_json(path: Path) -> Document:
+def read_json(path: Path, limit: int = MAX_BYTES) -> Document:
     """Read a file that holds one JSON object. `Infinity` and `NaN` are read as Python writes them."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise SpecError(f"is larger than {MAX_BYTES >> 20} MiB, which no config.json is", path=path)
+        if path.stat().st_size > limit:
+            raise SpecError(f"is larger than {limit >> 20} MiB, which no {path.name} is", path=path)
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise SpecError("there is no such file", path=path) from None

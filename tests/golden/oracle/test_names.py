@@ -19,7 +19,9 @@ from golden.oracle import (
 )
 from golden.oracle.machinery import read_config, stored_by_transformers
 
+from roofline.predict.checkpoint import compare
 from roofline.specs.huggingface.names import FAMILIES, names
+from roofline.specs.huggingface.safetensors import Checkpoint, Stored
 from roofline.specs.huggingface.tensors import tensors
 
 pytestmark = pytest.mark.oracle
@@ -89,6 +91,21 @@ def test_names_and_shapes(name: str) -> None:
             assert prod(found[tensor]) == prod(shape), tensor
         else:
             assert _lies(found[tensor]) == _lies(shape), tensor
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_checkpoints_match(name: str) -> None:
+    """A checkpoint as transformers would write it has nothing missing and nothing left over; buffers stand apart."""
+    model = read_config(CONFIGS[name])
+    stored = {
+        _published(model.family, tensor): Stored("BF16", shape, 2 * prod(shape))
+        for tensor, shape in stored_by_transformers(CONFIGS[name]).items()
+    }
+    model = model.model_copy(update={"dtype": "bf16"})
+    found = compare(model, Checkpoint(stored, sum(tensor.bytes for tensor in stored.values())))
+    assert found.problems == ()
+    assert found.matched + sum(found.apart.values()) == len(stored)
+    assert found.stored_bytes == found.predicted_bytes
 
 
 def test_the_configs_are_of_most_families() -> None:

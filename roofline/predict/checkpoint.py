@@ -1,0 +1,243 @@
+"""The tensors of a checkpoint beside those that its model should have: which match, which are missing, which are left over."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import prod
+
+from roofline.dtypes import FORMATS, Precision, parse_dtype
+from roofline.graph import CANONICAL, build
+from roofline.predict.memory import weights_by_path
+from roofline.predict.parameters import count_parameters
+from roofline.specs.deployment import Deployment
+from roofline.specs.huggingface.names import names
+from roofline.specs.huggingface.safetensors import Checkpoint, Stored
+from roofline.specs.huggingface.tensors import Tensor, tensors
+from roofline.specs.model import Model
+from roofline.specs.precision import resolve_precision
+
+# What stands in checkpoints and is not of the language model's parameters, by what it is.
+_APART = {
+    "vision and audio": re.compile(
+        r"(^|\.)(\w*vision\w*|visual|\w*image\w*|\w*audio\w*|\w*speech\w*|vit\w*|sam\w*|resampler|perceive)\."
+        r"|projector|(^|\.)(mm_|connector\.)"
+    ),
+    "multi-token prediction": re.compile(r"(^|\.)(mtp|nextn|model_mtp)\w*\.|\.(eh_proj|enorm|hnorm)\."),
+    "buffers": re.compile(
+        r"inv_freq$|\.(masked_bias|position_ids|slope_rate|layer_scalar|tid2eid)$|\.attn(\.attention)?\.bias$|\.attention\.bias$"
+        r"|_decay$|rotary_emb\.|act_fn\.(beta|eps)$|_extra_state$"
+    ),
+    "router corrections": re.compile(r"(?<!moe_statics\.)e_score_correction_bias$|\.router_bias$|\.ffn\.gate\.bias$"),
+}
+_LAYER = re.compile(r"^(.*?)(?P<list>layers|h|blocks)\.(?P<index>\d+)\.")
+# What stands beside the weights of a quantised module, behind its name.
+_BESIDE = re.compile(
+    r"[._](weight_scale(_inv|_2)?|scales?|scale_inv|weight_shape|weight_zero_point|weight_g_idx|qzeros|g_idx|input_scale"
+    r"|input_global_scale|weight_global_scale|pre_quant_scale|SCB|weight_format|weight\.(absmax|quant_map|nested_absmax"
+    r"|nested_quant_map|quant_state\.\w+)|[kvq]_scale|[kvq]_proj\.(output|[kv])_scale|bias_scale)$"
+)
+# Names under which packed weights stand in the place of NAME.weight, or of NAME.
+_PACKED = (".qweight", ".weight_packed", "_blocks", "_packed")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What stands in a checkpoint, and what its model has.
+
+    `known` says whether the names of the family are known: without them totals alone are compared. Counts of `apart` are
+    those of tensors that are not of the language model, by what they are; `beside` are scales and the like. `problems` are
+    sentences; there are none where all is well.
+    """
+
+    known: bool
+    matched: int = 0
+    packed: int = 0
+    beside: int = 0
+    missing: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    wrong_shape: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = ()
+    apart: dict[str, int] = field(default_factory=dict)
+    predicted_bytes: float = 0
+    stored_bytes: int | None = None
+    total_size: int | None = None
+    other_dtypes: dict[str, int] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything matches."""
+        return not self.problems
+
+
+def compare(model: Model, checkpoint: Checkpoint) -> Comparison:
+    """Lay a checkpoint beside its model, in the way of naming that fits best."""
+    precision, _ = resolve_precision(model, Deployment(), FORMATS)
+    ways = [_Way(model, precision, checkpoint, list(tensors(model, way))) for way in names(model.family)]
+    best = min(ways, key=lambda way: len(way.missing) + len(way.extra)) if ways else _Way(model, precision, checkpoint, None)
+    return best.comparison()
+
+
+class _Way:
+    """A checkpoint laid beside the tensors that a model should have; None: their names are not known."""
+
+    def __init__(self, model: Model, precision: Precision, checkpoint: Checkpoint, wanted: list[Tensor] | None) -> None:
+        self.model, self.precision, self.checkpoint = model, precision, checkpoint
+        self.known = wanted is not None
+        self.apart = {name: what for name in checkpoint.tensors if (what := _apart(name, model)) is not None}
+        left = {name for name in checkpoint.tensors if name not in self.apart}
+        self.matched: list[tuple[Tensor, str]] = []
+        self.packed: list[tuple[Tensor, str]] = []
+        self.missing: list[str] = []
+        self.wrong: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
+        for tensor, name in _aligned(wanted or [], left, model.num_hidden_layers):
+            self._place(tensor, name, left)
+        if model.tie_word_embeddings:
+            copies = {name for name in left if name.rpartition("lm_head.weight")[1] or name == "output.weight"}
+            self.apart |= dict.fromkeys(copies, "copy of the embedding table")
+            left -= copies
+        self.beside = {name for name in left if self.known and _BESIDE.search(name)}
+        self.extra = sorted(left - self.beside) if self.known else []
+        self.unnamed = set() if self.known else left
+
+    def _place(self, tensor: Tensor, name: str, left: set[str]) -> None:
+        base = name.removesuffix(".weight")
+        packed = next((base + ending for ending in _PACKED if base + ending in left), None)
+        if packed is not None:
+            left.discard(packed)
+            self._packed(tensor, packed)
+        elif name not in left:
+            self.missing.append(name)
+        else:
+            left.discard(name)
+            stored = self.checkpoint.tensors[name]
+            if stored is None or _same(tensor.shape, stored.shape):
+                self.matched.append((tensor, name))
+            elif tensor.role and self._format(tensor) != self.model.dtype:
+                self._packed(tensor, name)  # as bitsandbytes and ModelOpt write packed weights
+            else:
+                self.wrong.append((name, tensor.shape, stored.shape))
+
+    def _format(self, tensor: Tensor) -> str:
+        return self.precision.dtypes(tensor.role).weight.name
+
+    def _packed(self, tensor: Tensor, name: str) -> None:
+        """A tensor of packed elements: its bytes say whether they are as many as they should be."""
+        stored = self.checkpoint.tensors[name]
+        size = tensor.elements * self.precision.dtypes(tensor.role).weight.bytes
+        if stored is None or stored.bytes == size:
+            self.packed.append((tensor, name))
+        else:
+            self.wrong.append((name, tensor.shape, stored.shape))
+
+    def comparison(self) -> Comparison:
+        """The result, with everything that is wrong in words."""
+        of_model = [*(name for _, name in (*self.matched, *self.packed)), *self.beside, *self.unnamed]
+        other = self._other_dtypes()
+        stored = _bytes(self.checkpoint, of_model) if self.checkpoint.complete else None
+        graph = build(self.model, Deployment(), self.precision, CANONICAL)
+        predicted = float(sum(weights_by_path(graph).values()))
+        return Comparison(
+            known=self.known,
+            matched=len(self.matched),
+            packed=len(self.packed),
+            beside=len(self.beside),
+            missing=tuple(self.missing),
+            extra=tuple(self.extra),
+            wrong_shape=tuple(self.wrong),
+            apart=dict(Counter(self.apart.values())),
+            predicted_bytes=predicted,
+            stored_bytes=stored,
+            total_size=self.checkpoint.total_size,
+            other_dtypes=dict(Counter(dtype for dtype, _ in other)),
+            problems=tuple(self._problems(predicted, stored, sum(more for _, more in other))),
+        )
+
+    def _other_dtypes(self) -> list[tuple[str, float]]:
+        """Tensors that are stored in another dtype than the model says, and how many bytes more that is."""
+        found = []
+        for tensor, name in self.matched:
+            stored = self.checkpoint.tensors[name]
+            if stored is not None:
+                weight = self.precision.dtypes(tensor.role).weight if tensor.role else parse_dtype(self.model.dtype)
+                if more := stored.bytes - tensor.elements * weight.bytes:
+                    found.append((stored.dtype, float(more)))
+        return found
+
+    def _problems(self, predicted: float, stored: int | None, more: float) -> Iterable[str]:
+        for what, listed in (("missing", self.missing), ("not of the model", self.extra), ("of another shape", self.wrong)):
+            if listed:
+                yield f"{len(listed):,} tensors are {what}" if len(listed) > 1 else f"1 tensor is {what}"
+        total, held = self.checkpoint.total_size, self.checkpoint.bytes
+        if total is not None and self.checkpoint.complete and total != held:
+            yield f"the index says {total:,} bytes, the files hold {held:,} ({held - total:+,})"
+        if not self.known:
+            yield from self._totals()
+        elif self.missing or self.extra or self.wrong:
+            return  # why sizes differ has been said
+        elif stored is not None and abs(stored - predicted - more) > 0.5:
+            yield f"{predicted + more:,.0f} bytes are predicted, {stored:,} are stored ({stored - predicted - more:+,.0f})"
+        elif stored is None and not self.apart and total is not None and total != predicted:
+            yield f"{predicted:,.0f} bytes are predicted, the index says {total:,} ({total - predicted:+,.0f})"
+
+    def _totals(self) -> Iterable[str]:
+        """Where no name is known: as many elements as the model has, if they are all stored as such."""
+        if not self.checkpoint.complete or self.model.quantization:
+            yield "names of this family are not known, and without them there is nothing to compare here"
+            return
+        held = sum(_elements(self.checkpoint.tensors[name]) for name in self.unnamed)
+        counted = count_parameters(self.model).total
+        if held != counted:
+            yield f"the model has {counted:,} parameters, the files hold {held:,} elements ({held - counted:+,})"
+
+
+def _bytes(checkpoint: Checkpoint, listed: Iterable[str]) -> int:
+    return sum(stored.bytes for name in listed if (stored := checkpoint.tensors[name]) is not None)
+
+
+def _elements(stored: Stored | None) -> int:
+    return 0 if stored is None else prod(stored.shape)
+
+
+def _apart(name: str, model: Model) -> str | None:
+    """What a tensor is that is not of the language model; None for all others."""
+    for what, pattern in _APART.items():
+        if pattern.search(name):
+            return what
+    layer = _LAYER.match(name)
+    if layer is not None and model.family != "nemotron-nas" and int(layer["index"]) >= model.num_hidden_layers:
+        return "multi-token prediction"  # stored as layers behind the last
+    return None
+
+
+def _same(wanted: tuple[int, ...], stored: tuple[int, ...]) -> bool:
+    """The same axes but for those of one entry; vectors by their length alone."""
+    if len(wanted) == 1:
+        return prod(wanted) == prod(stored)
+    return [size for size in wanted if size != 1] == [size for size in stored if size != 1]
+
+
+def _aligned(wanted: list[Tensor], stored: set[str], layers: int) -> Iterable[tuple[Tensor, str]]:
+    """Tensors under the names that they have here: checkpoints of several parts, and some others, put something before
+    them or leave it out, and number what is left where layers are empty."""
+    if not wanted:
+        return
+    before, _, leaf = wanted[0].name.removesuffix(".weight").rpartition(".")  # the embedding comes first
+    prefix = f"{before}." if before else ""
+    here = sorted((name for name in stored if re.search(rf"(^|\.){re.escape(leaf)}(\.|$)", name)), key=len)
+    found = re.split(rf"(?:(?<=\.)|^){re.escape(leaf)}(?:\.|$)", here[0])[0] if here else prefix
+    heads = {name.rpartition(".")[0].rpartition(".")[2]: name for name in sorted(stored, key=len, reverse=True)}
+    numbers = sorted({int(match["index"]) for name in stored if name.startswith(found) and (match := _LAYER.match(name))})
+    renumbered = dict(enumerate(numbers)) if len(numbers) == layers and numbers != list(range(layers)) else {}
+    for tensor in wanted:
+        name = tensor.name
+        if name.startswith(prefix):
+            name = found + name.removeprefix(prefix)
+        if tensor.role == "lm_head" and name not in stored:
+            head = heads.get(tensor.name.rpartition(".")[0].rpartition(".")[2], name)
+            name = head.rpartition(".")[0] + ".weight"
+        if tensor.layer is not None and tensor.layer in renumbered:
+            name = name.replace(f".{tensor.layer}.", f".{renumbered[tensor.layer]}.", 1)
+        yield tensor, name

@@ -1,0 +1,145 @@
+"""What the files of a checkpoint hold, from their headers: no tensor is read.
+
+A safetensors file is 8 bytes with the length of a header, the header, which is JSON, and the tensors, one behind the other.
+Source: https://huggingface.co/docs/safetensors
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, NoReturn
+
+from roofline.errors import SpecError
+from roofline.specs.huggingface.document import Document, read_json
+
+INDEX = "model.safetensors.index.json"
+# The format allows no longer header; an index has a line for each tensor, of which there are 100,000 and more.
+MAX_HEADER, MAX_INDEX = 100_000_000, 2**28
+
+_SIZES = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1,
+    "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1, "C64": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tensor in a file: dtype as the format spells it, shape and bytes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The tensors of a checkpoint, by name; None where the file that holds one is not there. `total_size` is what the index
+    says, if there is one."""
+
+    tensors: dict[str, Stored | None]
+    total_size: int | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file is there."""
+        return None not in self.tensors.values()
+
+    @property
+    def bytes(self) -> int:
+        """Of all tensors whose files are there."""
+        return sum(stored.bytes for stored in self.tensors.values() if stored is not None)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint | None:
+    """The checkpoint in a folder: by its index, or all the files of which it consists; None where there is neither.
+
+    Raises:
+        SpecError: a file is cut off or is not what it should be, or does not hold what the index says.
+    """
+    if (folder / INDEX).is_file():
+        return _indexed(folder)
+    files = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
+    if not files:
+        return None
+    found: dict[str, Stored | None] = {}
+    for file in files:
+        header = read_header(file)
+        if twice := found.keys() & header.keys():
+            raise SpecError(f"holds {min(twice)!r}, as another file of the folder does", path=file)
+        found |= header
+    return Checkpoint(found)
+
+
+def _indexed(folder: Path) -> Checkpoint:
+    document = read_json(folder / INDEX, MAX_INDEX)
+    where = document.data.get("weight_map")
+    if not isinstance(where, dict) or not all(isinstance(file, str) and Path(file).name == file for file in where.values()):
+        raise document.error(("weight_map",), "weight_map must say for each tensor which file beside the index holds it")
+    headers = {file: read_header(folder / file) for file in sorted(set(where.values())) if (folder / file).is_file()}
+    for name, file in where.items():
+        if file in headers and name not in headers[file]:
+            raise SpecError(f"does not hold {name!r}, which {INDEX} says it does", path=folder / file)
+    known = {name: stored for header in headers.values() for name, stored in header.items()}
+    return Checkpoint({**{name: known.get(name) for name in where}, **known}, _total_size(document))
+
+
+def _total_size(document: Document) -> int | None:
+    metadata = document.data.get("metadata")
+    size = metadata.get("total_size") if isinstance(metadata, dict) else None
+    if isinstance(size, float) and size.is_integer():
+        size = int(size)  # as some tools write it
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
+        raise document.error(("metadata",), f"metadata.total_size must be a number of bytes, not {size!r:.60}")
+    return size
+
+
+def read_header(path: Path) -> dict[str, Stored]:
+    """The tensors of one file, by name."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > size - 8:
+                raise SpecError(f"is cut off in its header, or no safetensors file ({size:,} bytes)", path=path)
+            if length > MAX_HEADER:
+                raise SpecError(f"has a header of {length:,} bytes; the format allows {MAX_HEADER:,}", path=path)
+            text = file.read(length)
+    except OSError as error:
+        raise SpecError(f"cannot be read: {error.strerror or error}", path=path) from None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise SpecError("is no safetensors file: its header is not JSON", path=path) from None
+    if not isinstance(data, dict):
+        raise SpecError("is no safetensors file: its header is no object", path=path)
+    data.pop("__metadata__", None)
+    found = {name: _stored(path, name, entry) for name, entry in data.items()}
+    end = 8 + length + max((entry["data_offsets"][1] for entry in data.values()), default=0)
+    if size != end:
+        what = f"is cut off: {end - size:,} bytes are missing" if size < end else f"has {size - end:,} bytes too many"
+        raise SpecError(what, path=path)
+    return found
+
+
+def _stored(path: Path, name: str, entry: Any) -> Stored:
+    def refuse(why: str) -> NoReturn:
+        raise SpecError(f"header of {name!r}: {why}", path=path)
+
+    if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
+        refuse("must have dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not _whole(shape) or not _whole(offsets) or len(offsets) != 2 or offsets[0] > offsets[1] or not isinstance(dtype, str):
+        refuse("is no tensor")
+    size = offsets[1] - offsets[0]
+    if dtype in _SIZES and size != prod(shape) * _SIZES[dtype]:
+        refuse(f"{size:,} bytes are not {prod(shape):,} elements of {dtype}")
+    return Stored(dtype, tuple(shape), size)
+
+
+def _whole(numbers: Any) -> bool:
+    return isinstance(numbers, list) and all(
+        isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**63 for number in numbers
+    )
