@@ -154,7 +154,8 @@ def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation
     source = _source_of(type(operator))
     cost = ask.cost(operator) * ask.repeat(path)
     parts = _parts(ask, cost, source)
-    moved = [_total(name) for name in _MEMORY_TRAFFIC if name in parts]
+    # What makes entries of several tokens does nothing in most steps of decode: it has no intensity there.
+    moved = [_total(name) for name in _MEMORY_TRAFFIC if name in parts and parts[name].value]
     totals = {**ask.values, **{_total(name): part.value for name, part in parts.items()}}
     listed = list(parts.values())
     if len(moved) > 1:
