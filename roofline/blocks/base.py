@@ -52,13 +52,15 @@ class Cache:
     """What one layer keeps: `elements` of each token, of the last `window` tokens (None: of all), or of each entry that
     stands for `ratio` tokens (None: each token has its own).
 
-    `chunked`: the window does not slide; it is the chunk of the newest token that is in sight.
+    `chunked`: the window does not slide; it is the chunk of the newest token that is in sight. `index`: those of the
+    elements that are an indexer's key, which engines keep in a format of its own.
     """
 
     elements: Expr
     window: Expr | None = None
     ratio: Expr | None = None
     chunked: bool = False
+    index: Expr = 0
 
     @property
     def per_token(self) -> Expr:

@@ -177,7 +177,8 @@ class LatentAttentionBlock(MixerBlock):
 
     def cache(self) -> Cache:
         """The latent and the rotated key, and the indexer's key."""
-        return Cache(self.kv_lora_rank + self.qk_rope_head_dim + (self.index_head_dim or 0))
+        index = self.index_head_dim or 0
+        return Cache(self.kv_lora_rank + self.qk_rope_head_dim + index, index=index)
 
     def keeps(self) -> set[Kept]:
         """The latents of all tokens, and the keys of an indexer of its own."""

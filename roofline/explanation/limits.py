@@ -48,7 +48,7 @@ def max_batch(ask: InSymbols, phase: str = "decode") -> Explanation:
     values, parts = _room(ask)
     length = symbol("S_c") + 1  # the cache holds the new token too
     layout = ask.request.memory.fullest.layout
-    if layout.block is not None or not layout.kinds:
+    if ask.request.memory.fullest.plain or not layout.kinds:
         size = ask.precision.kv.bytes
         cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in ask.caches()) + ask.state()
     else:
@@ -69,11 +69,10 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
     """The most cached tokens with which a decode step of B sequences fits."""
     del phase
     _refuse(ask, "max_context")
-    layout = ask.request.memory.fullest.layout
-    if layout.kinds and layout.block is None:
+    if ask.request.memory.fullest.layout.kinds and not ask.request.memory.fullest.plain:
         searched = ask.request.memory.max_context(ask.request.workload.batch)
         what = "no limit" if searched is None else f"{searched} by search"
-        msg = f"max_context has no short closed form where layers do not keep every token: analyze finds {what}"
+        msg = f"max_context has no short closed form where layers do not keep every token as it is: analyze finds {what}"
         raise InputError(msg)
     values, parts = _room(ask)
     batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))

@@ -78,7 +78,7 @@ class StageMemory(Setting):
         held = [(float(state.bytes(self.precision, allocated=True)), count) for state, count in found]
         layers = [
             Layers(
-                float(cache.elements * self.precision.kv.bytes),
+                self._of_a_token(cache),
                 count,
                 window=None if cache.chunked else cache.window,
                 chunk=cache.window if cache.chunked else None,
@@ -87,6 +87,20 @@ class StageMemory(Setting):
             for cache, count in self._caches
         ]
         return allocation(layers, held, self.rules, self.block_size, kept(self.model))
+
+    @property
+    def plain(self) -> bool:
+        """Whether the engine lays out what is counted: every token as it is, in blocks of one size, and nothing else."""
+        block = self.layout.block
+        return block is not None and self.layout.bytes(0, block) == self.kv_bytes_per_token * block
+
+    def _of_a_token(self, cache: Cache) -> float:
+        """Bytes of a token (or entry) in a layer's cache, as the engine keeps it."""
+        kv, rules = self.precision.kv, self.rules
+        size = float((cache.elements - cache.index) * kv.bytes)
+        if kv.name == "fp8" and rules.sparse_latent_fp8_bytes is not None and "indexer" in kept(self.model):
+            size = rules.sparse_latent_fp8_bytes
+        return size + float(cache.index * (rules.indexer_element_bytes or kv.bytes))
 
     def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
         """Cache of one sequence of `length` tokens, the newest of which was decoded."""
@@ -160,7 +174,7 @@ class StageMemory(Setting):
         if usable <= 0 or a_sequence == 0:
             return 0
         if block := self.layout.block:
-            tokens_held = int(usable // (self.kv_bytes_per_token * block)) * block
+            tokens_held = int(usable // sum(kind.block_bytes for kind in self.layout.kinds)) * block
         else:
             tokens_held = int(usable / a_sequence * length)
         return tokens_held * self.deployment.data_parallel_size

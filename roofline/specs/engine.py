@@ -37,6 +37,14 @@ class KvCacheRules(Spec):
         ge=1,
         description="groups are as long as the largest kind has layers, where that is less than this times the smallest",
     )
+    indexer_element_bytes: float | None = Field(
+        default=None, gt=0, description="bytes an element of an indexer's key, scales included; default: as the cache"
+    )
+    sparse_latent_fp8_bytes: float | None = Field(
+        default=None,
+        gt=0,
+        description="bytes a token of a layer's latents beside an indexer in an fp8 cache; default: one an element",
+    )
     state_dtype: str = Field(
         default="fp32", description="format of recurrent state where the model's file names none: activations, or a dtype"
     )

@@ -113,3 +113,12 @@ def test_fp32_is_cast(truth: Path) -> None:
     cast, kept = (roofline.analyze(config, "h200-sxm", ignore_capacity=True, **flags) for flags in ({}, {"dtype": "fp32"}))
     assert kept.memory.weights_bytes == 2 * cast.memory.weights_bytes
     assert ("dtype", "bf16") in [(entry.name, entry.value) for entry in cast.assumptions]
+
+
+def test_keys_of_an_indexer_have_a_format_of_their_own(truth: Path) -> None:
+    """DeepSeek-V3.2: 576 elements of a latent in bf16, or 512 + 4 x 4 + 64 x 2 bytes in fp8, and 128 + 4 bytes of a key."""
+    config = _config(truth, "deepseek-v3.2")
+    for flags, latent in (({}, 576 * 2), ({"kv_cache_dtype": "fp8"}, 656)):
+        memory = prepare(config, "dgx-h100", tp=8, **flags).memory.fullest
+        assert memory.kv_bytes(1024, allocated=True) == 61 * 1024 * (latent + 132)
+    assert prepare(config, "dgx-h100", tp=8).memory.fullest.kv_bytes(1024, allocated=False) == 61 * 1024 * (576 + 128) * 2

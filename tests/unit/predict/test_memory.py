@@ -55,9 +55,9 @@ def test_kv_bytes_per_token_is_below_every_window(model: str, a_token: int) -> N
         ("gemma-3-12b", 5000, (40 * 1024 + 8 * 5001) * GEMMA, (40 * (1024 + 16) + 8 * 5008) * GEMMA),
         ("gpt-oss-20b", 999, (12 * 128 + 12 * 1000) * GPT_OSS, (12 * (128 + 16) + 12 * 1008) * GPT_OSS),
         ("deepseek-v2-lite", 4096, 4097 * LITE, 4112 * LITE),
-        ("deepseek-v3.2", 4096, 4097 * V32, 4112 * V32),
+        ("deepseek-v3.2", 4096, 4097 * V32, 4112 * 61 * (576 * 2 + 132)),
         # 1001 tokens make 250 entries of 4 and 7 of 128; blocks have room for 256 and 16
-        ("deepseek-v4-flash", 1000, 128 * V4 + 250 * V4_CSA + 7 * V4_HCA, 128 * V4 + 256 * V4_CSA + 16 * V4_HCA),
+        ("deepseek-v4-flash", 1000, 128 * V4 + 250 * V4_CSA + 7 * V4_HCA, (128 + 16) * V4 + 256 * V4_CSA + 16 * V4_HCA),
         ("deepseek-v4-flash", 2, 3 * V4, 16 * V4),
     ],
 )
