@@ -42,7 +42,7 @@ from roofline.operators.sampling import Sampling
 from roofline.operators.selective_scan import SelectiveScan
 from roofline.operators.send_recv import SendRecv
 from roofline.operators.top_k import TopK
-from roofline.specs.quantization import schemes
+from roofline.specs.quantization import scheme, schemes
 
 Range = tuple[int, int]
 _WIDE: Range = (1, 512)
@@ -108,7 +108,7 @@ class Kind:
 # Sizes that floats hold exactly: all are multiples of 2^-3, scales are whole bytes.
 _DTYPES = [
     Dtypes(weight=weight, activation=FORMATS[activation], kv=FORMATS[kv], state=FORMATS[state], bias=bias)
-    for weight in (*FORMATS.values(), *(scheme().format for scheme in schemes().values()))
+    for weight in (*FORMATS.values(), *(scheme(name).format for name in schemes()))
     for bias in (None, FORMATS["bf16"])
     for activation in ("bf16", "fp32")
     for kv in ("bf16", "fp8")

@@ -160,7 +160,8 @@ def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation
     if len(moved) > 1:
         listed.append(explanation("bytes", cost.bytes, ask.values, unit="bytes", source=source))
     worked = [_total(name) for name in ("matrix_flops", "vector_flops") if name in parts]
-    if worked and moved:
+    # what makes entries of several tokens does nothing in most steps of decode, and has no intensity there
+    if worked and any(totals[name] for name in moved):
         listed.append(explanation("arithmetic_intensity", sum(worked) / sum(moved), totals, unit="FLOP/byte", source=_ROOFLINE))
     listed += _times_of(ask, operator, parts)
     in_bytes = [part for part in listed if part.unit == "bytes"]

@@ -68,17 +68,7 @@ def find(kind: Kind, name: object) -> Path:
         msg = f"{_NOUN[kind]} must be an id or the path of a YAML file, not {name!r:.100}"
         raise InputError(msg)
     if _is_path(name):
-        path = _path(name)
-        if "\0" in name:
-            msg = f"{name!r} is no path"
-            raise SpecError(msg)
-        if kind == "models" and (wanted := _on_the_hub(name)) is not None:
-            from roofline.specs.huggingface.hub import fetch
-
-            return fetch(wanted, _alike(wanted.name))
-        if kind == "models" and path.is_dir() and (path / "config.json").is_file():
-            return path / "config.json"
-        return path
+        return _by_path(kind, name)
     known = ids(kind)
     key = re.sub(r"[\s_]+", "-", name.strip().lower())
     if key in known:
@@ -92,6 +82,23 @@ def find(kind: Kind, name: object) -> Path:
     raise UnknownNameError(
         what, name, [*known, *aliases], f"`roofline {kind} list` shows all; a path to a YAML file works too."
     )
+
+
+def _by_path(kind: Kind, name: str) -> Path:
+    """The file at a path; of a folder its config.json, and of a name on Hugging Face the one that is there."""
+    path = _path(name)
+    if "\0" in name:
+        msg = f"{name!r} is no path"
+        raise SpecError(msg)
+    if kind == "models" and (wanted := _on_the_hub(name)) is not None:
+        from roofline.specs.huggingface.hub import fetch
+
+        return fetch(wanted, _alike(wanted.name))
+    if kind == "models" and path.is_dir():
+        if not (path / "config.json").is_file():
+            raise SpecError("is a folder without a config.json", path=path)
+        return path / "config.json"
+    return path
 
 
 def _on_the_hub(name: str | os.PathLike[str]) -> Repository | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ def fetch(wanted: Repository, hint: str = "") -> Path:
         raise MissingExtraError(
             f"{wanted.name} is no file or folder here{hint}; fetching it from Hugging Face", "hub"
         ) from None
+    logging.getLogger("huggingface_hub").setLevel(logging.CRITICAL)  # it tells of every retry; the last error is enough
     try:
         return Path(huggingface_hub.hf_hub_download(wanted.name, "config.json", revision=wanted.revision))
     except Exception as error:  # noqa: BLE001 - whatever it raises is about the name or the network

@@ -39,7 +39,7 @@ class Published:
 
     def plain(self) -> list[dict[str, Any]]:
         """The schemes as plain data, without what is default."""
-        return [{"name": scheme.name, **scheme.model_dump(mode="json", exclude_defaults=True)} for scheme in self.quantization]
+        return [scheme.model_dump(mode="json", exclude_defaults=True) for scheme in self.quantization]
 
 
 def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -40,7 +40,8 @@ def scheme(name: str) -> Scheme:
     >>> scheme("mxfp4").format.bytes, scheme("awq").format.beside_bytes([(4096, 4096)])
     (0.5, 327680)
     """
-    return schemes()[_known(name)].model_validate({})
+    known = _known(name)
+    return schemes()[known].model_validate({"name": known})
 
 
 def _known(name: object) -> str:

@@ -18,7 +18,7 @@ class Awq(Scheme):
     """
 
     source: ClassVar[str] = "arXiv:2306.00978; layout: https://github.com/casper-hansen/AutoAWQ, awq/modules/linear/gemm.py"
-    name: Literal["awq"] = "awq"
+    name: Literal["awq"]
     bits: Literal[4] = 4
     group_size: GroupSize = Field(default=128, description="inputs of an output that share a scale; -1: all")
 

@@ -18,7 +18,7 @@ class Fp8(Scheme):
     """
 
     source: ClassVar[str] = "https://docs.vllm.ai/en/stable/features/quantization/fp8.html"
-    name: Literal["fp8"] = "fp8"
+    name: Literal["fp8"]
     strategy: Literal["tensor", "channel"] = Field(default="tensor", description="what has a scale: a matrix, or each output")
     scale_dtype: ScaleDtype = "fp32"
     activation_scheme: ActivationScheme = "dynamic"

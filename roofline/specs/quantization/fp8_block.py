@@ -22,7 +22,7 @@ class Fp8Block(Scheme):
     """
 
     source: ClassVar[str] = "DeepSeek-V3, arXiv:2412.19437, section 3.3.2"
-    name: Literal["fp8_block"] = "fp8_block"
+    name: Literal["fp8_block"]
     weight_block_size: tuple[Length, Length] = Field(default=(128, 128), description="outputs and inputs of a block")
     scale_dtype: ScaleDtype = "fp32"
 

@@ -20,7 +20,7 @@ class Gptq(Scheme):
     """
 
     source: ClassVar[str] = "arXiv:2210.17323; layout: https://github.com/AutoGPTQ/AutoGPTQ, nn_modules/qlinear/qlinear_cuda.py"
-    name: Literal["gptq"] = "gptq"
+    name: Literal["gptq"]
     bits: Literal[2, 3, 4, 8] = 4
     group_size: GroupSize = Field(default=128, description="inputs of an output that share a scale; -1: all")
 

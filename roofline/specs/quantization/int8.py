@@ -14,7 +14,7 @@ class Int8(Scheme):
     """Elements of 8 bits, one scale a matrix or an output channel; `int-quantized` of compressed-tensors."""
 
     source: ClassVar[str] = "https://docs.vllm.ai/en/stable/features/quantization/int8.html; SmoothQuant, arXiv:2211.10438"
-    name: Literal["int8"] = "int8"
+    name: Literal["int8"]
     strategy: Literal["tensor", "channel"] = Field(default="channel", description="what has a scale: a matrix, or each output")
     scale_dtype: ScaleDtype = "bf16"
     symmetric: bool = Field(default=True, description="no zero points beside the scales of weights")

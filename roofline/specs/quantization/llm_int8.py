@@ -13,7 +13,7 @@ class LlmInt8(Scheme):
     outliers. NB: those columns' products in 16 bits are not modelled."""
 
     source: ClassVar[str] = "arXiv:2208.07339, section 3; layout: https://github.com/bitsandbytes-foundation/bitsandbytes"
-    name: Literal["llm_int8"] = "llm_int8"
+    name: Literal["llm_int8"]
 
     @property
     def format(self) -> Format:

@@ -15,7 +15,7 @@ class Mxfp4(Scheme):
     they are (gpt-oss), or are quantised on the way."""
 
     source: ClassVar[str] = "OCP Microscaling Formats v1.0, section 5; arXiv:2310.10537"
-    name: Literal["mxfp4"] = "mxfp4"
+    name: Literal["mxfp4"]
     activations: Literal["none", "fp8", "fp4"] = Field(default="none", description="what activations are quantised to")
 
     @property

@@ -13,7 +13,7 @@ class Mxfp8(Scheme):
     on the way."""
 
     source: ClassVar[str] = "OCP Microscaling Formats v1.0, section 5; arXiv:2310.10537"
-    name: Literal["mxfp8"] = "mxfp8"
+    name: Literal["mxfp8"]
 
     @property
     def format(self) -> Format:

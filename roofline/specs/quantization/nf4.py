@@ -20,7 +20,7 @@ class Nf4(Scheme):
     source: ClassVar[str] = (
         "QLoRA, arXiv:2305.14314, section 3; layout: https://github.com/bitsandbytes-foundation/bitsandbytes"
     )
-    name: Literal["nf4"] = "nf4"
+    name: Literal["nf4"]
     double_quant: bool = Field(default=False, description="whether the scales are quantised (bnb_4bit_use_double_quant)")
 
     @property

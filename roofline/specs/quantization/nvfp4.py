@@ -15,7 +15,7 @@ class Nvfp4(Scheme):
     is stored. ModelOpt and compressed-tensors (`nvfp4-pack-quantized`) differ in names alone."""
 
     source: ClassVar[str] = "arXiv:2509.25149, section 2; layout: https://github.com/NVIDIA/Model-Optimizer"
-    name: Literal["nvfp4"] = "nvfp4"
+    name: Literal["nvfp4"]
     activation_scheme: Literal["static", "none"] = Field(default="static", description="whether activations are quantised too")
 
     @property

@@ -18,7 +18,7 @@ class PackQuantized(Scheme):
     source: ClassVar[str] = (
         "https://github.com/vllm-project/compressed-tensors, compressors/quantized_compressors/pack_quantized.py"
     )
-    name: Literal["pack_quantized"] = "pack_quantized"
+    name: Literal["pack_quantized"]
     bits: Literal[2, 4, 8] = 4
     group_size: GroupSize = Field(default=128, description="inputs of an output that share a scale; -1: all")
     symmetric: bool = Field(default=True, description="no zero points")
