@@ -84,6 +84,8 @@ def _told(row: dict[str, Any]) -> str:
     lines += [f"  {count:,} tensors are {dtype} and not as the model says" for dtype, count in found["other_dtypes"].items()]
     if not found["complete"]:
         lines.append("  not all of its files are there: names are compared, and shapes of what is there")
+        if found["apart"] and found["total_size"] is not None:
+            lines.append("  the index counts what stands apart as well, so that its total is not compared")
     for name in ("missing", "extra"):
         lines += [f"  {_WORDS[name]}: {tensor}" for tensor in found[name][:_TOLD]]
     for name, wanted, stored in found["wrong_shape"][:_TOLD]:

@@ -164,6 +164,10 @@ def test_the_index_alone(run: Run, folder: Path) -> None:
     index["metadata"] = {"total_size": 2 * total}  # as if it were stored in fp32
     path.write_text(json.dumps(index), encoding="utf-8")
     assert "the index says" in _checked(run, folder, 1)["problems"][0]
+    index["weight_map"]["vision_tower.proj.weight"] = "model.safetensors"  # type: ignore[index]  # of a size that nobody knows
+    path.write_text(json.dumps(index), encoding="utf-8")
+    _checked(run, folder, 0)
+    assert "its total is not compared" in run("models", "check", folder).out
 
 
 def test_fp8_with_scales(run: Run, folder: Path) -> None:
