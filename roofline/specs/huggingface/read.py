@@ -179,7 +179,7 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
     known = families()
     if assume is not None:
         if assume not in known:
-            raise UnknownNameError("family", assume, known, "docs/configs.md lists all.")
+            raise UnknownNameError("family", assume, known, list_all=True)
         return known[assume]
     architectures = config.raw("architectures", default=[])
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
