@@ -38,6 +38,7 @@ def hybrid(kind: str, attention: int = 4, recurrent: int = 12) -> Model:
             "vocab_size": 32_000,
             "max_position_embeddings": 262_144,
             "tie_word_embeddings": False,
+            "state_dtype": "fp32",
             "layer_types": {name: {"mixer": types[name], "mlp": mlp} for name, count in counts.items() if count},
             "layers": [{"pattern": [name], "repeat": count} for name, count in counts.items() if count],
             "sources": {},

@@ -23,10 +23,10 @@ def refuse(tmp_path: Path) -> Callable[[str | bytes], str]:
     def message(content: str | bytes) -> str:
         path = tmp_path / "spec.yaml"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        started = time.perf_counter()
+        started = time.process_time()
         with pytest.raises(SpecError) as caught:
             read_yaml(path)
-        assert time.perf_counter() - started < 5
+        assert time.process_time() - started < 5
         text = str(caught.value)
         assert text.startswith(f"{path}:")
         assert len(text) < 1000

@@ -96,7 +96,7 @@ def test_a_window_that_is_on(config: Config, slide: list[int | None]) -> None:
 def test_a_window_that_is_on_needs_its_keys() -> None:
     """The size, and from which layer on."""
     on = {**QWEN2, "use_sliding_window": True}
-    assert "key sliding_window is missing" in refused(without(on, "sliding_window"))
+    assert "use_sliding_window: is true, but there is no sliding_window" in refused(without(on, "sliding_window"))
     assert "key max_window_layers is missing" in refused(without(on, "max_window_layers"))
     assert "use_sliding_window: must be true or false" in refused({**QWEN2, "use_sliding_window": None})
 
