@@ -275,7 +275,7 @@ def test_a_point_that_killed_a_run_comes_last(tmp_path: Path) -> None:
     """A run that died left the name of the point it was in: the next one measures everything else before it."""
     first = plan(("ceilings",), Scope("cpu", 32 * 2**20, ()))[0]
     (tmp_path / ".at").write_text(str(first), encoding="utf-8")
-    done = bench("bench", "run", "--suite", "ceilings", "--device", "cpu", "--budget", "6", "-o", tmp_path, "--json")
+    done = bench("bench", "run", "--suite", "ceilings", "--device", "cpu", "--budget", "15", "-o", tmp_path, "--json")
     assert done.returncode == 0, done.stderr
     environment = json.loads((tmp_path / "environment.json").read_text(encoding="utf-8"))
     assert environment["suspects"] == [str(first)]

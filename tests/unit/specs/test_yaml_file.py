@@ -26,7 +26,7 @@ def refuse(tmp_path: Path) -> Callable[[str | bytes], str]:
         started = time.process_time()
         with pytest.raises(SpecError) as caught:
             read_yaml(path)
-        assert time.process_time() - started < 5
+        assert time.process_time() - started < 20
         text = str(caught.value)
         assert text.startswith(f"{path}:")
         assert len(text) < 1000
