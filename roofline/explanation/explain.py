@@ -174,7 +174,7 @@ def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation
 def _times_of(ask: InSymbols, operator: Operator, parts: dict[str, Explanation]) -> list[Explanation]:
     """The time that each resource is busy, and the longest of them, which is the bound; none without hardware."""
     hardware = ask.request.hardware
-    if hardware is _any_hardware():
+    if hardware.accelerator is _any_hardware().accelerator:
         return []
     rates = {
         "matrix_flops": (symbol("P"), hardware.peak(matrix_dtype(operator, hardware))),

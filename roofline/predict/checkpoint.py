@@ -207,7 +207,9 @@ def _apart(name: str, model: Model) -> str | None:
         if pattern.search(name):
             return what
     layer = _LAYER.match(name)
-    if layer is not None and model.family != "nemotron-nas" and int(layer["index"]) >= model.num_hidden_layers:
+    more = {choice.name: choice.value for choice in model.assumptions if "multi-token" in choice.why}
+    behind = sum(value for value in more.values() if isinstance(value, int))
+    if layer is not None and 0 <= int(layer["index"]) - model.num_hidden_layers < behind:
         return "multi-token prediction"  # stored as layers behind the last
     return None
 

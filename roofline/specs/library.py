@@ -63,7 +63,7 @@ def ids(kind: Kind) -> dict[str, Path]:
 def find(kind: Kind, name: object) -> Path:
     """The file for an id, an alias, or a path."""
     if isinstance(name, os.PathLike):
-        return Path(name)
+        return _in_folder(kind, Path(name))
     if not isinstance(name, str):
         msg = f"{_NOUN[kind]} must be an id or the path of a YAML file, not {name!r:.100}"
         raise InputError(msg)
@@ -79,9 +79,11 @@ def find(kind: Kind, name: object) -> Path:
     what = _NOUN[kind]
     if family := [entry for entry in known if re.match(re.escape(key) + r"(-|(?<=\d)(?!\d))", entry)] if key else []:
         raise AmbiguousNameError(what, name, family)
-    raise UnknownNameError(
-        what, name, [*known, *aliases], f"`roofline {kind} list` shows all; a path to a YAML file works too."
-    )
+    also = " or of a config.json" if kind == "models" else ""
+    hint = f"`roofline {kind} list` shows all; the path of a YAML file{also} works too."
+    if kind == "models" and (Path(name) / "config.json").is_file():
+        hint = f"There is a folder of that name here: write ./{name} for the config.json in it."
+    raise UnknownNameError(what, name, [*known, *aliases], hint)
 
 
 def _by_path(kind: Kind, name: str) -> Path:
@@ -94,11 +96,16 @@ def _by_path(kind: Kind, name: str) -> Path:
         from roofline.specs.huggingface.hub import fetch
 
         return fetch(wanted, _alike(wanted.name))
-    if kind == "models" and path.is_dir():
-        if not (path / "config.json").is_file():
-            raise SpecError("is a folder without a config.json", path=path)
-        return path / "config.json"
-    return path
+    return _in_folder(kind, path)
+
+
+def _in_folder(kind: Kind, path: Path) -> Path:
+    """Of a folder the config.json in it."""
+    if kind != "models" or not path.is_dir():
+        return path
+    if not (path / "config.json").is_file():
+        raise SpecError("is a folder without a config.json", path=path)
+    return path / "config.json"
 
 
 def _on_the_hub(name: str | os.PathLike[str]) -> Repository | None:

@@ -13,6 +13,11 @@ from roofline.specs.huggingface.keys import changes_no_count, may_change_counts
 
 # No layer is wider and no model deeper than this; it keeps slips of the keyboard out of results.
 MAX_WHOLE = 2**31 - 1
+MAX_LAYERS = 10_000
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+
+ASSUMED = "left aside, as --assume has it: it may change counts"
 
 
 class _Required:
@@ -58,8 +63,9 @@ class Config:
             return value
         if isinstance(value, bool) or not isinstance(value, int):
             self.refuse(name, f"must be a whole number, not {_shown(value)}")
-        if not low <= value <= MAX_WHOLE:
-            self.refuse(name, f"must be from {low} to {MAX_WHOLE:,}, not {_shown(value)}")
+        high = MAX_LAYERS if name in _LAYERS else MAX_WHOLE
+        if not low <= value <= high:
+            self.refuse(name, f"must be from {low} to {high:,}, not {_shown(value)}")
         return value
 
     def flag(self, *names: str, default: Any = REQUIRED, why: str = "") -> Any:
@@ -202,9 +208,12 @@ class Config:
             near = difflib.get_close_matches(name, absent, n=1, cutoff=0.8) or [
                 known for known in absent if len(known) > 4 and known in name
             ]
-            if not self.lenient and near:
+            if self.lenient and (near or may_change_counts(name, value)):
+                self.note(self._path(name), _shown(value), ASSUMED)
+                continue
+            if near:
                 self.refuse(name, f"is not known; did you mean {near[0]}?")
-            if not self.lenient and may_change_counts(name, value):
+            if may_change_counts(name, value):
                 message = f"{_shown(value)} is not understood, and it may change counts. Take it out if it does not."
                 self.refuse(name, message)
             self.ignored.append(self._path(name))

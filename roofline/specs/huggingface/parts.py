@@ -106,6 +106,10 @@ def width_of_head(config: Config, n_q: int, default: int | None = None, *names: 
     if width is not None:
         return int(width)
     if default is not None:
+        if "head_dim" in config.data:
+            config.refuse(
+                "head_dim", "null is no width, and classes of this family differ on what it means: say how wide a head is"
+            )
         config.note("head_dim", default, _OF_CLASS)
         return default
     hidden = config.whole("hidden_size")

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.specs.huggingface import quantization
-from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.config import ASSUMED, Config
 from roofline.specs.huggingface.document import Document, Place
 from roofline.specs.huggingface.draft import Layer
 from roofline.specs.huggingface.families import Family, by_architecture, families
@@ -72,7 +72,7 @@ def read(document: Document, origin: Origin, assume: str | None = None) -> Model
                 "name": reading.name,
                 "value": reading.value,
                 "why": reading.why,
-                "origin": "assumed" if assume and reading.name == "family" else "default",
+                "origin": "assumed" if (assume and reading.name == "family") or reading.why == ASSUMED else "default",
             }
             for reading in config.readings
         ],

@@ -19,6 +19,7 @@ def dbrx(config: Config) -> Draft:
     n_q, hidden = config.whole("n_heads"), config.whole("d_model")
     head_dim = divided(config, ("n_heads", n_q), ("d_model", hidden))
     n_kv = attention.whole("kv_n_heads")
+    config.only("num_key_value_heads", n_kv, "attn_config says kv_n_heads")
     if n_q % n_kv:
         attention.refuse("kv_n_heads", f"{n_kv} must divide n_heads ({n_q})")
     feed.only("hidden_size", hidden, "the width of the stream is d_model")

@@ -58,9 +58,11 @@ def gpt_bigcode(config: Config) -> Draft:
     config.harmless("n_ctx", "inference_runner", "validate_runner_input", "pre_allocate_kv_cache", "max_batch_size")
     config.harmless("pad_key_length")
     n_q, head_dim, hidden = heads_and_width(config)
+    n_kv = 1 if config.flag("multi_query") else n_q
+    config.only("num_key_value_heads", n_kv, "multi_query says how many there are")
     layer = Layer(
         "decoder",
-        gqa(n_q, 1 if config.flag("multi_query") else n_q, head_dim, rotary_dim=0, qkv_bias=True, o_bias=True),
+        gqa(n_q, n_kv, head_dim, rotary_dim=0, qkv_bias=True, o_bias=True),
         mlp(inner(config, hidden), bias=True),
     )
     return Draft([layer] * layers(config), learned(config, hidden))

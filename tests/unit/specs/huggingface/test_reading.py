@@ -138,10 +138,10 @@ def test_assume(write: Any) -> None:
     path = write(model_type="my_llama", architectures=["MyLlamaForCausalLM"], num_gates=7)
     model, _ = load_model(path, "llama")
     assert count_parameters(model).total == TOTAL
-    assert [(choice.name, choice.value, choice.origin) for choice in model.assumptions] == [("family", "llama", "assumed")]
-    assert any("num_gates" in note for note in model.notes)
-    found = roofline.analyze(path, "h100-sxm", assume="llama")
-    assert ("model.family", "assumed") in [(entry.name, entry.origin) for entry in found.assumptions]
+    found = [(choice.name, choice.value, choice.origin) for choice in model.assumptions]
+    assert found == [("family", "llama", "assumed"), ("num_gates", "7", "assumed")]
+    result = roofline.analyze(path, "h100-sxm", assume="llama")
+    assert ("model.family", "assumed") in [(entry.name, entry.origin) for entry in result.assumptions]
     with pytest.raises(UnknownNameError, match="llama"):
         load_model(path, "lama")
 
@@ -215,6 +215,20 @@ def test_configs_from_before_grouped_heads(write: Any) -> None:
     assert [(choice.name, choice.value) for choice in model.assumptions] == [("num_key_value_heads", 4)]
 
 
+def test_layers_are_counted_in_thousands(write: Any) -> None:
+    """A slip of the keyboard is refused before anything is made of it."""
+    assert "num_hidden_layers: must be from 1 to 10,000" in refusal(write(num_hidden_layers=10**9))
+
+
+def test_folders(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As text or as a path; a bare name is an id, and the message says how to mean the folder."""
+    folder = write().parent
+    assert count_parameters(load_model(folder)[0]).total == TOTAL
+    monkeypatch.chdir(folder.parent)
+    with pytest.raises(UnknownNameError, match=rf"write \./{folder.name}"):
+        load_model(folder.name)
+
+
 @pytest.mark.parametrize("value", ["64", 64.0, True, [64], {"value": 64}, -64, 0, 10**30])
 def test_a_dimension_is_a_whole_number(write: Any, value: object) -> None:
     """Not text, not a fraction, not a switch."""
@@ -274,3 +288,9 @@ def test_no_network(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "socket", refuse)
     assert roofline.analyze(write(), "h100-sxm").decode.cost.flops > 0
+
+
+def test_a_width_that_is_null(write: Any) -> None:
+    """Classes with a width of their own differ on what null means."""
+    seed = {"model_type": "seed_oss", "architectures": ["SeedOssForCausalLM"], "head_dim": None, "attention_bias": True}
+    assert "head_dim: null is no width" in refusal(write(**seed, attention_out_bias=False, mlp_bias=False))
