@@ -50,7 +50,7 @@ def identities(folder: Path) -> list[tuple[str, ...]]:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that a short run of all suites wrote."""
     folder = tmp_path_factory.mktemp("records")
-    done = bench("bench", "run", "--suite", "all", "--device", "cpu", "--budget", "30", "-o", folder, "--json")
+    done = bench("bench", "run", "--suite", "all", "--device", "cpu", "--budget", "90", "-o", folder, "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["outcome"] in ("budget", "done")
