@@ -247,3 +247,11 @@ def test_csv_of_both(run: Run, folder: Path, tmp_path: Path) -> None:
     """Files and folders have the same columns."""
     run("models", "check", "gpt2", folder, "-o", tmp_path / "c.csv")
     assert (tmp_path / "c.csv").read_text(encoding="utf-8").startswith("name,path,ok,error\n")
+
+
+def test_layers_of_multi_token_prediction() -> None:
+    """As many behind the last as the config speaks of: DeepSeek stores them so."""
+    said = Choice(name="num_nextn_predict_layers", value=1, why="layers for multi-token prediction are not counted")
+    model = load_model("llama-3.1-8b")[0].model_copy(update={"assumptions": (said,)})
+    found = [_apart(f"model.layers.{index}.self_attn.o_proj.weight", model) for index in (31, 32, 33)]
+    assert found == [None, "multi-token prediction", None]
