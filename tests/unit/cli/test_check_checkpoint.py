@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from roofline.predict.checkpoint import _apart
+from roofline.specs.library import load_model
+from roofline.specs.model import Choice
+
 Run = Callable[..., Any]
 Shapes = dict[str, tuple[int, ...]]
 
