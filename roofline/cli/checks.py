@@ -52,13 +52,13 @@ def check_files(kind: Kind, names: list[str]) -> tuple[Answer, int]:
 
 
 def _against_checkpoint(config: Path) -> dict[str, Any]:
-    """The comparison of a model with the tensors in the folder of its config; nothing where there are none."""
+    """The comparison of a model with the tensors in the folder of its config; null where there are none."""
     from roofline.predict.checkpoint import compare
     from roofline.specs.huggingface.safetensors import read_checkpoint
 
     checkpoint = read_checkpoint(config.parent)
     if checkpoint is None:
-        return {}
+        return {"checkpoint": None}
     found = compare(load_model(config)[0], checkpoint)
     lists = ("missing", "extra", "wrong_shape")
     counts = {f"{name}_count": len(getattr(found, name)) for name in lists}
@@ -70,7 +70,8 @@ def _against_checkpoint(config: Path) -> dict[str, Any]:
 
 def _told(row: dict[str, Any]) -> str:
     """A comparison in a few lines."""
-    found = row["checkpoint"]
+    if (found := row["checkpoint"]) is None:
+        return f"{row['name']}: the config is read; there are no safetensors beside it, so that no tensor is compared"
     if found["known"]:
         parts = [f"{found['matched'] + found['packed']:,} match"]
         parts += [f"{found['packed']:,} of them packed"] if found["packed"] else []

@@ -131,7 +131,7 @@ def allocation(
     if alike or not rules.shared_pages:
         return Allocation(tuple(_apart(kind, block) for kind in layers), state)
     step = rules.latent_block_step if "latent" in kept else rules.state_block_step
-    return _in_pages(layers, states, rules, block, step)
+    return _in_pages(layers, states, rules, block, step, state)
 
 
 def _seen(kind: Layers, layers: list[Layers], rules: KvCacheRules) -> Layers:
@@ -157,7 +157,10 @@ def _apart(kind: Layers, block: int) -> Kind:
     return Kind(block, kind.size * kind.count * block, kind.window, kind.chunk, kind.ratio)
 
 
-def _in_pages(layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, step: int) -> Allocation:
+def _in_pages(
+    layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, step: int, state: float
+) -> Allocation:
+    """Kinds in pages of one size; where sizes do not divide, each for itself, with `state` bytes of a sequence."""
     largest_state = max((size for size, _ in states), default=0)
     if largest_state:
         narrowest = min(kind.size for kind in layers)
@@ -165,8 +168,7 @@ def _in_pages(layers: list[Layers], states: list[tuple[float, int]], rules: KvCa
     page = max(kind.size * block for kind in layers)
     if odd := [kind for kind in layers if page % (kind.size * block)]:
         why = f"a block of {odd[0].size * block:,.0f} bytes does not divide the largest, of {page:,.0f}"
-        plain = tuple(_apart(kind, block) for kind in layers)
-        return Allocation(plain, sum(size * count for size, count in states) * rules.state_blocks, why)
+        return Allocation(tuple(_apart(kind, block) for kind in layers), state, why)
     counts = [*(kind.count for kind in layers), *(count for _, count in states)]
     group = max(counts) if max(counts) < rules.widen_below * min(counts) else min(counts)
     kinds = tuple(
@@ -175,6 +177,7 @@ def _in_pages(layers: list[Layers], states: list[tuple[float, int]], rules: KvCa
             int(ceil_div(kind.count, group)) * group * page,
             kind.window,
             kind.chunk,
+            kind.ratio,
         )
         for kind in layers
     )

@@ -96,7 +96,7 @@ class _Way:
             self._place(tensor, name, left)
         if model.tie_word_embeddings:
             copies = {name for name in left if name.rpartition("lm_head.weight")[1] or name == "output.weight"}
-            self.apart |= dict.fromkeys(copies, "copy of the embedding table")
+            self.apart |= dict.fromkeys(copies, "LM head of a model whose embeddings are tied")
             left -= copies
         self.beside = {name for name in left if self.known and _BESIDE.search(name)}
         self.extra = sorted(left - self.beside) if self.known else []

@@ -12,6 +12,7 @@ import roofline
 from roofline.graph import CANONICAL, Graph, build
 from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token
 from roofline.predict.parameters import count_parameters
+from roofline.predict.parts import inside
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.library import shipped
@@ -61,17 +62,6 @@ _JOINED = {
 }  # fmt: skip
 
 
-def _inside(model: Model, path: str) -> tuple[str | None, str]:
-    """The layer type of a path, where it has one, and the rest."""
-    top, _, rest = path.partition("/")
-    if top != "layers":
-        return None, path
-    if len(model.layer_types) == 1:
-        return next(iter(model.layer_types)), rest
-    layer_type, _, rest = rest.partition("/")
-    return layer_type, rest
-
-
 _MOE = {"router": "router", "experts": "experts", "shared": "shared_expert"}
 
 
@@ -91,7 +81,7 @@ def _of_each_type(model: Model) -> dict[str, Counter[str]]:
     """Parameters of one layer of each type, by kind."""
     found: dict[str, Counter[str]] = {layer_type: Counter() for layer_type in model.layer_types}
     for path, (operator, _) in build(model, Deployment(), TWO_BYTES, CANONICAL).items():
-        layer_type, rest = _inside(model, path)
+        layer_type, rest = inside(model, path)
         if layer_type and operator.parameters:
             mixer = model.layer_types[layer_type].mixer
             # of DeepSeek-V4 the facts count these with the norms of the layer
@@ -172,7 +162,7 @@ def _by_kind(model: Model, graph: Graph) -> Counter[str]:
     found: Counter[str] = Counter()
     for path, (operator, repeat) in graph.items():
         if flop := operator.cost().matrix_flops * repeat:
-            found[_flop_kind(_inside(model, path)[1])] += flop
+            found[_flop_kind(inside(model, path)[1])] += flop
     return found
 
 

@@ -138,7 +138,7 @@ def test_what_stands_before_the_names(run: Run, folder: Path, decoder: str, head
 def test_a_copy_of_the_tied_table(run: Run, folder: Path) -> None:
     """Some checkpoints store the LM head although it is the embedding table."""
     (folder / "config.json").write_text(json.dumps({**CONFIG, "tie_word_embeddings": True}), encoding="utf-8")
-    assert _checked(run, folder, 0)["apart"] == {"copy of the embedding table": 1}
+    assert _checked(run, folder, 0)["apart"] == {"LM head of a model whose embeddings are tied": 1}
 
 
 def test_norms_in_another_dtype(run: Run, folder: Path) -> None:
@@ -240,11 +240,14 @@ def test_names_that_are_not_known(run: Run, folder: Path, monkeypatch: pytest.Mo
 
 
 def test_a_folder_with_a_config_alone(run: Run, folder: Path) -> None:
-    """It is checked as a file is."""
+    """It is checked as a file is, and the answer says that no tensor was looked at."""
     (folder / "model.safetensors").unlink()
     answer = run("models", "check", folder, "gpt2", "--json")
     assert answer.code == 0
-    assert all("checkpoint" not in row for row in json.loads(answer.out)["checked"])
+    alone, shipped = json.loads(answer.out)["checked"]
+    assert alone["checkpoint"] is None
+    assert "checkpoint" not in shipped
+    assert "no tensor is compared" in run("models", "check", folder).out
 
 
 def test_csv_of_both(run: Run, folder: Path, tmp_path: Path) -> None:
