@@ -36,48 +36,6 @@ def attention_kinds(config: Config, count: int, of: Collection[str], rule: Calla
     return list(given) if given is not None or rule is None else [rule(index) for index in range(count)]
 
 
-def windows(config: Config, kinds: list[str], *keys: str) -> list[int | None]:
-    """The window of each layer: that of the config where the layer slides. It has to be there if any does."""
-    keys = keys or ("sliding_window",)
-    if SLIDING not in kinds:
-        config.harmless(*keys)
-        return [None] * len(kinds)
-    window = config.whole(*keys)
-    return [window if kind == SLIDING else None for kind in kinds]
-
-
-def switched_windows(config: Config, count: int, rule: Callable[[int], str]) -> list[int | None]:
-    """Windows that `use_sliding_window` switches on. Switched off, a `sliding_window` that stands there does nothing.
-
-    `rule` says which layers slide where there are no `layer_types`.
-    """
-    why = "the default of the class: `sliding_window` does nothing" if config.has("sliding_window") else ""
-    if not config.flag("use_sliding_window", default=False, why=why):
-        config.harmless("sliding_window", "max_window_layers")
-        attention_kinds(config, count, (FULL,), lambda index: FULL)
-        return [None] * count
-    if not config.has("sliding_window"):
-        config.refuse("use_sliding_window", "is true, but there is no sliding_window")
-    return windows(config, attention_kinds(config, count, (FULL, SLIDING), rule))
-
-
-def slides_from(config: Config) -> Callable[[int], str]:
-    """The rule of Qwen2 and Qwen3: layers from `max_window_layers` on slide."""
-    first: list[int] = []
-
-    def rule(index: int) -> str:
-        if not first:
-            first.append(config.whole("max_window_layers", low=0))
-        return SLIDING if index >= first[0] else FULL
-
-    return rule
-
-
-def from_windows(found: list[int | None]) -> list[str]:
-    """The kind of each layer, from its window."""
-    return [FULL if window is None else SLIDING for window in found]
-
-
 def sparse_by_step(config: Config, count: int) -> list[str]:
     """Qwen's rule: every `decoder_sparse_step`-th layer is a mixture of experts, unless `mlp_only_layers` names it."""
     step = config.whole("decoder_sparse_step")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from roofline.specs.huggingface.config import REQUIRED, Config
@@ -35,3 +36,45 @@ def last_of_each(config: Config, layers: int, every: int, why: str) -> list[str]
 def of(kind: str, width: int | None) -> Section:
     """The key of a mixer for a layer of a kind."""
     return {"sliding_window": width} if kind == SLIDING and width is not None else {}
+
+
+def windows(config: Config, kinds: list[str], *keys: str) -> list[int | None]:
+    """The window of each layer: that of the config where the layer slides. It has to be there if any does."""
+    keys = keys or ("sliding_window",)
+    if SLIDING not in kinds:
+        config.harmless(*keys)
+        return [None] * len(kinds)
+    window = config.whole(*keys)
+    return [window if kind == SLIDING else None for kind in kinds]
+
+
+def switched_windows(config: Config, count: int, rule: Callable[[int], str]) -> list[int | None]:
+    """Windows that `use_sliding_window` switches on. Switched off, a `sliding_window` that stands there does nothing.
+
+    `rule` says which layers slide where there are no `layer_types`.
+    """
+    why = "the default of the class: `sliding_window` does nothing" if config.has("sliding_window") else ""
+    if not config.flag("use_sliding_window", default=False, why=why):
+        config.harmless("sliding_window", "max_window_layers")
+        attention_kinds(config, count, (FULL,), lambda index: FULL)
+        return [None] * count
+    if not config.has("sliding_window"):
+        config.refuse("use_sliding_window", "is true, but there is no sliding_window")
+    return windows(config, attention_kinds(config, count, (FULL, SLIDING), rule))
+
+
+def slides_from(config: Config) -> Callable[[int], str]:
+    """The rule of Qwen2 and Qwen3: layers from `max_window_layers` on slide."""
+    first: list[int] = []
+
+    def rule(index: int) -> str:
+        if not first:
+            first.append(config.whole("max_window_layers", low=0))
+        return SLIDING if index >= first[0] else FULL
+
+    return rule
+
+
+def from_windows(found: list[int | None]) -> list[str]:
+    """The kind of each layer, from its window."""
+    return [FULL if window is None else SLIDING for window in found]

@@ -5,19 +5,9 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import (
-    DENSE,
-    FULL,
-    SLIDING,
-    SPARSE,
-    attention_kinds,
-    dense_block,
-    names,
-    slides_from,
-    sparse_after,
-    windows,
-)
+from roofline.specs.huggingface.kinds import DENSE, FULL, SLIDING, SPARSE, attention_kinds, dense_block, names, sparse_after
 from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.windows import slides_from, windows
 
 
 @family("dots1", architectures=("Dots1ForCausalLM",), source=transformers("dots1"))

@@ -7,8 +7,9 @@ from typing import Any
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names, windows
+from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
 from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, stream
+from roofline.specs.huggingface.windows import windows
 
 # NB: nested files hold what differs from the class and no more, as published ones show: PaliGemma has no head_dim, Gemma 3
 # no vocab_size, Gemma 3 4B no heads.

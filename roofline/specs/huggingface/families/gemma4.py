@@ -5,8 +5,9 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names, windows
+from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
 from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, rotary_of, stream
+from roofline.specs.huggingface.windows import windows
 
 
 @family(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names, windows
+from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
 from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.windows import windows
 
 
 @family("gpt_oss", architectures=("GptOssForCausalLM",), source=transformers("gpt_oss"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import from_windows, names, slides_from, switched_windows
+from roofline.specs.huggingface.kinds import names
 from roofline.specs.huggingface.parts import flat_notes, gated_mlp, gqa, heads, layers_of, mtp, stream
+from roofline.specs.huggingface.windows import from_windows, slides_from, switched_windows
 
 
 @family("qwen2", architectures=("Qwen2ForCausalLM",), source=transformers("qwen2"))

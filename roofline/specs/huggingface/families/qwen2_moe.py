@@ -5,17 +5,9 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import (
-    DENSE,
-    FULL,
-    SLIDING,
-    dense_block,
-    from_windows,
-    names,
-    sparse_by_step,
-    switched_windows,
-)
+from roofline.specs.huggingface.kinds import DENSE, FULL, SLIDING, dense_block, names, sparse_by_step
 from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.windows import from_windows, switched_windows
 
 
 @family("qwen2_moe", architectures=("Qwen2MoeForCausalLM",), source=transformers("qwen2_moe"))

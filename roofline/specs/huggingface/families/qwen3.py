@@ -5,17 +5,9 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import (
-    DENSE,
-    SLIDING,
-    dense_block,
-    from_windows,
-    names,
-    slides_from,
-    sparse_by_step,
-    switched_windows,
-)
+from roofline.specs.huggingface.kinds import DENSE, SLIDING, dense_block, names, sparse_by_step
 from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.windows import from_windows, slides_from, switched_windows
 
 
 @family("qwen3", architectures=("Qwen3ForCausalLM",), source=transformers("qwen3"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import DENSE, FULL, SLIDING, SPARSE, dense_block, names, sparse_after, windows
+from roofline.specs.huggingface.kinds import DENSE, FULL, SLIDING, SPARSE, dense_block, names, sparse_after
 from roofline.specs.huggingface.parts import experts_of, gqa, layers_of, moe, mtp, stream
+from roofline.specs.huggingface.windows import windows
 
 _KV, _EXPERTS = ("num_key_value_heads", "num_attention_groups"), ("n_routed_experts", "moe_num_experts", "num_experts")
 # Numerics, positions, and what says again what is known.
