@@ -8,6 +8,7 @@ symbolic backend when it is imported, so whoever holds symbols has it.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, TypeAlias
 
 # int | float | numpy.ndarray | sympy.Expr. NB: spelled Any, because neither NumPy nor SymPy types arithmetic
@@ -111,6 +112,19 @@ def ratio(a: Expr, b: Expr) -> Expr:
     if isinstance(a, int) and isinstance(b, int) and a % b == 0:
         return a // b
     return a / b
+
+
+def log2(value: Expr) -> Expr:
+    """The logarithm to base 2 of numbers and arrays.
+
+    >>> log2(8)
+    3.0
+    """
+    if isinstance(value, (int, float)):
+        return math.log2(value)
+    import numpy as np
+
+    return np.log2(value)
 
 
 def triangle(n: Expr) -> Expr:

@@ -7,10 +7,13 @@ from typing import Any
 from roofline.cli.output import Answer, envelope, write_stdout
 from roofline.errors import UnknownNameError
 from roofline.explanation import Explanation, explain, subjects
+from roofline.graph import build
+from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import Request
 from roofline.predict.result import dump_json
 from roofline.specs.library import load_hardware, load_model
 from roofline.text import clean
+from roofline.units import format_si
 
 FORMATS = ("text", "latex", "json")
 
@@ -19,10 +22,42 @@ def of_operators(request: Request) -> list[dict[str, Any]]:
     """The formulas of every operator of a request's steps, by phase and path."""
     from roofline.explanation import explain_step
 
+    estimated = _estimates(request)
     return [
-        {"phase": phase, "path": found.subject, "parts": [_entry(part) for part in found.parts]}
+        {
+            "phase": phase,
+            "path": found.subject,
+            "parts": [*(_entry(part) for part in found.parts), *estimated.get((phase, found.subject), [])],
+        }
         for phase, found in explain_step(request)
     ]
+
+
+def _estimates(request: Request) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """What the estimate of each kernel is made of, by phase and path of its first operator."""
+    estimator = request.estimator
+    if not estimator.applies:
+        return {}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for phase, step in request.workload.steps:
+        graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
+        for kernel in kernels(graph):
+            fitted, terms = estimator.fitted(kernel), estimator.terms(kernel)
+            parts = {name: float(value) for name, value in terms.items()}
+            found[phase, kernel.paths[0]] = [
+                {
+                    "name": "time_estimate of one call",
+                    "formula": fitted.form.about if fitted else "a launch, then compute, memory and link times in turn",
+                    "latex": "",
+                    "substituted": ", ".join(f"{name} {format_si(value, 's', 3)}" for name, value in parts.items()),
+                    "value": parts["total"],
+                    "unit": "s",
+                    "terms": parts,
+                    "parameters": dict(fitted.values) if fitted else {},
+                    "source": fitted.source if fitted else "no measurement",
+                }
+            ]
+    return found
 
 
 def _entry(part: Explanation) -> dict[str, Any]:

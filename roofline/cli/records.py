@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from roofline.cli.output import Answer, Rows, envelope, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
+from roofline.records.calls import alike, of_rows
 from roofline.records.read import read
 from roofline.report.summary import Table, plural
 from roofline.text import clean
 from roofline.units import format_si
-from roofline.validate.predict import alike, of_rows
 
 if TYPE_CHECKING:
     import pandas as pd

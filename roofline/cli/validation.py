@@ -36,17 +36,31 @@ def parse_error(text: str) -> float:
 
 
 def answer(
-    paths: list[str], hardware: tuple[str, ...], backend: str | None, limit: float | None, *, output: Path | None, quiet: bool
+    paths: list[str],
+    hardware: tuple[str, ...],
+    backend: str | None,
+    limit: float | None,
+    *,
+    fit: str | None = None,
+    serving: bool = False,
+    output: Path | None,
+    quiet: bool,
 ) -> tuple[Answer, int]:
     """The comparison in every form, and the exit code."""
-    result = validate(paths, hardware, backend)
+    if serving:
+        from roofline.validate.serving import validate_serving
+
+        result = validate_serving(paths, hardware, backend)
+    else:
+        result = validate(paths, hardware, backend, fit)
     if output is not None and output.resolve() in {path.resolve() for path in result.files}:
         msg = f"{output} is one of the files that are compared: it would be overwritten"
         raise InputError(msg)
     found = to_dict(result)
     if not quiet:
         _warn(result)
-    error = found["overall"]["bound"]["mape"]
+    judged = "bound" if found["overall"]["estimate"]["mape"] is None else "estimate"
+    error = found["overall"][judged]["mape"]
     passed = limit is None or error <= limit
     whole = {**envelope(by_name(result.inputs)), **found, "max_error": limit, "within_max_error": passed}
 
@@ -54,10 +68,15 @@ def answer(
         _show(result, found)
         if limit is not None:
             write_stdout(
-                f"Mean absolute error of the bound {error:.1%}: {'within' if passed else 'above'} --max-error {limit:.1%}"
+                f"Mean absolute error of the {judged} {error:.1%}: {'within' if passed else 'above'} --max-error {limit:.1%}"
             )
 
-    return Answer(whole, lambda: _rows(found), show), 0 if passed else 1
+    def page() -> str:
+        from roofline.report.parity import page as parity
+
+        return parity(result.frame, found)
+
+    return Answer(whole, lambda: _rows(found), show, {".html": page}), 0 if passed else 1
 
 
 def _warn(result: Validation) -> None:
@@ -105,22 +124,29 @@ def _show(result: Validation, found: dict[str, Any]) -> None:
 
 
 def _groups(hardware: str, groups: list[dict[str, Any]]) -> Table:
-    note = "medians; ratio = measured / bound; faster = share of points that beat their bound (-o FILE.csv has more columns)"
+    note = "medians; bound, error: |predicted/measured - 1|; in band: share inside the 80 % interval; faster: beat their bound"
     cells = tuple(
         (
             group["op"],
             _kernels(group),
             group["regime"],
             f"{group['n']:,}",
-            format_si(group["bound_s"], "s", 3),
             format_si(group["measured_s"], "s", 3),
-            f"{group['ratio']:.2f}",
+            _percent(group["bound"]["median_ape"]),
+            _percent(group["estimate"]["median_ape"]),
+            _percent(group["estimate"]["bias"], "+"),
+            _percent(group["coverage"]),
             _share(group["beneath_bound"]),
         )
         for group in groups
     )
-    columns = ("op", "kernels", "regime", "n", "bound", "measured", "ratio", "faster")
-    return Table(hardware, note, columns, (*([False] * 3), *([True] * 5)), cells)
+    columns = ("op", "kernels", "regime", "n", "measured", "bound", "error", "bias", "in band", "faster")
+    return Table(hardware, note, columns, (*([False] * 3), *([True] * 7)), cells)
+
+
+def _percent(value: float | None, sign: str = "") -> str:
+    """A share or an error; nothing where there is none."""
+    return "" if value is None else f"{100 * value:{sign}.1f} %"
 
 
 def _kernels(group: dict[str, Any]) -> str:

@@ -39,6 +39,11 @@ class Activation(Operator):
     spread: Expr = 1
     learned: int = 0
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "silu_mul"
+
     def cost(self) -> Cost:
         """4 FLOP an element and a product for each that is gated; inputs and output once."""
         elements = self.rows * self.width

@@ -24,6 +24,11 @@ class Add(Operator):
     elements: Expr
     terms: int = 2
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "add"
+
     def cost(self) -> Cost:
         """One addition a further term; all terms and the sum once."""
         return Cost(

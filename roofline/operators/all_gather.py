@@ -23,6 +23,11 @@ class AllGather(Collective):
 
     kind: ClassVar[str] = "all_gather"
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "all_gather"
+
     def cost(self) -> Cost:
         """(n-1)/n of the tensor over the link; a piece in, the whole out."""
         steps = self.world - 1

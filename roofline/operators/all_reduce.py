@@ -24,6 +24,11 @@ class AllReduce(Collective):
 
     kind: ClassVar[str] = "all_reduce"
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "all_reduce"
+
     def cost(self) -> Cost:
         """2(n-1)/n of the tensor over the link; in and out once."""
         steps = self.world - 1

@@ -29,6 +29,11 @@ class AllToAll(Collective):
         """Of the n - 1 others, n - together are in other nodes."""
         return (self.world - together) / (self.world - 1)
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "all_to_all"
+
     def cost(self) -> Cost:
         """(n-1)/n of what a device holds over the link; in and out once."""
         steps = self.world - 1

@@ -125,6 +125,11 @@ class Attention(Operator):
     eager: bool = False
     sinks: bool = False
 
+    @property
+    def measured_as(self) -> str:
+        """One new token a sequence, or several."""
+        return "attention_decode" if isinstance(self.new, int) and self.new == 1 else "attention_prefill"
+
     def cost(self) -> Cost:
         """Pairs that the mask allows; queries, outputs, and the keys and values in sight once."""
         d_v = self.head_dim if self.v_head_dim is None else self.v_head_dim

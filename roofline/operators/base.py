@@ -30,6 +30,11 @@ class Operator:
         """FLOP and bytes of one call."""
         raise NotImplementedError  # abstract: dataclasses with slots do not mix with ABCMeta's class cells
 
+    @property
+    def measured_as(self) -> str:
+        """The op under which measured records know its kernel; empty where it is known by none."""
+        return ""
+
     def crossing(self, together: int) -> Expr:
         """Share of the link bytes that leave a node in which `together` neighbouring devices of the group are."""
         return 1

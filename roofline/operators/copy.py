@@ -31,6 +31,11 @@ class Copy(Operator):
     read: Place = "activations"
     write: Place = "activations"
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "copy_d2d"
+
     def cost(self) -> Cost:
         """Each element read once and written once."""
         activations = self.elements * ((self.read == "activations") + (self.write == "activations"))

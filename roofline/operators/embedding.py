@@ -28,6 +28,11 @@ class Embedding(Operator):
     width: Expr
     entries: Expr
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "embedding"
+
     def cost(self) -> Cost:
         """The rows of the tokens, read and written."""
         rows = self.tokens * self.width

@@ -38,6 +38,11 @@ class Gemm(Operator):
     stored: tuple[Shape, ...] = ()
     """The tensors that the weights are stored as, where it is not one of n x k a matrix: each has scales of its own."""
 
+    @property
+    def measured_as(self) -> str:
+        """One product, or one a head."""
+        return "bmm" if not (isinstance(self.batch, int) and self.batch == 1) else "gemm"
+
     def cost(self) -> Cost:
         """2mnk FLOP; weights, inputs and outputs once."""
         return Cost(

@@ -63,6 +63,11 @@ class LatentAttention(Operator):
     mask: Mask = "causal"
     eager: bool = False
 
+    @property
+    def measured_as(self) -> str:
+        """By form: absorbed, or expanded."""
+        return "mla_decode" if self.absorbed else "mla_prefill"
+
     def cost(self) -> Cost:
         """Pairs that the mask allows; queries, outputs, and the latents (or expanded keys and values) once."""
         d_score, d_out = (self.r_kv + self.d_rope, self.r_kv) if self.absorbed else (self.d_nope + self.d_rope, self.d_v)

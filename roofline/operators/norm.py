@@ -46,6 +46,11 @@ class Norm(Operator):
     gated: bool = False
     # Vectors that share one weight (the heads of a qk-norm) are rows; weights of their own (a norm over all heads) are width.
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "rmsnorm"
+
     def cost(self) -> Cost:
         """A few FLOP an element; input, added tensors and outputs once."""
         elements = self.rows * self.width

@@ -23,6 +23,11 @@ class ReduceScatter(Collective):
 
     kind: ClassVar[str] = "reduce_scatter"
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "reduce_scatter"
+
     def cost(self) -> Cost:
         """(n-1)/n of the tensor over the link; the whole in, a piece out."""
         steps = self.world - 1

@@ -28,6 +28,11 @@ class Rope(Operator):
     heads: Expr
     rotary_dim: Expr
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "rope"
+
     def cost(self) -> Cost:
         """3 FLOP an element; in and out once."""
         elements = self.tokens * self.heads * self.rotary_dim

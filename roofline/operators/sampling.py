@@ -27,6 +27,11 @@ class Sampling(Operator):
     rows: Expr
     choices: Expr
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "sampling"
+
     def cost(self) -> Cost:
         """6 FLOP a score; the scores once."""
         scores = self.rows * self.choices

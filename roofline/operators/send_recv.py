@@ -29,6 +29,11 @@ class SendRecv(Operator):
         """Two: without a switch a message has the lanes to one device alone."""
         return min(2, together)
 
+    @property
+    def measured_as(self) -> str:
+        """As records call it."""
+        return "p2p"
+
     def cost(self) -> Cost:
         """The tensor once over memory and once over the link."""
         size = self.elements * self.dtypes.activation.bytes

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from os import PathLike
 from typing import Any
 
 from roofline.cost import ZERO
-from roofline.graph import Graph, build, stages
-from roofline.predict.bounds import matrix_dtype, times
+from roofline.graph import Graph, build
+from roofline.predict import record
+from roofline.predict.bounds import Times, matrix_dtype, times
+from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.limits import critical_batch_linear, critical_batch_step, max_batch_by_context, standard_contexts
 from roofline.predict.memory import UNLIMITED, MemoryModel, largest
 from roofline.predict.parameters import count_parameters
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
 from roofline.predict.steps import PhaseName
+from roofline.predict.timing import Parts, duration, of_request, pipeline, replica, stage_estimate, with_engine
+from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
-from roofline.specs.workload import Step, decode, prefill, sequences, tokens
-
-# TPOT is a mean over the decode steps of a request; the step's bound is piecewise linear in the context.
-_TPOT_POINTS = 33
+from roofline.specs.workload import Step, sequences, tokens
 
 
 def analyze(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any) -> Analysis:
@@ -54,9 +53,9 @@ def run(request: Request) -> Analysis:
         deployment=_deployment(request),
         memory=memory,
         phases=phases,
-        request=_request(request, timed=show_times),
+        request=of_request(request, timed=show_times),
         limits=_limits(request),
-        assumptions=request.assumptions,
+        assumptions=(*request.assumptions, *_stands_on(request)),
     )
 
 
@@ -110,6 +109,16 @@ def _deployment(request: Request) -> dict[str, Any]:
     }
 
 
+def _stands_on(request: Request) -> list[Assumption]:
+    """What the estimates stand on, where there are any."""
+    if not request.estimator.applies:
+        return record.no_estimate(request.deployment.backend)
+    launched: list[Kernel] = []
+    for _, step in request.workload.steps:
+        launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
+    return record.estimates(request.estimator, launched)
+
+
 def _memory(request: Request) -> Memory:
     model, workload = request.memory, request.workload
     steps = request.memory_steps()
@@ -159,15 +168,21 @@ def _most_sequences(request: Request) -> int:
 
 def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Phase:
     graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
-    operators = _operators(graph, request.hardware, timed=timed)
+    time, parts = stage_estimate(request, graph)
+    operators = _operators(graph, request.hardware, parts if timed else None)
+    if timed and time is not None and request.steps is not None:
+        whole = with_engine(request, time, replica(request, step))
+        operators += (_engine(whole.seconds - time.seconds, request),)
+        time = whole
     cost = sum((op.cost for op in operators), ZERO)
     share = {"compute": 0.0, "memory": 0.0, "link": 0.0}
     for op in operators:
         share[op.times.bound_by] += op.times.bound
     bound, total = sum(op.times.bound for op in operators), sum(op.times.sum for op in operators)
-    through = _pipeline(request, step)
+    through = pipeline(request, step) if timed else Duration(None, None)
     produced = sequences(step) if name == "decode" else tokens(step)
     peak_times = sum(op.times.matrix for op in operators)
+    took = through.estimate or through.bound
     return Phase(
         name=name,
         batch=sequences(step),
@@ -176,16 +191,22 @@ def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Pha
         cost=cost,
         produced_tokens=produced,
         bound_by=max(share, key=lambda kind: share[kind]) if timed else None,
-        time=Duration(bound, total) if timed else Duration(None, None),
-        pipeline_s=through if timed else None,
-        tokens_per_s=produced / through if timed else None,
-        mfu=peak_times / through if timed else None,
-        mbu=cost.bytes / request.hardware.bandwidth / through if timed else None,
+        time=duration(bound, total, time) if timed else Duration(None, None),
+        pipeline=through,
+        mfu=peak_times / took if took else None,
+        mbu=cost.bytes / request.hardware.bandwidth / took if took else None,
         operators=operators,
     )
 
 
-def _operators(graph: Graph, hardware: Hardware, *, timed: bool) -> tuple[OperatorResult, ...]:
+def _engine(seconds: float, request: Request) -> OperatorResult:
+    """What the engine adds to a step, as an operator without work."""
+    idle, took = Times(matrix=0.0, vector=0.0, memory=0.0, link=0.0), Duration(0.0, 0.0, seconds, seconds, seconds)
+    return OperatorResult("engine", "overhead", {}, request.precision.activation.name, 1, ZERO, idle, took)
+
+
+def _operators(graph: Graph, hardware: Hardware, parts: Parts | None) -> tuple[OperatorResult, ...]:
+    """The operators of a stage; without times where they have no meaning (`parts` is None)."""
     found = []
     for path, (operator, repeat) in graph.items():
         cost = operator.cost() * repeat
@@ -199,54 +220,10 @@ def _operators(graph: Graph, hardware: Hardware, *, timed: bool) -> tuple[Operat
                 repeat=repeat,
                 cost=cost,
                 times=busy,
-                time=Duration(busy.bound, busy.sum) if timed else Duration(None, None),
+                time=Duration(None, None) if parts is None else duration(busy.bound, busy.sum, parts[path]),
             )
         )
     return tuple(found)
-
-
-def _bound(request: Request, graph: Graph) -> float:
-    return float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
-
-
-def _pipeline(request: Request, step: Step) -> float:
-    """Seconds of a step from the first stage to the end of the last."""
-    size = request.deployment.pipeline_parallel_size
-    return sum(
-        _bound(request, build(request.model, request.deployment, request.precision, step, stage))
-        for stage in stages(request.model, size)
-    )
-
-
-def _request(request: Request, *, timed: bool) -> dict[str, Duration] | None:
-    """TTFT, TPOT and E2E of a request that is served from its prompt to its last token at this batch."""
-    workload = request.workload
-    if workload.output_len is None:
-        return None
-    if not timed:
-        return dict.fromkeys(("ttft_s", "tpot_s", "e2e_s"), Duration(None, None))
-    ttft = _pipeline(request, prefill(workload.batch, workload.input_len))
-    steps = workload.output_len - 1  # the first token comes out of prefill
-    tpot = _mean_decode(request, workload.batch, workload.input_len, steps) if steps else None
-    e2e = ttft + (tpot or 0.0) * steps
-    return {"ttft_s": Duration(ttft, None), "tpot_s": Duration(tpot, None), "e2e_s": Duration(e2e, None)}
-
-
-def _mean_decode(request: Request, batch: int, first: int, steps: int) -> float:
-    """Mean time of `steps` decode steps whose contexts start at `first` and grow by one: all of them when they are few,
-    else by the trapezoidal rule between evenly spaced ones."""
-    last = first + steps - 1
-    contexts: Sequence[int] = range(first, last + 1)
-    if steps > _TPOT_POINTS:
-        contexts = [first + round(index * (steps - 1) / (_TPOT_POINTS - 1)) for index in range(_TPOT_POINTS)]
-    took = [_pipeline(request, decode(batch, context)) for context in contexts]
-    if steps <= _TPOT_POINTS:
-        return sum(took) / steps
-    # sum over whole contexts between two points of a straight line: the trapezoid, and half of each end once more
-    total = (took[0] + took[-1]) / 2
-    for (start, left), (end, right) in pairwise(zip(contexts, took, strict=True)):
-        total += (end - start) * (left + right) / 2
-    return total / steps
 
 
 def _limits(request: Request) -> Limits:

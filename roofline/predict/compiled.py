@@ -7,7 +7,7 @@ broadcast to the whole grid before it has to be. Numbers are those of `analyze`,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +15,7 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
 from roofline.numeric import Expr, maximum
 from roofline.predict.bounds import Times, times
+from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import Request, prepare
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
@@ -113,7 +114,7 @@ class Compiled:
             "tokens_per_s": produced / through,
         }
         if estimate:
-            answers["time_estimate_s"] = np.float64("nan")
+            answers["time_estimate_s"] = self._estimate(step, memory.stage)
         return {name: np.array(np.broadcast_to(value, shape)) for name, value in answers.items()}
 
     def _step(self, axes: dict[str, Array]) -> Step:
@@ -142,6 +143,31 @@ class Compiled:
         if segment.decode and shared > np.min(cached):
             msg = f"shared_prefix {shared} is more than the {int(np.min(cached))} cached tokens of a sequence"
             raise InputError(msg)
+
+    def times(self, step: Step) -> tuple[Array, Array, Array]:
+        """Seconds of a step of any segments through all pipeline stages: at the bound, of its kernels as if each ran alone,
+        and of their launches. Nobody asks whether it fits. Counts and lengths may be arrays."""
+        import numpy as np
+
+        bound = estimate = launches = np.zeros(())
+        for stage in stages(self.request.model, self.request.deployment.pipeline_parallel_size):
+            bound = bound + self._sums(step, stage)["bound"]
+            estimate = estimate + self._estimate(step, stage, hidden=0.0)
+            launches = launches + self._estimate(step, stage, "launch", hidden=0.0)
+        return bound, estimate, launches
+
+    def _estimate(self, step: Step, stage: Stage, term: str = "total", hidden: float | None = None) -> Array:
+        """The estimate of a stage, or a term of it; NaN where no kernels were measured. `hidden` in the place of the
+        engine's share of launches that are hidden."""
+        import numpy as np
+
+        request, total = self.request, _Sum()
+        estimator = request.estimator if hidden is None else replace(request.estimator, hidden=hidden)
+        if not estimator.applies:
+            return np.array(np.nan)
+        for kernel in kernels(build(request.model, request.deployment, request.precision, step, stage)):
+            total.add(estimator.terms(kernel).get(term, 0.0) * kernel.repeat)
+        return total.total()
 
     def _sums(self, step: Step, stage: Stage) -> dict[str, Array]:
         """Work, times and shares of the bound, summed over the operators of a stage."""

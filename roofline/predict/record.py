@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from roofline.dtypes import Precision
 from roofline.graph import communicating, replicated, states
+from roofline.predict.efficiency.band import beyond
+from roofline.predict.efficiency.estimate import Estimator
+from roofline.predict.efficiency.fits import DEFAULT, Fitted
+from roofline.predict.efficiency.kernels import Kernel
 from roofline.predict.memory import MemoryModel
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Conventions, Deployment
@@ -104,11 +109,60 @@ def state(model: Model, deployment: Deployment, precision: Precision, engine: En
     return [Assumption("mamba_ssm_cache_dtype", precision.state.name, "given" if given else "default", why)]
 
 
-def backend(name: str | None) -> list[Assumption]:
-    """A backend that was asked for, of which nothing is known yet."""
-    if name is None:
+def no_estimate(backend: str | None) -> list[Assumption]:
+    """A backend that was asked for, where there is no fit of any accelerator."""
+    if backend is None:
         return []
-    return [Assumption("backend", name, "given", "no fitted efficiencies are known for any backend: there is no estimate")]
+    return [Assumption("backend", backend, "given", "no fit of matrix products is known: there is no estimate")]
+
+
+def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumption]:
+    """What the estimates of a step's kernels stand on, and how far off they were where it was measured."""
+    asked = estimator.fits.backend
+    why = "whose kernels the estimates are of"
+    if asked is None:
+        why += "; the interval holds those of other backends too"
+    notes = [Assumption("backend", asked or DEFAULT, "given" if asked else "default", why)]
+    outside: dict[str, dict[str, float]] = {}
+    stands: dict[str, Fitted] = {}
+    unmeasured: list[str] = []
+    for kernel in kernels:
+        fitted = estimator.fitted(kernel)
+        if fitted is None:
+            unmeasured += [operator.kind for operator in kernel.operators.values()]
+            continue
+        stands[kernel.op] = fitted
+        for name, doublings in beyond(fitted, kernel.operators).items():
+            if doublings > 0:
+                most = outside.setdefault(kernel.op, {})
+                most[name] = max(most.get(name, 0.0), doublings)
+    for op, fitted in sorted(stands.items()):
+        transferred = fitted.origin == "transferred"
+        notes.append(
+            Assumption(
+                f"fit.{op}", fitted.source, "transferred" if transferred else "default", _stands(fitted, outside.get(op))
+            )
+        )
+    if unmeasured:
+        why = "no kernel like it was measured: a launch, then compute, memory and link times in turn; within a factor of 3"
+        notes.append(Assumption("fit", ", ".join(sorted(set(unmeasured))), "assumed", why))
+    return notes
+
+
+def _stands(fitted: Fitted, outside: dict[str, float] | None) -> str:
+    """How good a fit is, and in what way it is used beyond what it was measured on."""
+    held = fitted.family.held_out
+    parts = [
+        f"median error {held.median_ape:.1%} on {held.shapes} shapes that it had not seen" if held else "no shape was held out"
+    ]
+    if fitted.origin == "transferred":
+        parts.append("another accelerator's, with this one's datasheet figures: the interval is wider")
+    elif fitted.origin != "fitted":
+        parts.append(f"of {fitted.origin}: the interval is wider")
+    if outside:
+        listed = ", ".join(f"{name} by a factor of {2**doublings:.3g}" for name, doublings in sorted(outside.items()))
+        parts.append(f"extrapolated: {listed} outside what was measured")
+    return "; ".join(parts)
 
 
 def gaps(hardware: Hardware) -> list[Assumption]:

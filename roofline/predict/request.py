@@ -9,15 +9,19 @@ from typing import Any
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
+from roofline.numeric import Expr
 from roofline.predict import flags, record, steps
+from roofline.predict.efficiency.estimate import Estimator
+from roofline.predict.efficiency.fits import Fits
 from roofline.predict.flags import Options
 from roofline.predict.memory import MemoryModel
 from roofline.predict.steps import Workload
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import Engine
+from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, load_engine, load_hardware, load_model
+from roofline.specs.library import Input, load_engine, load_engine_steps, load_hardware, load_model
 from roofline.specs.model import Model
 from roofline.specs.precision import resolve_precision
 from roofline.specs.workload import Step, decode
@@ -34,9 +38,21 @@ class Request:
     precision: Precision
     workload: Workload
     memory: MemoryModel
+    estimator: Estimator
+    steps: EngineSteps | None
+    """What the engine adds to the kernels of a step; None where it was not measured."""
     ignore_capacity: bool
     inputs: tuple[Input, ...]
     assumptions: tuple[Assumption, ...]
+
+    def engine_seconds(self, sequences: Expr) -> Expr:
+        """What the engine adds to the kernels of a step of so many sequences of one replica."""
+        return 0.0 if self.steps is None else self.steps.seconds(sequences, self.deployment.tensor_parallel_size)
+
+    @property
+    def engine_band(self) -> tuple[float, float]:
+        """Measured over estimated, where whole steps were measured."""
+        return (1.0, 1.0) if self.steps is None else self.steps.band
 
     def memory_steps(self) -> list[tuple[str, Step]]:
         """The steps that have to fit, by name: those that are asked about, and the last one of a request with an output."""
@@ -101,6 +117,11 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         max_num_batched_tokens=deployment.max_num_batched_tokens or engine.max_num_batched_tokens,
         rules=engine.kv_cache,
     )
+    fits = Fits(hardware, deployment.backend)
+    fits.check()
+    measured = load_engine_steps([*([deployment.backend] if deployment.backend else []), engine.name])
+    if measured is not None:
+        inputs.append(measured[1])
     noted = [
         *record.reading(model),
         *chosen,
@@ -108,7 +129,6 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         *record.state(model, deployment, precision, engine),
         *record.conventions(model, deployment, options),
         *record.allocated(memory, engine),
-        *record.backend(deployment.backend),
         *record.gaps(hardware),
         *record.parallelism(model, deployment, hardware),
     ]
@@ -120,6 +140,8 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         precision=precision,
         workload=workload,
         memory=memory,
+        estimator=Estimator(fits, hidden=measured[0].hidden if measured else 0.0),
+        steps=measured[0] if measured else None,
         ignore_capacity=ignore_capacity,
         inputs=tuple(inputs),
         assumptions=tuple(noted),

@@ -47,6 +47,11 @@ class OperatorResult:
     times: Times
     time: Duration
 
+    @property
+    def bound_by(self) -> str:
+        """The busiest resource; overhead where none is used."""
+        return "overhead" if self.kind == "overhead" else self.times.bound_by
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -61,12 +66,26 @@ class Phase:
     """What `tokens_per_s` counts: prompt tokens at prefill, one a sequence at decode, all new ones when mixed."""
     bound_by: str | None
     time: Duration
-    pipeline_s: float | None
-    """Seconds in which a token passes all pipeline stages (= the bound with one stage)."""
-    tokens_per_s: float | None
+    pipeline: Duration
+    """Seconds in which a token passes all pipeline stages (= `time` with one stage)."""
     mfu: float | None
     mbu: float | None
     operators: tuple[OperatorResult, ...]
+
+    @property
+    def pipeline_s(self) -> float | None:
+        """Seconds through all stages at the bound."""
+        return self.pipeline.bound
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens a second at the bound, of the whole deployment."""
+        return _per(self.produced_tokens, self.pipeline.bound)
+
+    @property
+    def tokens_per_s_estimate(self) -> float | None:
+        """Tokens a second at the estimate, of the whole deployment."""
+        return _per(self.produced_tokens, self.pipeline.estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +230,9 @@ def operator_rows(result: Analysis) -> list[dict[str, Any]]:
                 {
                     "phase": phase.name, "path": op.path, "kind": op.kind, "dtype": op.dtype, "repeat": op.repeat,
                     **{name: float(value) for name, value in costs.items()},
-                    "bytes": float(op.cost.bytes), "arithmetic_intensity": _intensity(op.cost), "bound_by": op.times.bound_by,
+                    "bytes": float(op.cost.bytes), "arithmetic_intensity": _intensity(op.cost), "bound_by": op.bound_by,
                     "time_bound_s": op.time.bound, "time_sum_s": op.time.sum, "time_estimate_s": op.time.estimate,
+                    "time_low_s": op.time.low, "time_high_s": op.time.high,
                     "dims": " ".join(f"{name}={value}" for name, value in op.dims.items()),
                 }
             )  # fmt: skip
@@ -245,8 +265,9 @@ def _phase(phase: Phase) -> dict[str, Any]:
         **_cost(phase.cost),
         "bound_by": phase.bound_by,
         "time_s": _plain(phase.time),
-        "pipeline_s": phase.pipeline_s,
-        "tokens_per_s": {"bound": phase.tokens_per_s, "estimate": None},
+        "pipeline_s": phase.pipeline.bound,
+        "pipeline": _span(phase.pipeline),
+        "tokens_per_s": {"bound": phase.tokens_per_s, "estimate": phase.tokens_per_s_estimate},
         "mfu": phase.mfu,
         "mbu": phase.mbu,
         "operators": [_operator(op, phase.produced_tokens) for op in phase.operators],
@@ -261,12 +282,12 @@ def _operator(op: OperatorResult, produced: float) -> dict[str, Any]:
         "dtype": op.dtype,
         "repeat": op.repeat,
         **_cost(op.cost),
-        "bound_by": op.times.bound_by,
+        "bound_by": op.bound_by,
         "time_s": _plain(op.time),
         # the rate if the phase had no other operator; utilisation while this one runs
-        "tokens_per_s": {"bound": _per(produced, op.time.bound), "estimate": None},
-        "mfu": _per(op.times.matrix, op.time.bound),
-        "mbu": _per(op.times.memory, op.time.bound),
+        "tokens_per_s": {"bound": _per(produced, op.time.bound), "estimate": _per(produced, op.time.estimate)},
+        "mfu": _per(op.times.matrix, op.time.estimate or op.time.bound),
+        "mbu": _per(op.times.memory, op.time.estimate or op.time.bound),
     }
 
 

@@ -28,12 +28,20 @@ def escape(text: str) -> str:
 
 def page(result: Analysis) -> str:
     """A whole document."""
-    title = escape(summary.headline(result))
+    return document(summary.headline(result), body(result))
+
+
+def document(title: str, content: str, script: str = "") -> str:
+    """A page of its own, which loads nothing; with a script where its content needs one."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    if script:
+        policy += "; script-src 'unsafe-inline'; img-src data: blob:"
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n{body(result)}</main>\n</body>\n</html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<style>{_STYLE}</style>\n{f'<script>{script}</script>' if script else ''}</head>\n"
+        f"<body>\n<main>\n{content}</main>\n</body>\n</html>\n"
     )
 
 
@@ -55,19 +63,21 @@ def body(result: Analysis) -> str:
     answer = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in summary.sentences(result))
     return (
         f'<h1>{escape(summary.headline(result))}</h1>\n<p class="note">{escape(summary.subtitle(result))}</p>\n{answer}'
-        + "".join(_table(table) for table in tables)
+        + "".join(table(entry) for entry in tables)
     )
 
 
-def _table(table: Table) -> str:
+def table(shown: Table) -> str:
+    """A table with its title and note."""
+
     def row(cells: tuple[str, ...], tag: str) -> str:
         parts = (
             f"<{tag}{' class=right' if right else ''}{' scope=col' if tag == 'th' else ''}>{escape(cell)}</{tag}>"
-            for cell, right in zip(cells, table.right, strict=True)
+            for cell, right in zip(cells, shown.right, strict=True)
         )
         return f"<tr>{''.join(parts)}</tr>\n"
 
-    note = f'<p class="note">{escape(table.note)}</p>\n' if table.note else ""
-    rows = "".join(row(cells, "td") for cells in table.rows)
-    head = f"<thead>{row(table.columns, 'th')}</thead>"
-    return f"<h2>{escape(table.title)}</h2>\n{note}<table>\n{head}\n<tbody>\n{rows}</tbody>\n</table>\n"
+    note = f'<p class="note">{escape(shown.note)}</p>\n' if shown.note else ""
+    rows = "".join(row(cells, "td") for cells in shown.rows)
+    head = f"<thead>{row(shown.columns, 'th')}</thead>"
+    return f"<h2>{escape(shown.title)}</h2>\n{note}<table>\n{head}\n<tbody>\n{rows}</tbody>\n</table>\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.predict.result import Analysis, Phase
+from roofline.predict.result import Analysis, Duration, Phase
 from roofline.units import format_bytes_binary, format_si
 
 GIB = 2.0**30
@@ -108,19 +108,46 @@ def sentences(result: Analysis) -> list[str]:
             continue
         prompts = "Prefill" if phase.batch == 1 else f"Prefill of {phase.batch:,} prompts in one step"
         what = {"prefill": prompts, "decode": "A decode step", "mixed": "The mixed step"}[phase.name]
-        rate = f"{phase.tokens_per_s:,.4g}" if phase.tokens_per_s < 1e4 else f"{phase.tokens_per_s:,.0f}"
-        each = f", {phase.tokens_per_s / phase.batch:,.4g} each" if phase.name == "decode" and phase.batch > 1 else ""
-        least = f"{what} takes at least {format_si(phase.pipeline_s, 's')} ({rate} tok/s{each})"
-        found.append(f"{least} and is bound by {phase.bound_by}: {_why(phase, result)}.")
+        least = f"{format_si(phase.pipeline_s, 's')} ({_rate(phase, phase.tokens_per_s)})"
+        about = phase.pipeline
+        if about.estimate is None or about.low is None or about.high is None or phase.tokens_per_s_estimate is None:
+            found.append(f"{what} takes at least {least} and is bound by {phase.bound_by}: {_why(phase, result)}.")
+            continue
+        likely = f"{format_si(about.estimate, 's')} ({_rate(phase, phase.tokens_per_s_estimate)})"
+        found.append(
+            f"{what} takes about {likely}, with {_LIKELY} between {format_si(about.low, 's', 3)} and "
+            f"{format_si(about.high, 's', 3)}; the hardware allows no less than {least}. It is bound by {phase.bound_by}: "
+            f"{_why(phase, result)}."
+        )
     if result.request is not None and result.request["e2e_s"].bound is not None:
-        spans = {name: result.request[name].bound for name in ("ttft_s", "tpot_s", "e2e_s")}
         texts = [
-            f"{label} {format_si(spans[name] or 0.0, 's')}"
+            f"{label} {_span(span)}"
             for label, name in (("TTFT", "ttft_s"), ("TPOT", "tpot_s"), ("E2E", "e2e_s"))
-            if spans[name]
+            if (span := result.request[name]).bound
         ]
-        found.append(f"A request takes at least: {', '.join(texts)}.")
+        least = "takes at least" if result.request["e2e_s"].estimate is None else "takes about"
+        found.append(f"A request {least}: {'; '.join(texts)}.")
     return found
+
+
+_LIKELY = "8 of 10 measurements"
+"""What an interval holds, in words."""
+
+
+def _rate(phase: Phase, tokens_per_s: float) -> str:
+    """Tokens a second, and of a batch each sequence's."""
+    rate = f"{tokens_per_s:,.4g}" if tokens_per_s < 1e4 else f"{tokens_per_s:,.0f}"
+    each = f", {tokens_per_s / phase.batch:,.4g} each" if phase.name == "decode" and phase.batch > 1 else ""
+    return f"{rate} tok/s{each}"
+
+
+def _span(span: Duration) -> str:
+    """An estimate with its interval and the bound; the bound alone where there is no estimate."""
+    bound = format_si(span.bound or 0.0, "s")
+    if span.estimate is None or span.low is None or span.high is None:
+        return bound
+    between = f"{format_si(span.low, 's', 3)} to {format_si(span.high, 's', 3)}"
+    return f"{format_si(span.estimate, 's')} ({between}; at least {bound})"
 
 
 def _ridge(phase: Phase, result: Analysis) -> float:
@@ -204,12 +231,14 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
     note = f"{format_si(cost.flops, 'FLOP')}, {format_si(cost.bytes, 'B')}, {intensity}"
     if phase.time.bound is not None and phase.time.sum is not None:
         note += f"; {format_si(phase.time.bound, 's')} with perfect overlap, {format_si(phase.time.sum, 's')} with none"
+    if phase.time.estimate is not None:
+        note += f", about {format_si(phase.time.estimate, 's')} as measured kernels do"
     if result.hardware["devices"] > 1:
         note += f"; one device of {result.hardware['devices']}"
     if stages > 1:
         note += f", in the fullest of {stages} pipeline stages"
     total = sum(op.times.bound for op in phase.operators)
-    timed, linked = phase.time.bound is not None, bool(cost.link_bytes)
+    timed, linked, estimated = phase.time.bound is not None, bool(cost.link_bytes), phase.time.estimate is not None
     rows = []
     for op in phase.operators:
         row = [op.path, str(op.repeat), format_si(op.cost.flops, "", 3).strip(), format_si(op.cost.bytes, "B", 3)]
@@ -218,10 +247,12 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
         row.append(_figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else "-")
         if timed:
             row += [format_si(op.times.bound, "s", 3), f"{op.times.bound / total:.1%}"]
-        rows.append((*row, op.times.bound_by))
+        if estimated:
+            row += ["" if op.time.estimate is None else format_si(op.time.estimate, "s", 3)]
+        rows.append((*row, op.bound_by))
     columns = (
         "operator", "x", "FLOP", "bytes", *(("link",) if linked else ()),
-        "FLOP/B", *(("bound", "share") if timed else ()), "binds",
+        "FLOP/B", *(("bound", "share") if timed else ()), *(("estimate",) if estimated else ()), "binds",
     )  # fmt: skip
     return Table(phase_title(phase), note, columns, (False, *([True] * (len(columns) - 2)), False), tuple(rows))
 

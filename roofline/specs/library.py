@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
 from roofline.specs.engine import Engine
+from roofline.specs.engine_steps import EngineSteps
+from roofline.specs.fit import Fit
 from roofline.specs.hardware import Accelerator, Hardware, Node
 from roofline.specs.model import Model
+from roofline.specs.spread import Spread
 from roofline.specs.yaml_file import YamlFile, read_yaml
 
 if TYPE_CHECKING:
@@ -226,6 +230,44 @@ def load_engine(name: str) -> tuple[Engine, Input]:
     return file.validate(Engine), _input("engine", f"{wanted}@{version or newest}", file)
 
 
+def fit_files() -> dict[str, list[Path]]:
+    """The fits that are known, by accelerator: `fits/<accelerator>/<backend>.yaml` in every folder of hardware."""
+    found: dict[str, dict[str, Path]] = {}
+    for folder in folders("hardware"):
+        for path in sorted(folder.glob("fits/*/*.yaml")):
+            found.setdefault(path.parent.name, {}).setdefault(path.stem, path)
+    return {name: list(paths.values()) for name, paths in sorted(found.items())}
+
+
+def load_fit(path: Path) -> tuple[Fit, Input]:
+    """A fit by path."""
+    file = read_yaml(path)
+    if (kind := file.data.get("kind")) != "fit":
+        line, column = file.marks.get(("kind",), (1, 1))
+        raise SpecError(f"kind must be fit, not {kind!r}", path=file.path, line=line, column=column)
+    fit = file.validate(Fit)
+    return fit, _input("fit", f"{fit.accelerator}/{fit.backend}", file)
+
+
+def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
+    """What an engine adds to the kernels of a step: of the first of these names of which it was measured."""
+    for name in names:
+        for folder in folders("engines"):
+            if (path := folder / "steps" / f"{name}.yaml").is_file():
+                file = read_yaml(path)
+                return file.validate(EngineSteps), _input("engine steps", name, file)
+    return None
+
+
+def load_spread() -> Spread:
+    """How far estimates are off that stand on measurements of something else."""
+    for folder in folders("hardware"):
+        if (path := folder / "fits" / "_spread.yaml").is_file():
+            return read_yaml(path).validate(Spread)
+    msg = "the installation is broken: no fits/_spread.yaml in the folders of hardware"
+    raise SpecError(msg)
+
+
 def _input(role: str, name: str, file: YamlFile) -> Input:
-    ours = file.path.parent in (shipped("models"), shipped("hardware"), shipped("engines"))
+    ours = any(file.path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines"))
     return Input(role, name, "shipped" if ours else str(file.path), file.sha256)

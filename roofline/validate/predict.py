@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError, RooflineError
 from roofline.predict.bounds import times
+from roofline.predict.efficiency.estimate import Estimator
+from roofline.predict.efficiency.fits import Fits
+from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.records.calls import alike, of_rows
 from roofline.records.check import Refusal, merged
-from roofline.records.columns import COLUMNS
-from roofline.records.formats import dtypes
-from roofline.records.ops import Call, registry
-from roofline.records.ops.base import Operators
+from roofline.records.conditions import conditions
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, by_driver_name, load_hardware
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# What is structure in a formula: the same for all rows of a call.
-_STRUCTURE = ["file", "gpu", "op", "dtype", "kv_dtype", "distribution", "kernel", "world"]
-_COUNTS = tuple(name for name, column in COLUMNS.items() if column.kind == "count")
-# Columns that a rule looks at where they are filled: rows with and without one are calls of their own.
-_OPTIONAL = sorted({name for rule in registry().values() for name in rule.optional})
 
 
 @dataclass(slots=True)
@@ -45,8 +40,16 @@ class Library:
         self.inputs: dict[str, Input] = {}
         self._beside: dict[Path, Hardware | RooflineError | None] = {}
         self._shipped: dict[str, Hardware | RooflineError] = {}
+        self._estimators: dict[tuple[str, str], Estimator] = {}
         self.only = [self._load(name) for name in given]
         self.given = {name: hardware for hardware in self.only for name in _names(hardware)}
+
+    def estimator(self, hardware: Hardware, backend: str) -> Estimator:
+        """Estimates for the kernels of a backend; of one that has no fit, those of the default."""
+        key = (hardware.name, backend)
+        if key not in self._estimators:
+            self._estimators[key] = Estimator(Fits(hardware, backend or None, self.inputs))
+        return self._estimators[key]
 
     def _load(self, name: str | Path) -> Hardware:
         hardware, inputs = load_hardware(name)
@@ -98,8 +101,8 @@ def _names(hardware: Hardware) -> tuple[str, ...]:
     return (*node, accelerator.name, *accelerator.aliases, *accelerator.driver_names)
 
 
-def predict(frame: pd.DataFrame, library: Library) -> Predicted:
-    """The bound of every row that has one."""
+def predict(frame: pd.DataFrame, library: Library, fit: str | None = None) -> Predicted:
+    """The bound of every row that has one, and the estimate where a fit applies: that of the row's backend, or of a file."""
     import pandas as pd
 
     parts: list[pd.DataFrame] = []
@@ -112,7 +115,8 @@ def predict(frame: pd.DataFrame, library: Library) -> Predicted:
             if hardware is None:
                 found.of_others[first["gpu"]] = found.of_others.get(first["gpu"], 0) + len(rows)
                 continue
-            parts.append(rows.assign(**bounds(rows, hardware)))
+            joined = rows.assign(**bounds(rows, hardware))
+            parts.append(joined.assign(**estimates(rows, library.estimator(hardware, fit or str(first["backend"])))))
         except RooflineError as error:
             found.refusals.append(Refusal(path, int(first["line"]), str(error), str(error), len(rows)))
     found.inputs = list(library.inputs.values())
@@ -120,27 +124,6 @@ def predict(frame: pd.DataFrame, library: Library) -> Predicted:
     if parts:
         found.frame = pd.concat(parts).sort_index()
     return found
-
-
-def alike(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Rows of one structure."""
-    keys: list[Any] = [frame[name] for name in _STRUCTURE] + [(frame["window"] > 0).rename("windowed")]
-    keys += [frame[name].notna().rename(f"has_{name}") for name in _OPTIONAL]
-    for _, rows in frame.groupby(keys, dropna=False, sort=False, observed=True):
-        yield rows
-
-
-def call(rows: pd.DataFrame) -> Call:
-    """What a rule sees of rows of one structure: arrays of the columns that are filled in all of them."""
-    first = rows.iloc[0]
-    filled = [name for name in _COUNTS if rows[name].notna().all()]
-    numbers: dict[str, Any] = {name: rows[name].to_numpy() for name in filled}
-    if "world" in numbers:
-        numbers["world"] = int(first["world"])
-    if not first["window"] > 0:
-        numbers.pop("window", None)
-    texts = {name: str(first[name]) for name in ("distribution", "kernel")}
-    return Call(dtypes(first["dtype"], first["kv_dtype"]), numbers, texts)
 
 
 def _sums_in_switch(rows: pd.DataFrame, hardware: Hardware) -> bool:
@@ -151,9 +134,28 @@ def _sums_in_switch(rows: pd.DataFrame, hardware: Hardware) -> bool:
     return link is not None and link.name.startswith("NVLink") and link.per_peer is None
 
 
-def of_rows(rows: pd.DataFrame) -> Operators:
-    """The operators of rows of one structure."""
-    return registry()[str(rows["op"].iloc[0])].operators(call(rows))
+def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
+    """The estimate of each row with its interval, and what it stands on. NaN where no fit is known."""
+    import numpy as np
+
+    first, nothing = rows.iloc[0], np.full(len(rows), np.nan)
+    op, operators = str(first["op"]), of_rows(rows)
+    under = replace(estimator, conditions=conditions(str(first["source"]), str(first["cache"]), str(first["distribution"])))
+    if op in forms():
+        whole = {name: operator for name, (operator, _) in operators.items()}
+        launched = [Kernel(op, whole, tuple(whole), 1)]
+    else:
+        launched = kernels(operators)
+    stands = [found for kernel in launched if (found := under.fitted(kernel)) is not None]
+    if not stands:
+        return {"estimate_s": nothing, "low_s": nothing, "high_s": nothing, "stands_on": ""}
+    whole_row, _ = under.step(launched)
+    return {
+        "estimate_s": whole_row.seconds + np.zeros(len(rows)),
+        "low_s": whole_row.low + np.zeros(len(rows)),
+        "high_s": whole_row.high + np.zeros(len(rows)),
+        "stands_on": "; ".join(sorted({f"{entry.source} ({entry.origin})" for entry in stands})),
+    }
 
 
 def bounds(rows: pd.DataFrame, hardware: Hardware) -> dict[str, Any]:

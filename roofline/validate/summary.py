@@ -44,8 +44,11 @@ class Validation:
         return sum(refusal.rows for refusal in self.refusals)
 
 
-def validate(paths: Iterable[str | Path], hardware: tuple[str, ...] = (), backend: str | None = None) -> Validation:
-    """Join the records of files and folders with their predictions. `hardware` and `backend` keep only those rows."""
+def validate(
+    paths: Iterable[str | Path], hardware: tuple[str, ...] = (), backend: str | None = None, fit: str | None = None
+) -> Validation:
+    """Join the records of files and folders with their predictions. `hardware` and `backend` keep only those rows; `fit`
+    is a file by which all are estimated."""
     records = read(paths)
     library = Library(hardware)
     frame, other_backend = records.frame, dict[str, int]()
@@ -53,7 +56,7 @@ def validate(paths: Iterable[str | Path], hardware: tuple[str, ...] = (), backen
         kept = frame["backend"] == backend
         other_backend = {str(name): int(count) for name, count in frame[~kept]["backend"].value_counts().items()}
         frame = frame[kept]
-    found = predict(frame, library) if len(frame) else None
+    found = predict(frame, library, fit) if len(frame) else None
     refusals = records.refusals + (found.refusals if found else [])
     other_hardware = found.of_others if found else {}
     if found is None or not len(found.frame):
@@ -88,24 +91,31 @@ def regimes(frame: pd.DataFrame) -> Any:
     return pd.Categorical(np.where(frame["op"] == "gemm", by_rows, by_time), REGIMES, ordered=True)
 
 
-def errors(rows: pd.DataFrame) -> dict[str, float]:
+def errors(rows: pd.DataFrame, predicted: str = "bound_s") -> dict[str, float | None]:
     """Of predicted against measured: median and mean of the absolute relative error, and the median error with its sign."""
-    relative = rows["bound_s"] / rows["measured_s"] - 1
+    relative = (rows[predicted] / rows["measured_s"] - 1).dropna()
+    if relative.empty:
+        return {"median_ape": None, "mape": None, "bias": None}
     absolute = relative.abs()
     return {"median_ape": float(absolute.median()), "mape": float(absolute.mean()), "bias": float(relative.median())}
 
 
-NO_ESTIMATE: dict[str, None] = {"median_ape": None, "mape": None, "bias": None}
+def coverage(rows: pd.DataFrame) -> float | None:
+    """The share of points inside the interval of their estimate."""
+    known = rows[rows["estimate_s"].notna()]
+    if known.empty:
+        return None
+    return float(((known["measured_s"] >= known["low_s"]) & (known["measured_s"] <= known["high_s"])).mean())
 
 
 def figures(rows: pd.DataFrame) -> dict[str, Any]:
-    """What is said of a group of rows. NB: without fitted efficiencies there is no estimate, and no band to cover."""
+    """What is said of a group of rows. NB: where no fit applies there is no estimate, and no interval to cover."""
     ratio = rows["measured_s"] / rows["bound_s"]
     return {
         "n": len(rows),
         "bound": errors(rows),
-        "estimate": NO_ESTIMATE,
-        "coverage": None,
+        "estimate": errors(rows, "estimate_s"),
+        "coverage": coverage(rows),
         "bound_s": float(rows["bound_s"].median()),
         "measured_s": float(rows["measured_s"].median()),
         "ratio": float(ratio.median()),
@@ -142,7 +152,9 @@ def described(rows: pd.DataFrame) -> list[dict[str, Any]]:
     found = []
     for row in rows.to_dict("records"):
         dims = {
-            name: int(row[name]) for name, column in COLUMNS.items() if column.kind == "count" and not math.isnan(row[name])
+            name: int(row[name])
+            for name, column in COLUMNS.items()
+            if column.kind == "count" and not math.isnan(row.get(name, math.nan))
         }
         found.append(
             {
@@ -150,9 +162,21 @@ def described(rows: pd.DataFrame) -> list[dict[str, Any]]:
                 **{name: row[name] for name in ("hardware", "op", "dtype", "backend", "kernel", "regime", "cache")},
                 "dims": dims, "bound_s": row["bound_s"], "measured_s": row["measured_s"],
                 "ratio": row["measured_s"] / row["bound_s"], "why": row["why"],
+                **{name: None if math.isnan(row[name]) else row[name] for name in ("estimate_s", "low_s", "high_s")},
+                "stands_on": row["stands_on"],
             }
         )  # fmt: skip
     return found
+
+
+def _worst(frame: pd.DataFrame) -> pd.Index[Any]:
+    """The points that are furthest off, as a factor: from their estimates, or from their bounds where there are none."""
+    import numpy as np
+    import pandas as pd
+
+    predicted = frame["estimate_s"].where(frame["estimate_s"].notna(), frame["bound_s"])
+    off = pd.Series(np.abs(np.log(frame["measured_s"] / predicted)), index=frame.index)
+    return off.nlargest(WORST).index
 
 
 def counters(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -176,7 +200,6 @@ def counters(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def to_dict(result: Validation) -> dict[str, Any]:
     """The whole answer: counts, errors overall and by group, what was beneath its bound, what is furthest off."""
     frame = result.frame
-    ratio = frame["measured_s"] / frame["bound_s"]
     fast = frame[frame["why"] != ""]
     order = (fast["why"] != UNEXPLAINED).sort_values(kind="stable").index
     return {
@@ -193,6 +216,6 @@ def to_dict(result: Validation) -> dict[str, Any]:
         "groups": groups(frame),
         "beneath_bound_reasons": beneath(frame),
         "beneath_bound": described(fast.loc[order[:MOST_ROWS]]),
-        "worst": described(frame.loc[ratio.nlargest(WORST).index]),
+        "worst": described(frame.loc[_worst(frame)]),
         "counters": counters(frame),
     }

@@ -95,7 +95,10 @@ def test_one_top_level_package(wheel: Path) -> None:
 def test_library_is_inside(wheel: Path, kind: str) -> None:
     """Every YAML file of the checkout is in the wheel, under `roofline/_library`, byte for byte."""
     contents, prefix = _contents(wheel), f"roofline/_library/{kind}/"
-    expected = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (ROOT / kind).glob("*.yaml")}
+    folder = ROOT / kind
+    expected = {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*.yaml")
+    }
     assert expected
     assert {
         name.removeprefix(prefix): digest

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="validate")(validate)
 
 
-def validate(
+def validate(  # noqa: PLR0917 - options are keywords to who calls
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Records: .csv or .parquet files, or folders that hold them.")
     ],
@@ -37,10 +37,17 @@ def validate(
         typer.Option(
             "--max-error",
             metavar="E",
-            help="Exit code 1 when the mean absolute error of the bound over all rows is more: 0.5 or 50%.",
+            help="Exit code 1 when the mean absolute error of the estimate (without one: of the bound) is more: 0.5 or 50%.",
             show_default=False,
         ),
     ] = None,
+    fit: Annotated[
+        str | None,
+        typer.Option("--fit", metavar="FILE", help="Estimate by this file, which `calibrate` wrote.", show_default=False),
+    ] = None,
+    serving: Annotated[
+        bool, typer.Option("--serving", help="PATH holds serving points: TPOT at a concurrency, against the closed loop.")
+    ] = False,
     json: JsonOption = False,
     output: OutputOption = None,
     quiet: QuietOption = False,
@@ -54,6 +61,8 @@ def validate(
     from roofline.cli.output import emit
 
     limit = validation.parse_error(max_error) if max_error is not None else None
-    answer, code = validation.answer(paths, tuple(hardware or ()), backend, limit, output=output, quiet=quiet)
+    answer, code = validation.answer(
+        paths, tuple(hardware or ()), backend, limit, fit=fit, serving=serving, output=output, quiet=quiet
+    )
     emit(answer, json=json, output=output, quiet=quiet)
     return code

@@ -52,11 +52,12 @@ def _absorbed(call: Call) -> Operators:
 
 
 _HEADS = ("batch", "q_len", "kv_len", "n_heads", "n_kv_heads", "head_dim")
+_SHAPE = ("n_heads", "n_kv_heads", "head_dim", "window")
 _ORDER = (("q_len", "kv_len"),)
 _SHARED = (("n_kv_heads", "n_heads"),)
 _LATENT = ("batch", "q_len", "kv_len", "n_heads", "head_dim")
 
-PREFILL = Rule("attention_prefill", _HEADS, _attention, ("window",), {"window": 0}, order=_ORDER, divides=_SHARED)
-DECODE = Rule("attention_decode", _HEADS, _attention, ("window",), {"window": 0}, order=_ORDER, divides=_SHARED)
-MLA_PREFILL = Rule("mla_prefill", _LATENT, _expanded, order=_ORDER, allowed={"head_dim": (D_NOPE + D_ROPE,)})
-MLA_DECODE = Rule("mla_decode", _LATENT, _absorbed, order=_ORDER, allowed={"head_dim": (R_KV + D_ROPE,)})
+PREFILL = Rule("attention_prefill", _HEADS, _attention, _SHAPE, ("window",), {"window": 0}, order=_ORDER, divides=_SHARED)
+DECODE = Rule("attention_decode", _HEADS, _attention, _SHAPE, ("window",), {"window": 0}, order=_ORDER, divides=_SHARED)
+MLA_PREFILL = Rule("mla_prefill", _LATENT, _expanded, ("n_heads",), order=_ORDER, allowed={"head_dim": (D_NOPE + D_ROPE,)})
+MLA_DECODE = Rule("mla_decode", _LATENT, _absorbed, ("n_heads",), order=_ORDER, allowed={"head_dim": (R_KV + D_ROPE,)})

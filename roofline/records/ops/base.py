@@ -43,12 +43,14 @@ class Rule:
 
     `at_least` gives the smallest value of a column where it is not 1; `order` holds pairs of columns of which the first
     must not be more than the second; `divides` pairs of which the first must divide the second; `allowed` the only values
-    of a column.
+    of a column. `shape` names the columns that say which layer of which model it is, whatever the traffic: a fit is judged on
+    shapes that it has not seen.
     """
 
     op: str
     needs: tuple[str, ...]
     operators: Callable[[Call], Operators]
+    shape: tuple[str, ...]
     optional: tuple[str, ...] = ()
     at_least: Mapping[str, int] = field(default_factory=dict)
     order: tuple[tuple[str, str], ...] = ()

@@ -31,10 +31,10 @@ def _p2p(call: Call) -> Operators:
     return {"p2p": (SendRecv(elements=call.elements(), dtypes=call.dtypes), 1)}
 
 
-_NEEDS, _PAIR = ("bytes", "world"), {"world": 2}
+_NEEDS, _SIZE, _PAIR = ("bytes", "world"), ("bytes",), {"world": 2}
 
-ALL_REDUCE = Rule("all_reduce", _NEEDS, _all_reduce, at_least=_PAIR)
-ALL_GATHER = Rule("all_gather", _NEEDS, _all_gather, at_least=_PAIR)
-REDUCE_SCATTER = Rule("reduce_scatter", _NEEDS, _reduce_scatter, at_least=_PAIR)
-ALL_TO_ALL = Rule("all_to_all", _NEEDS, _all_to_all, at_least=_PAIR)
-P2P = Rule("p2p", _NEEDS, _p2p, at_least=_PAIR)
+ALL_REDUCE = Rule("all_reduce", _NEEDS, _all_reduce, _SIZE, at_least=_PAIR)
+ALL_GATHER = Rule("all_gather", _NEEDS, _all_gather, _SIZE, at_least=_PAIR)
+REDUCE_SCATTER = Rule("reduce_scatter", _NEEDS, _reduce_scatter, _SIZE, at_least=_PAIR)
+ALL_TO_ALL = Rule("all_to_all", _NEEDS, _all_to_all, _SIZE, at_least=_PAIR)
+P2P = Rule("p2p", _NEEDS, _p2p, _SIZE, at_least=_PAIR)

@@ -24,6 +24,6 @@ def _to_host(call: Call) -> Operators:
     return {"copy": (HostCopy(size=call["bytes"], calls=calls, dtypes=call.dtypes), 1)}
 
 
-D2D = Rule("copy_d2d", ("bytes",), _in_memory, ("chunk_bytes",))
-H2D = Rule("copy_h2d", ("bytes",), _to_host, ("chunk_bytes",))
-D2H = Rule("copy_d2h", ("bytes",), _to_host, ("chunk_bytes",))
+D2D = Rule("copy_d2d", ("bytes",), _in_memory, ("bytes",), ("chunk_bytes",))
+H2D = Rule("copy_h2d", ("bytes",), _to_host, ("bytes",), ("chunk_bytes",))
+D2H = Rule("copy_d2h", ("bytes",), _to_host, ("bytes",), ("chunk_bytes",))

@@ -37,9 +37,9 @@ def _sampling(call: Call) -> Operators:
     return {"sampling": (Sampling(rows=call["tokens"], choices=call["n"], dtypes=call.dtypes), 1)}
 
 
-RMSNORM = Rule("rmsnorm", ("tokens", "hidden"), _rmsnorm)
-ROPE = Rule("rope", ("tokens", "n_heads", "n_kv_heads", "head_dim"), _rope)
-SILU_MUL = Rule("silu_mul", ("tokens", "inter"), _silu_mul)
-ADD = Rule("add", ("tokens", "hidden"), _add)
-EMBEDDING = Rule("embedding", ("tokens", "hidden"), _embedding, ("n",))
-SAMPLING = Rule("sampling", ("tokens", "n"), _sampling)
+RMSNORM = Rule("rmsnorm", ("tokens", "hidden"), _rmsnorm, ("hidden",))
+ROPE = Rule("rope", ("tokens", "n_heads", "n_kv_heads", "head_dim"), _rope, ("n_heads", "n_kv_heads", "head_dim"))
+SILU_MUL = Rule("silu_mul", ("tokens", "inter"), _silu_mul, ("inter",))
+ADD = Rule("add", ("tokens", "hidden"), _add, ("hidden",))
+EMBEDDING = Rule("embedding", ("tokens", "hidden"), _embedding, ("hidden",), ("n",))
+SAMPLING = Rule("sampling", ("tokens", "n"), _sampling, ("n",))

@@ -55,6 +55,7 @@ MOE = Rule(
     "moe",
     ("tokens", "hidden", "inter", "experts", "topk"),
     _moe,
+    ("hidden", "inter", "experts", "topk"),
     ("moe_tp", "moe_ep"),
     order=(("topk", "experts"),),
     divides=(("moe_tp", "inter"), ("moe_ep", "experts")),

@@ -14,5 +14,5 @@ def _bmm(call: Call) -> Operators:
     return {"bmm": (Gemm(batch=call["batch"], m=call["m"], n=call["n"], k=call["k"], dtypes=call.dtypes), 1)}
 
 
-GEMM = Rule("gemm", ("m", "n", "k"), _gemm)
-BMM = Rule("bmm", ("batch", "m", "n", "k"), _bmm)
+GEMM = Rule("gemm", ("m", "n", "k"), _gemm, ("n", "k"))
+BMM = Rule("bmm", ("batch", "m", "n", "k"), _bmm, ("batch", "n", "k"))

@@ -49,5 +49,5 @@ def _layer(call: Call) -> Operators:
 _NEEDS = ("batch", "q_len", "kv_len")
 _ORDER = (("q_len", "kv_len"),)
 
-LAYER = Rule("layer", _NEEDS, _layer, order=_ORDER)
-STEP = Rule("step", _NEEDS, _step, order=_ORDER)
+LAYER = Rule("layer", _NEEDS, _layer, ("kernel",), order=_ORDER)
+STEP = Rule("step", _NEEDS, _step, ("kernel",), order=_ORDER)

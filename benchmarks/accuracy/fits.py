@@ -1,0 +1,86 @@
+"""Fit every accelerator and backend that records are of: `python benchmarks/accuracy/fits.py RECORDS [SERVING]`.
+
+Writes hardware/fits/<accelerator>/<backend>.yaml, hardware/fits/_spread.yaml and, from serving points, engines/steps/*.yaml.
+Fits see two thirds of the shapes (`roofline.fitting.split`); the errors that they carry are of the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from datetime import date
+from pathlib import Path
+
+from roofline.fitting.calibrate import assemble, families
+from roofline.fitting.engine import engine_steps
+from roofline.fitting.family import Fitting, fit
+from roofline.fitting.write import as_yaml, steps_yaml
+from roofline.predict.efficiency.fits import slug
+from roofline.predict.efficiency.forms import registry as forms
+from roofline.records.read import read
+from roofline.specs.library import load_hardware
+from roofline.specs.source import Source
+
+ROOT = Path(__file__).resolve().parents[2]
+FEWEST = 30
+"""Records below which a fit would tell little."""
+# Who measured, by the `source` of a record.
+SOURCES = {
+    "aiconfigurator": Source(title="AIConfigurator (Apache-2.0)", url="https://github.com/ai-dynamo/aiconfigurator"),
+    "vidur": Source(title="Vidur (MIT)", url="https://github.com/microsoft/vidur"),
+    "infersim": Source(title="InferSim (Apache-2.0)", url="https://github.com/alibaba/InferSim"),
+}
+
+
+def jobs(records: Path) -> list[tuple[str, str]]:
+    """Accelerators that have a file, and the backends of their records."""
+    frame = read([records]).frame
+    frame = frame[frame["op"].isin(list(forms()))]
+    known = {path.stem for path in (ROOT / "hardware").glob("*.yaml")}
+    sizes = frame.groupby(["gpu", "backend"], observed=True).size().sort_values(ascending=False)
+    pairs = sizes[sizes >= FEWEST].index
+    return [(str(gpu), str(backend)) for gpu, backend in pairs if gpu in known]
+
+
+def one(records: Path, gpu: str, backend: str, only: str = "") -> str:
+    """Fit one accelerator and backend, and write the file."""
+    frame = read([records]).frame
+    frame = frame[(frame["gpu"] == gpu) & (frame["backend"] == backend) & frame["op"].isin(list(forms()))]
+    device = load_hardware(gpu)[0]
+    fittings: list[Fitting] = []
+    for key, rows in families(frame, device, {}):
+        if only in key:
+            fittings.append(fit(key, [form for form in forms()[rows.op] if form.suits(key)], rows))
+            held = fittings[-1].family.held_out
+            if held is not None:
+                sys.stderr.write(
+                    f"{gpu} {backend} {key}: median {held.median_ape:.1%}, mean {held.mape:.1%}, bias {held.bias:+.1%}, "
+                    f"in band {held.coverage:.0%} of {held.rows:,} in {held.shapes} shapes; "
+                    f"{fittings[-1].family.undetermined}\n"
+                )
+    sources = tuple(SOURCES.get(str(name), Source(title=str(name))) for name in sorted(set(frame["source"])))
+    path = ROOT / "hardware" / "fits" / gpu / f"{slug(backend)}.yaml"
+    if not only:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(as_yaml(assemble(device, backend, fittings, sources, date.today())), encoding="utf-8")  # noqa: DTZ011
+    return str(path)
+
+
+def engines(points: Path) -> None:
+    """What each engine adds to the kernels of a step; last, because it stands on the fits."""
+    for engine in ("vllm", "sglang", "trtllm"):
+        steps, frame = engine_steps([points], engine, sources=(SOURCES["aiconfigurator"],))
+        versions = tuple(sorted({version for version in frame[frame["usable"]]["version"] if version}))
+        path = ROOT / "engines" / "steps" / f"{engine}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(steps_yaml(steps.model_copy(update={"versions": versions})), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    source = Path(sys.argv[1])
+    with ProcessPoolExecutor(2) as pool:
+        futures = [pool.submit(one, source, gpu, backend) for gpu, backend in jobs(source)]
+        for future in futures:
+            future.result()
+    if len(sys.argv) > 2:
+        engines(Path(sys.argv[2]))

@@ -1,0 +1,148 @@
+"""The fit of one family: parameters, errors on shapes held out, bands by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from roofline.fitting.kernels import Kernels
+from roofline.fitting.solve import Solution, solve
+from roofline.fitting.split import folds, held_out
+from roofline.predict.efficiency.form import Form, Values
+from roofline.specs.fit import Family, HeldOut, Regime
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+MOST_ROWS = 4000
+"""That one fit looks at; a form has at most eight parameters."""
+FOLDS = 4
+FEWEST = 20
+"""Rows below which a regime has no band of its own."""
+CERTAIN = 1.5
+"""A parameter that lies within a larger factor (standard error), or at the end of what is believed, is undetermined."""
+QUANTILES = (0.1, 0.9)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A fitted family and what it was fitted to."""
+
+    key: str
+    family: Family
+    form: Form
+    factors: dict[str, float]
+    """Within which each parameter lies, by its standard error."""
+    train: Kernels
+    test: Kernels | None
+
+
+def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
+    """Fit the form that suits best to the shapes that are not held out, and measure it on those that are."""
+    import numpy as np
+
+    out = held_out(rows.shapes)
+    unseen = np.array([shape in out for shape in rows.shapes])
+    train = rows.of(~unseen) if unseen.any() else rows
+    test = rows.of(unseen) if unseen.any() else None
+    solutions = [(solve_family(form, train, form.starts()), form) for form in forms]
+    solution, form = min(solutions, key=lambda found: found[0].cost)
+    bands = _bands(form, train, solution.values)
+    family = Family(
+        form=form.name,
+        parameters=solution.values,
+        undetermined=tuple(undetermined(form, solution)),
+        rows=len(train.measured),
+        shapes=len(set(train.shapes)),
+        held_out=_errors(form, test, solution.values, bands) if test else None,
+        bands=bands,
+        range=train.ranges,
+    )
+    return Fitting(key, family, form, solution.factors, train, test)
+
+
+def solve_family(form: Form, rows: Kernels, starts: Values, most: int = MOST_ROWS, fixed: Values | None = None) -> Solution:
+    """The best of the fits with each setting of the form's switches; `fixed` values are left as they are."""
+    some, held = rows.thinned(most), dict(fixed or {})
+    switches = [entry for entry in form.parameters if entry.choices and entry.name not in held]
+    found: list[Solution] = []
+    for setting in product(*(entry.choices for entry in switches)):
+        still = {**held, **{entry.name: choice for entry, choice in zip(switches, setting, strict=True)}}
+        first = {name: value for name, value in starts.items() if name not in still}
+        solution = solve(form, lambda values, still=still: some.predicted(form, {**still, **values}), some.measured, first)  # type: ignore[misc]
+        found.append(
+            replace(solution, values={**solution.values, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)})
+        )
+    return min(found, key=lambda solution: solution.cost)
+
+
+def undetermined(form: Form, solution: Solution) -> list[str]:
+    """Parameters of which the data say little."""
+    known = {parameter.name: parameter for parameter in form.parameters}
+    return [
+        name
+        for name, value in solution.values.items()
+        if not known[name].choices
+        and (solution.factors[name] > CERTAIN or not known[name].low * 1.01 < value < known[name].high * 0.99)
+    ]
+
+
+def _bands(form: Form, train: Kernels, values: Values) -> dict[Regime, tuple[float, float]]:
+    """Quantiles of measured/estimate by regime, each shape predicted by a fit that has not seen it."""
+    import numpy as np
+
+    shapes = np.array(train.shapes)
+    estimate = np.full(len(shapes), np.nan)
+    switches = {entry.name: values[entry.name] for entry in form.parameters if entry.choices}
+    parts = folds(shapes.tolist(), min(FOLDS, len(set(shapes.tolist()))))
+    if len(parts) == 1:
+        estimate = train.predicted(form, values)
+    for part in parts if len(parts) > 1 else ():
+        unseen = np.isin(shapes, list(part))
+        found = solve_family(form, train.of(~unseen), values, MOST_ROWS // 2, switches).values
+        estimate[unseen] = train.of(unseen).predicted(form, found)
+    ratio = train.measured / estimate
+    names = regimes(train, estimate)
+    bands: dict[Regime, tuple[float, float]] = {"all": _quantiles(ratio)}
+    for name in sorted(set(names.tolist())):
+        if (names == name).sum() >= FEWEST:
+            bands[name] = _quantiles(ratio[names == name])
+    return bands
+
+
+def _quantiles(ratio: Array) -> tuple[float, float]:
+    import numpy as np
+
+    low, high = np.quantile(ratio, QUANTILES)
+    return float(low), float(high)
+
+
+def regimes(rows: Kernels, estimate: Array) -> Array:
+    """The regime of each row, as `roofline.predict.efficiency.band.regime` has it for one kernel."""
+    import numpy as np
+
+    if rows.op in ("gemm", "bmm"):
+        m = rows.frame()["m"].to_numpy(dtype=float)
+        return np.select([m <= 64, m <= 512], ["m<=64", "m 65-512"], "m>512")
+    return np.select([estimate < 15e-6, estimate <= 100e-6], ["<15 us", "15-100 us"], ">100 us")
+
+
+def _errors(form: Form, test: Kernels, values: Values, bands: dict[Regime, tuple[float, float]]) -> HeldOut:
+    import numpy as np
+
+    estimate = test.predicted(form, values)
+    error = estimate / test.measured - 1
+    edges = np.array([bands.get(name, bands["all"]) for name in regimes(test, estimate).tolist()])
+    ratio = test.measured / estimate
+    return HeldOut(
+        rows=len(error),
+        shapes=len(set(test.shapes)),
+        median_ape=float(np.median(np.abs(error))),
+        mape=float(np.mean(np.abs(error))),
+        bias=float(np.median(error)),
+        coverage=float(np.mean((ratio >= edges[:, 0]) & (ratio <= edges[:, 1]))),
+    )

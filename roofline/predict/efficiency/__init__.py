@@ -1,0 +1,1 @@
+"""What kernels reach of the roofline: closed forms with a few fitted numbers, and how far they are off."""

@@ -1,0 +1,186 @@
+"""Which fit an estimate stands on: the accelerator's own for the backend, another backend's, another accelerator's.
+
+Nothing is mixed up silently: a fit carries where it comes from (`Origin`), and what was not measured on this accelerator
+and backend widens the band.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from roofline.errors import SpecError, UnknownNameError
+from roofline.predict.efficiency.chip import Chip, chip
+from roofline.predict.efficiency.family import nearest
+from roofline.predict.efficiency.form import Form, Values
+from roofline.predict.efficiency.forms import by_name
+from roofline.specs.fit import Family, Fit
+from roofline.specs.hardware import Hardware
+from roofline.specs.library import Input, fit_files, load_fit, load_hardware
+
+Origin = Literal["fitted", "other formats", "other backend", "transferred"]
+HOST = "host"
+"""The vendor in the hardware.yaml that `bench` writes for a processor."""
+DEFAULT = "vllm"
+"""Whose kernels are estimated where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A family of a fit, its form, and the values for the chip that is asked about."""
+
+    key: str
+    family: Family
+    form: Form
+    values: Values
+    fit: Fit
+    origin: Origin
+    same_architecture: bool = True
+
+    @property
+    def source(self) -> str:
+        """Accelerator, backend and family, as a person names them."""
+        return f"{self.fit.accelerator} {self.fit.backend} {self.key}"
+
+
+@dataclass
+class Fits:
+    """The fits for one accelerator, the wanted backend first. Files are read when they are needed."""
+
+    hardware: Hardware
+    backend: str | None = None
+    inputs: dict[str, Input] = field(default_factory=dict)
+    _found: dict[str, Fitted | None] = field(default_factory=dict)
+    _read: dict[Path, Fit] = field(default_factory=dict)
+    _chips: dict[str, Chip] = field(default_factory=dict)
+
+    @cached_property
+    def chip(self) -> Chip:
+        """The accelerator that is asked about."""
+        return chip(self.hardware)
+
+    def find(self, key: str) -> Fitted | None:
+        """The fit for a family; None where no fit of its op, or of one that stands for it, is known."""
+        if key not in self._found:
+            self._found[key] = next(self._candidates(key), None)
+        return self._found[key]
+
+    def _candidates(self, key: str) -> Iterator[Fitted]:
+        """Best first: what was measured on this accelerator, or on one of its architecture, in these formats; in others;
+        elsewhere. Of each the wanted backend first."""
+        alike: list[str] = []
+        others: list[str] = []
+        for accelerator in self._accelerators():
+            same = (
+                accelerator == self.hardware.accelerator.name or self._chip(accelerator).architecture == self.chip.architecture
+            )
+            (alike if same else others).append(accelerator)
+        formats = nearest(key)
+        for accelerators, keys in ((alike, formats[:1]), (alike, formats[1:]), (others, formats)):
+            for accelerator in accelerators:
+                for wanted in keys:
+                    for path in self._files(accelerator):
+                        fit = self._load(path)
+                        if wanted in fit.families:
+                            yield self._fitted(fit, key, wanted)
+
+    def _fitted(self, fit: Fit, key: str, wanted: str) -> Fitted:
+        """A family of a fit for the chip that is asked about."""
+        family = fit.families[wanted]
+        form, values = by_name(family.form), family.parameters
+        first = self._wanted is None or fit.backend == self._wanted
+        origin: Origin = "other formats" if wanted != key else "fitted" if first else "other backend"
+        if fit.accelerator == self.hardware.accelerator.name:
+            return Fitted(wanted, family, form, values, fit, origin)
+        there = self._chip(fit.accelerator)
+        if form.transfer is not None:
+            values = form.transfer(values, there, self.chip)
+        if form.elsewhere is not None:
+            form = by_name(form.elsewhere(self.chip))
+        return Fitted(wanted, family, form, values, fit, "transferred", there.architecture == self.chip.architecture)
+
+    @property
+    def _wanted(self) -> str | None:
+        """The backend by its name; of a file, the one that it is of."""
+        if self.backend is None:
+            return None
+        return self._load(Path(self.backend)).backend if _is_file(self.backend) else self.backend
+
+    def check(self) -> None:
+        """Refuse a backend of which no fit is known, for any accelerator."""
+        if self.backend is None or _is_file(self.backend):
+            return
+        known = {path.stem for paths in fit_files().values() for path in paths}
+        if slug(self.backend) not in known:
+            hint = "The path of a file that `roofline calibrate` wrote works too."
+            raise UnknownNameError("backend", self.backend, known, hint, list_all=True)
+
+    def _files(self, accelerator: str) -> list[Path]:
+        """Files for an accelerator, the wanted backend first, then the default."""
+        listed = fit_files().get(accelerator, [])
+        wanted = slug(self._wanted or DEFAULT)
+        order = sorted(listed, key=lambda path: (path.stem != wanted, path.stem != DEFAULT, path.stem))
+        if self.backend is not None and _is_file(self.backend) and self._load(Path(self.backend)).accelerator == accelerator:
+            return [Path(self.backend), *order]
+        return order
+
+    def _accelerators(self) -> Iterator[str]:
+        """The accelerator itself, then others: of its architecture first, and the nearest in peak and bandwidth first."""
+        own = self.hardware.accelerator.name
+        yield own
+        if self.hardware.accelerator.vendor == HOST:
+            return  # kernels of an accelerator tell nothing of a processor's
+        yield from sorted((name for name in fit_files() if name != own), key=self._distance)
+
+    def _distance(self, accelerator: str) -> tuple[bool, bool, float]:
+        """How unlike another accelerator is: vendor, architecture, logarithms of the ratios of peak and bandwidth."""
+        here, there = self.chip, self._chip(accelerator)
+        other = there.hardware.accelerator
+        shared = [dtype for dtype in ("bf16", "fp16", "fp32") if dtype in here.peaks and dtype in there.peaks]
+        apart = abs(math.log(here.bandwidth / there.bandwidth))
+        apart += abs(math.log(here.peaks[shared[0]] / there.peaks[shared[0]])) if shared else 10
+        return (other.vendor != self.hardware.accelerator.vendor, there.architecture != here.architecture, apart)
+
+    def _chip(self, accelerator: str) -> Chip:
+        if accelerator not in self._chips:
+            self._chips[accelerator] = chip(load_hardware(accelerator)[0])
+        return self._chips[accelerator]
+
+    def _load(self, path: Path) -> Fit:
+        if path not in self._read:
+            fit, read = load_fit(path)
+            for key, family in fit.families.items():
+                _check(path, key, family)
+            self._read[path] = fit
+            self.inputs[read.name] = read
+        return self._read[path]
+
+
+def _check(path: Path, key: str, family: Family) -> None:
+    """A family's form has to exist, and to have these parameters."""
+    try:
+        form = by_name(family.form)
+    except UnknownNameError as error:
+        raise SpecError(f"families.{key}.form: {error}", path=path) from None
+    wanted, given = {parameter.name for parameter in form.parameters}, set(family.parameters)
+    if unknown := sorted(given - wanted):
+        raise SpecError(f"families.{key}: {UnknownNameError(f'parameter of {form.name}', unknown[0], wanted)}", path=path)
+    if missing := sorted(wanted - given):
+        raise SpecError(f"families.{key}.parameters: {missing[0]!r} of form {form.name} is missing", path=path)
+
+
+def _is_file(backend: str) -> bool:
+    return backend.endswith((".yaml", ".yml"))
+
+
+def slug(backend: str) -> str:
+    """A backend's name as the name of a file.
+
+    >>> slug("sarathi/vllm+torch")
+    'sarathi-vllm-torch'
+    """
+    return "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in backend.lower()).strip("-")

@@ -1,0 +1,294 @@
+"""Products with a weight matrix: tiles of the output dealt to the SMs in waves, beside the traffic of device memory.
+
+An SM that works on a tile of `bm` by `bn` outputs multiplies (2 bm bn k FLOP at a share of its peak) while it is fed rows and
+columns of both operands from L2 ((bm + bn) k elements), and spends a while on the first loads and on the store, which grows
+with the side of the tile. All SMs work at once: a product takes as many times that as it has waves of tiles. Device memory
+moves each byte once meanwhile. Products of 8 bits first quantise their activations, in a launch of its own (an activation
+quantised already has as few bits as the weights, and needs none).
+
+Three kinds of libraries differ in how they choose tiles:
+
+* Vendor libraries (cuBLAS, CUTLASS) have a few tile sizes. Where the tiles are too few, several SMs share one by splitting k,
+  and their sums are added up afterwards. They choose the tile and the split; so does the form, by the least time. Long
+  products draw so much power that clocks fall. CUTLASS as engines call it for 8 bits takes its tile by the number of rows.
+* DeepGEMM, for weights in blocks of 128 x 128 with scales: tiles of many widths, the best by a count of the bytes that cross
+  L1 and L2. Never split. Its largest tiles spill their sums from registers where they are compiled for one wave.
+* TensorRT-LLM has an early DeepGEMM, whose tile is the narrowest with the fewest waves, the last of them fullest. Below 32
+  rows it takes 128 outputs of the weights by a few rows of activations.
+
+The last two load tiles as boxes: of a tile that lies partly below the last row, the rows that do not exist cost time in L2
+as well, more than those that do (DeepGEMM calls it bound by out-of-bounds rows), so that a product grows faster with less to
+do: 129 rows take half as long again as 256.
+
+Sources: NVIDIA, "Matrix Multiplication Background User's Guide" (tiles, waves, quantisation of both), and CUTLASS, "Efficient
+GEMM in CUDA" (split k); github.com/deepseek-ai/DeepGEMM, `csrc/jit_kernels/heuristics/sm90.hpp` (candidates, cost);
+github.com/NVIDIA/TensorRT-LLM, `deep_gemm/jit_utils.cuh` and `fp8_blockscale_gemm_kernel.cuh` (tile, limit of 32 rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
+from roofline.operators.gemm import Gemm
+from roofline.predict.bounds import matrix_dtype
+from roofline.predict.efficiency.chip import Chip
+from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
+
+# Common tiles of outputs, rows by columns.
+TILES = ((64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128))
+# Kernels for these stay on their SM: tiles balance out over it, and the store of one hides behind the loads of the next.
+PERSISTENT = ("hopper", "blackwell")
+STAGE = 64  # a main loop takes k in stages of so many
+SHORTEST = 256  # k that one SM is left with after a split, at least
+# Caches of these are one whole, and what a benchmark reads again and again is found in them. On A100 and Hopper, whose L2 are
+# two halves, the measurements show nothing of it.
+WHOLE_L2 = ("ada",)
+WARM = 3  # times as fast as memory such a cache is: 2.5 TB/s of L40S
+POWERS = 1e-3  # seconds at full speed after which half of the fall of clocks has come
+
+BLOCK = 128  # k that has one scale, and one step of a kernel for such blocks
+SWAPPED = 32  # rows below which TensorRT-LLM has weights in the place of activations
+PAIRED = 1024  # rows from which its tiles are in pairs, where the outputs are a multiple of two tiles
+WAVES_MOST = 1000  # for an order by waves, then SMs idle, then width in one number: more than SMs, more than any width
+# Bytes a cycle that DeepGEMM counts with: of L1 for an SM; of L2 for an SM, and for all.
+L1, L2, L2_ALL = 128, 64, 8e6 / 1.3e3
+WARP_ROWS = 64  # a matrix instruction has as many rows at least
+SPILLED = 128 * 192  # outputs of a tile that do not fit in registers
+
+# Rows and columns of a tile, and how many of both an SM has from another that works on a tile beside it.
+Tiling = Callable[[Gemm, Chip], tuple[Expr, Expr, Expr]]
+
+
+def _quantised(gemm: Gemm, chip: Chip) -> bool:
+    """Whether activations come with more bits than are multiplied."""
+    weight, activation = gemm.dtypes.weight, gemm.dtypes.activation
+    return weight.bytes < activation.bytes and matrix_dtype(gemm, chip.hardware) != activation.name
+
+
+def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    gemm = cast("Gemm", next(iter(operators.values())))
+    m, n, k = gemm.m, gemm.n, gemm.k
+    persistent = chip.architecture in PERSISTENT
+    bandwidth = values["memory"] * chip.bandwidth
+    peak = chip.peak(gemm) / chip.units
+    start = values["tile"] / 2  # and as long for its end
+
+    cost = gemm.cost()
+    missed: Expr = 1
+    if chip.architecture in WHOLE_L2:  # all of it stays up to 0.9 of L2, nothing from 1.1
+        working = conditions.weights * cost.weight_bytes + cost.activation_bytes
+        missed = maximum(0, minimum(1, (working / chip.l2 - 0.9) / 0.2))
+        missed = missed + (1 - missed) / WARM
+    # Memory streams from when the first tiles have started.
+    memory = start * (0.5 if persistent else 1) + missed * cost.bytes / bandwidth
+
+    best: Expr = None
+    for rows, columns in TILES:
+        tiles = gemm.batch * ceil_div(m, rows) * ceil_div(n, columns)
+        each = 2 * rows * columns / (values["compute"] * peak)
+        if "feed" in values:
+            each = (each**4 + ((rows + columns) / (values["feed"] * peak)) ** 4) ** 0.25
+        edge = (start if persistent else 2 * start) * (rows * columns / 128**2) ** 0.5
+        fill = maximum(1, minimum(floor_div(chip.units, tiles), ceil_div(k, SHORTEST)))
+        for split in (1, 2, fill) if "split" in values else (1,):
+            # Hopper's kernels stay on their SM and balance their tiles; before, the last wave took as long as a full one.
+            waves = tiles * split / chip.units if persistent else ceil_div(tiles * split, chip.units)
+            busy = maximum(1, waves) * (STAGE * ceil_div(ceil_div(k, STAGE), split) * each + edge)
+            if "throttle" in values:
+                busy = busy * (1 + values["throttle"] * busy / (busy + POWERS))
+            extra: Expr = 0.0
+            if "split" in values:
+                extra = (split > 1) * (values["split"] + 2 * split * gemm.batch * m * n / bandwidth)
+            if "narrow" in values:  # a tile is taken by the number of rows
+                extra = extra + (rows * columns < 64 * minimum(m, 256)) * values["narrow"]
+            time = (busy**4 + memory**4) ** 0.25 + extra
+            best = time if best is None else minimum(best, time)
+    quantise: Expr = 0.0
+    if _quantised(gemm, chip):  # 16 bits an element in, 8 out, a row at a time
+        quantise = values["launch"] + gemm.batch * m * 3 * k / bandwidth
+        if "row" in values:
+            quantise = quantise + gemm.batch * m * values["row"] / chip.units
+    return {"launch": values["launch"], "quantise": quantise, "memory": memory, "total": values["launch"] + quantise + best}
+
+
+def _deep_gemm(gemm: Gemm, chip: Chip) -> tuple[Expr, Expr, Expr]:
+    """The tile of the fewest cycles: waves by those of one tile, in L1 or L2, whichever takes longer.
+
+    Each byte crosses L1 twice, into shared memory and out of it. Where there is more than one wave, DeepGEMM counts with pairs
+    of SMs that share what they have in common; of a gain by it measurements show nothing.
+    """
+    shared = min(L2, L2_ALL / chip.units)
+    fewest: Expr = None
+    best_rows: Expr = 0
+    best_columns: Expr = 0
+    for rows in (64, 128, 16, 32, 256):
+        for columns in (*range(16, 129, 16), 144, 160, 192):
+            if rows > 128 and columns > 128:
+                continue
+            waves = ceil_div(gemm.batch * ceil_div(gemm.m, rows) * ceil_div(gemm.n, columns), chip.units)
+            store = 2 * rows * columns
+            given = (waves > 1) * max(rows, columns) / 2
+            inner = (gemm.k * (rows + max(rows, WARP_ROWS) + 2 * columns) + 2 * store) / L1
+            outer = (gemm.k * (rows + columns - given) + store) / shared
+            cycles = waves * maximum(inner, outer) * (1 + 1e-7 * (waves > 1))  # of equal ones that of a single wave
+            if rows < WARP_ROWS:
+                cycles = cycles + (gemm.m > rows) * 1e30  # for as few rows alone
+            better = 1 * (cycles < fewest * (1 - 1e-9)) if fewest is not None else 1
+            best_rows = best_rows + better * (rows - best_rows)
+            best_columns = best_columns + better * (columns - best_columns)
+            fewest = cycles if fewest is None else minimum(fewest, cycles)
+    return best_rows, best_columns, 0
+
+
+def _narrowest(along: Expr, across: Expr, length: Expr, widths: Iterable[int], units: float) -> Expr:
+    """Of tiles of one length the width with the fewest waves, then with the fewest SMs idle in the last, then the least."""
+    least: Expr = None
+    for width in widths:
+        tiles = ceil_div(along, length) * ceil_div(across, width)
+        waves = ceil_div(tiles, units)
+        order = (waves * WAVES_MOST + waves * units - tiles) * WAVES_MOST + width
+        least = order if least is None else minimum(least, order)
+    return least - WAVES_MOST * floor_div(least, WAVES_MOST)
+
+
+def _early_deep_gemm(gemm: Gemm, chip: Chip) -> tuple[Expr, Expr, Expr]:
+    """The tile: 64 or 128 rows by any width, or the other way round for a few rows. Pairs of tiles share from 1024 rows."""
+    rows = 64 + 64 * (gemm.m > 64)
+    columns = _narrowest(gemm.m, gemm.n, rows, range(16, 129, 8), chip.units)
+    outputs = 64 + 64 * (gemm.n > 64)
+    few = _narrowest(gemm.n, gemm.m, outputs, range(16, SWAPPED + 1, 8), chip.units)
+    swapped = 1 * (gemm.m < SWAPPED)
+    given = (gemm.m >= PAIRED) * (2 * columns * ceil_div(gemm.n, 2 * columns) == gemm.n) * rows / 2
+    return rows + swapped * (few - rows), columns + swapped * (outputs - columns), given
+
+
+def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], dict[str, Expr]]:
+    def terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+        gemm = cast("Gemm", next(iter(operators.values())))
+        m, n, k = gemm.m, gemm.n, gemm.k
+        bandwidth = values["memory"] * chip.bandwidth
+        peak = chip.peak(gemm)
+        rows, columns, given = tiling(gemm, chip)
+        along, across = ceil_div(m, rows), gemm.batch * ceil_div(n, columns)
+        tiles = along * across
+        steps = ceil_div(k, BLOCK)
+
+        # A step waits for its loads, however little it multiplies.
+        multiply = 2 * BLOCK * rows * columns * chip.units / peak
+        step = (multiply**4 + values["step"] ** 4) ** 0.25
+        busy = maximum(1, tiles / chip.units) * (steps * step + values["tile"] * (rows * columns / 128**2) ** 0.5)
+        missing = along * rows - m
+        # SMs are in pairs: where all have the same rows, one of two fetches what is not there.
+        fetched = across - (along == 1) * maximum(0, across - chip.units / 2)
+        absent = missing * fetched * steps * BLOCK / (values["missing"] * chip.units)
+        feed = (tiles * (rows + columns - given) - missing * across) * steps * BLOCK / (values["feed"] * peak) + absent
+        cost = gemm.cost()
+        memory = values["tile"] / 2 + cost.bytes / bandwidth
+        total = (busy**2 + memory**2 + feed**2) ** 0.5
+        if "spill" in values:
+            total = total + (tiles <= chip.units) * (rows * columns >= SPILLED) * steps * values["spill"]
+        quantise: Expr = 0.0
+        if _quantised(gemm, chip):  # 16 bits an element in, 8 out
+            move = 3 * gemm.batch * m * k / bandwidth
+            if "work" in values:
+                move = (move**4 + (gemm.batch * m * k * values["work"] / chip.vector) ** 4) ** 0.25
+            quantise = values["launch"] + move
+        return {
+            "launch": values["launch"],
+            "quantise": quantise,
+            "tiles": busy,
+            "feed": feed,
+            "memory": memory,
+            "total": values["launch"] + quantise + total,
+        }
+
+    return terms
+
+
+def _transfer(values: Values, source: Chip, target: Chip) -> dict[str, float]:
+    """Shares of datasheet figures hold elsewhere, times too. But Blackwell's SMs multiply twice as fast as Hopper's over a way
+    from L2 that is no wider, so that they are fed half as much a FLOP."""
+    times = 0.5 ** ((target.architecture == "blackwell") - (source.architecture == "blackwell"))
+    return {name: value * times if name == "feed" else value for name, value in values.items()}
+
+
+def _transfer_blocks(values: Values, source: Chip, target: Chip) -> dict[str, float]:
+    """As of others; but what is of Hopper's kernels alone is left behind: registers that spill, and tiles that reach far below
+    the last row (Blackwell's keep sums elsewhere, and take rows by the sixteen)."""
+    left = ("spill", "missing") if target.architecture != source.architecture else ()
+    neutral = {entry.name: entry.neutral for form in (GEMM_FP8_BLOCK, GEMM_FP8_BLOCK_SWAPPED) for entry in form.parameters}
+    return {name: neutral[name] or 0.0 if name in left else value for name, value in _transfer(values, source, target).items()}
+
+
+_LAUNCH = Parameter(name="launch", unit="s", meaning="a launch and its end", start=2e-6, low=2e-7, high=2e-5)
+_COMPUTE = Parameter(name="compute", unit="1", meaning="fraction of the matrix peak in a tile", start=0.9, low=0.3, high=1.2)
+_MEMORY = Parameter(name="memory", unit="1", meaning="fraction of the memory bandwidth", start=0.8, low=0.3, high=1.0)
+_TILE = Parameter(
+    name="tile", unit="s", meaning="start and end of a 128 x 128 tile", start=2e-6, low=1e-7, high=2e-5, neutral=1e-9
+)
+_FEED = Parameter(
+    name="feed", unit="1", meaning="elements into an SM per FLOP of its peak", start=0.01, low=0.002, high=0.1, neutral=1e3
+)
+_SPLIT = Parameter(name="split", unit="s", meaning="adding up a split", start=2.5e-6, low=1e-7, high=1e-3, neutral=1.0)
+_THROTTLE = Parameter(
+    name="throttle", unit="1", meaning="slowdown of long products by power", start=0.1, low=0.003, high=2, neutral=0.0
+)
+_STEP = Parameter(name="step", unit="s", meaning="a step of k, at least", start=1.4e-7, low=1e-9, high=1e-6, neutral=0.0)
+_MISSING = Parameter(
+    name="missing", unit="byte/s", meaning="rows below the last, an SM", start=2e10, low=1e9, high=1e12, neutral=1e18
+)
+_SPILL = Parameter(name="spill", unit="s", meaning="a step of a tile that spills", start=2e-6, low=1e-9, high=1e-5, neutral=0.0)
+_WORK = Parameter(name="work", unit="1", meaning="vector FLOP to quantise an element", start=100, low=1, high=1000, neutral=0.0)
+_NARROW = Parameter(name="narrow", unit="s", meaning="small tiles for many rows", start=3e-6, low=1e-8, high=1e-3, neutral=0.0)
+_ROW = Parameter(name="row", unit="s", meaning="an SM's time to quantise a row", start=1e-7, low=1e-9, high=1e-5, neutral=0.0)
+_EIGHT = ("fp8", "int8", "llm_int8", "mxfp8", "mxfp4", "nvfp4", "fp4")
+
+GEMM = Form(
+    name="gemm",
+    ops=("gemm", "bmm"),
+    about="a product with weights of 16 bits: tiles in waves over the SMs, split where they are few, against device memory",
+    parameters=(_LAUNCH, _COMPUTE, _MEMORY, _TILE, _FEED, _SPLIT, _THROTTLE),
+    terms=_libraries,
+    transfer=_transfer,
+    formats=("bf16", "fp16", "fp32", "tf32"),
+)
+# With one scale a row, 8-bit products show no trace of being fed too slowly.
+GEMM_FP8 = Form(
+    name="gemm_fp8",
+    ops=("gemm", "bmm"),
+    about="a product of 8 bits by a vendor's library (cuBLAS), and the quantisation of its activations before",
+    parameters=(_LAUNCH, _COMPUTE, _MEMORY, _TILE, _SPLIT),
+    terms=_libraries,
+    transfer=_transfer,
+    formats=_EIGHT,
+)
+GEMM_FP8_CUTLASS = Form(
+    name="gemm_fp8_cutlass",
+    ops=("gemm", "bmm"),
+    about="a product of 8 bits by CUTLASS: tiles by the number of rows, never split, and a slow quantisation before",
+    parameters=(_LAUNCH, _COMPUTE, _MEMORY, _TILE, _THROTTLE, _NARROW, _ROW),
+    terms=_libraries,
+    transfer=_transfer,
+    formats=_EIGHT,
+)
+GEMM_FP8_BLOCK = Form(
+    name="gemm_fp8_block",
+    ops=("gemm", "bmm"),
+    about="a product of 8 bits with a scale a block by DeepGEMM, and the quantisation of its activations before",
+    parameters=(_LAUNCH, _MEMORY, _TILE, _FEED, _STEP, _MISSING, _SPILL),
+    terms=_blocks(_deep_gemm),
+    transfer=_transfer_blocks,
+    formats=("fp8_block",),
+)
+GEMM_FP8_BLOCK_SWAPPED = Form(
+    name="gemm_fp8_block_swapped",
+    ops=("gemm", "bmm"),
+    about="a product of 8 bits with a scale a block by TensorRT-LLM, and the quantisation of its activations before",
+    parameters=(_LAUNCH, _MEMORY, _TILE, _FEED, _STEP, _MISSING, _WORK),
+    terms=_blocks(_early_deep_gemm),
+    transfer=_transfer_blocks,
+    formats=("fp8_block",),
+    elsewhere=lambda chip: "gemm_fp8_block_swapped" if chip.architecture == "hopper" else "gemm_fp8_block",
+)

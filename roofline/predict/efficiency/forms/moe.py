@@ -1,0 +1,193 @@
+"""The routed experts of one layer on the busiest expert-parallel rank: sort, up, activation, down, weighted sum.
+
+Routing comes first: how many experts meet a row here, and how many rows each. Balanced routing deals rows round; uniform
+routing (serving) meets experts independently; a power law draws the counts of the experts from the density x^-a between 1
+and 0.8 tokens (0.01 and 2 while rows are fewer than experts), scales them to the sum of all rows, and keeps the rank with
+most rows: AIConfigurator's benchmark. The power law is integrated over seven classes of popularity, exactly within each, and
+the busiest rank leans to the popular classes by as much as its mean exceeds the mean of all.
+
+Each of the two grouped products is then tiles of (rows of one expert, columns), no tile shared by experts, on all SMs; the
+best tile of a menu, mixed with the default tile of engines that found no tuned one. Tiles overlap with the weights of the
+experts met, read once from memory. Rows of experts elsewhere cost something too where the kernel runs over them to write
+zeros. Activations move between the kernels through memory. All times in seconds.
+
+Sources: default tiles: `get_default_config` of vLLM's `fused_moe.py` and SGLang's `fused_moe_triton_config.py`. The
+benchmark's power law is a reconstruction, not read in its code: the experts it expects agree, mostly to a tenth, with
+those that memory-bound times on H200 imply (the A100's older rows with few tokens on several ranks do not follow it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import cast
+
+from roofline.numeric import Expr, ceil_div, maximum, minimum
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.predict.efficiency.chip import Chip
+from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
+
+# Rows and columns of the tiles that grouped products are built with (Triton configurations, CUTLASS).
+MENU = ((16, 64), (32, 64), (32, 128), (64, 64), (64, 128), (128, 128), (256, 128))
+# Without a tuned configuration vLLM 0.14 and SGLang take the first up to as many tokens as experts held, then the second.
+DEFAULTS = ((16, 32), (64, 64))
+# An SM reads 64 bytes a clock from L2: 90 to 117 GB/s at 1.41 GHz (A100) to 1.83 GHz (H100).
+FROM_L2 = 1e11
+# Triton copies asynchronously, 16 bytes a thread, only where the inner width is known to be a multiple of 16 elements.
+# Otherwise one stage is in flight, some 8 KiB (64 x 64 elements) in a round trip to memory of 0.8 us: an order of
+# magnitude; fitted per series it is 6 to 15 GB/s.
+ALIGNED = 16
+UNALIGNED = 1e10
+# Shares of experts, from the least popular, at which classes of the power law end: finer where counts are large.
+EDGES = (0.0, 0.2, 0.4, 0.6, 0.75, 0.87, 0.95, 1.0)
+
+
+class _Rows:
+    """Experts of one device that meet a row, by classes of equally many rows: (experts, rows each) for each class."""
+
+    def __init__(self, classes: list[tuple[Expr, Expr]], *, even: bool) -> None:
+        self.classes = classes
+        self.even = even
+        """Whether all experts of a class have exactly its rows, not so many on average."""
+        self.total = sum(experts * rows for experts, rows in classes)
+        self.experts = maximum(sum(experts for experts, _ in classes), 1)
+
+    def tiles(self, height: int) -> Expr:
+        """Tiles of that many rows. Where rows spread about a mean, the last tile of an expert is half full."""
+        if self.even:
+            return sum(experts * ceil_div(rows, height) for experts, rows in self.classes)
+        return sum(experts * maximum(rows / height + 0.5, 1) for experts, rows in self.classes)
+
+
+def _routed(product: GroupedGemm, held: Expr, routing: float | None) -> _Rows:
+    """Rows of the busiest of the devices that hold so many of the experts each."""
+    tokens, experts = product.tokens, product.experts
+    rows = tokens * product.top_k
+    if routing is None:
+        share = product.top_k / experts
+        met = maximum(1 - (1 - share) ** tokens, share)
+        return _Rows([(held * met, rows / experts / met)], even=False)
+    if routing == 0:
+        return _Rows([(minimum(held, ceil_div(rows * held, experts)), maximum(rows / experts, 1))], even=True)
+    return _Rows(_power_law(tokens, rows, experts, held, routing), even=False)
+
+
+def _power_law(tokens: Expr, rows: Expr, experts: Expr, held: Expr, exponent: float) -> list[tuple[Expr, Expr]]:
+    """Classes of the busiest rank under counts drawn from x^-exponent and scaled to sum to all rows."""
+    a = exponent + 1e-3 if exponent in {1.0, 2.0, 3.0} else exponent  # there an integral is a logarithm, which it nears
+    many = (rows > experts) * 1.0
+    low = (0.01 + 0.99 * many) ** (1 - a)
+    width = (2 + many * (maximum(0.8 * tokens, 1.6) - 2)) ** (1 - a) - low
+    # With y = x^(1-a) linear in the share of experts, the integral of x over y is x y (1-a)/(2-a), of x^2 x^2 y (1-a)/(3-a).
+    ys = [low + edge * width for edge in EDGES]
+    xs = [y ** (1 / (1 - a)) for y in ys]
+    firsts = [(1 - a) / (2 - a) * x * y / width for x, y in zip(xs, ys, strict=True)]
+    mean = firsts[-1] - firsts[0]
+    square = (1 - a) / (3 - a) * (xs[-1] ** 2 * ys[-1] - xs[0] ** 2 * ys[0]) / width
+    variance = square / mean**2 - 1
+    shares = [after - before for before, after in pairwise(EDGES)]
+    counts = [(firsts[j + 1] - firsts[j]) / share / mean for j, share in enumerate(shares)]
+    # By how much the busiest of so many ranks exceeds their mean: the largest of normal sums where a rank holds many
+    # experts (3.3 (1 - n^-1/4) is within a tenth of the expected maximum of n normals up to 64), one expert where it holds few.
+    ranks = experts / held
+    largest = (low + experts / (experts + 1) * width) ** (1 / (1 - a)) / mean - 1
+    excess = maximum(3.3 * (1 - ranks**-0.25) * (variance / held) ** 0.5, largest / held * (1 - 1 / ranks))
+    excess = minimum(excess, ranks - 1)
+    lean = [share * maximum(1 + excess / variance * (count - 1), 0) for share, count in zip(shares, counts, strict=True)]
+    whole = sum(lean)
+    scale = (1 + excess) * rows / experts * whole / sum(part * count for part, count in zip(lean, counts, strict=True))
+    # A count below one is a chance to meet one row.
+    return [
+        (held * part / whole * minimum(count * scale, 1), maximum(count * scale, 1))
+        for part, count in zip(lean, counts, strict=True)
+    ]
+
+
+def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few: Expr, chip: Chip, values: Values) -> Expr:
+    """Seconds of one grouped product."""
+    n, k = product.n, product.k
+    expert = product.held_bytes / product.held
+    rate = values["compute"] * chip.peak(product) / chip.units
+    unaligned = (ceil_div(k, ALIGNED) * ALIGNED > k) * 1.0
+
+    def busy(height: int, width: int) -> Expr:
+        columns = ceil_div(n, width)
+        loaded = height * k * product.dtypes.activation.bytes + width * expert / n
+        compute, load = 2 * height * width * k / rate, loaded / FROM_L2
+        tile = ((compute * compute) ** 2 + (load * load) ** 2) ** 0.25 + unaligned * loaded / UNALIGNED + values["tile"]
+        # An SM at work on one tile takes the time of one, however few tiles there are.
+        waves = maximum(here.tiles(height) * columns / chip.units, 1)
+        return waves * tile + values["remote"] * values["tile"] * far(height) * columns / chip.units
+
+    best = busy(*MENU[0])
+    for height, width in MENU[1:]:
+        best = minimum(best, busy(height, width))
+    default = few * busy(*DEFAULTS[0]) + (1 - few) * busy(*DEFAULTS[1])
+    compute = best + values["default"] * maximum(default - best, 0)
+    memory = here.experts * expert / (values["memory"] * chip.bandwidth)
+    return (compute * compute + memory * memory) ** 0.5 + values["latency"] * k
+
+
+def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    up, down = (cast("GroupedGemm", operators[name]) for name in ("up_proj", "down_proj"))
+    here = _routed(up, up.held, conditions.routing)
+    everywhere = _routed(up, up.experts, conditions.routing)
+
+    def far(height: int) -> Expr:
+        return maximum(everywhere.tiles(height) - here.tiles(height), 0)
+
+    few = (up.tokens <= up.held) * 1.0
+    first = _product(up, here, far, few, chip, values)
+    second = _product(down, here, far, few, chip, values)
+    # A row is gathered, multiplied, activated, multiplied and summed: each kernel reads what the one before has written.
+    row = 2 * up.n + 2 * down.k + 3 * up.k
+    rows = here.total + values["remote"] * maximum(up.tokens * up.top_k - here.total, 0)
+    moved = (rows * row + up.tokens * up.k) * up.dtypes.activation.bytes
+    stream = moved / (values["stream"] * chip.bandwidth)
+    return {
+        "launch": values["launch"],
+        "up_proj": first,
+        "down_proj": second,
+        "stream": stream,
+        "total": values["launch"] + first + second + stream,
+    }
+
+
+MOE = Form(
+    name="moe",
+    ops=("moe",),
+    about="the routed experts on the busiest rank: tiles of each expert's rows against its weights from memory, twice, and "
+    "the activations between",
+    parameters=(
+        Parameter(name="launch", unit="s", meaning="starting the group of 4 to 6 kernels", start=2e-5, low=5e-6, high=1e-3),
+        Parameter(name="compute", unit="1", meaning="fraction of the matrix peak within a tile", start=0.6, low=0.05, high=1.0),
+        Parameter(name="memory", unit="1", meaning="fraction of the bandwidth for weights", start=0.85, low=0.2, high=1.0),
+        Parameter(name="stream", unit="1", meaning="the same for activations", start=0.7, low=0.05, high=2.0),
+        Parameter(name="tile", unit="s", meaning="start and end of a tile on its SM", start=5e-7, low=1e-8, high=1e-5),
+        Parameter(
+            name="latency",
+            unit="s",
+            meaning="one step of the first tile along k that nothing hides",
+            start=3e-9,
+            low=1e-11,
+            high=1e-8,
+        ),
+        Parameter(
+            name="remote",
+            unit="1",
+            meaning="cost of a row of another device's expert: of its traffic, and of a tile's start",
+            start=0.5,
+            low=1e-3,
+            high=1.0,
+        ),
+        Parameter(
+            name="default",
+            unit="1",
+            meaning="how far kernels run the default tile and not the best",
+            start=0.3,
+            low=1e-3,
+            high=1.0,
+        ),
+    ),
+    terms=_terms,
+)

@@ -1,0 +1,115 @@
+"""Times of a step and of a request: the bound and, where kernels were measured, the estimate with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from roofline.graph import Graph, build, stages
+from roofline.predict.bounds import times
+from roofline.predict.efficiency.estimate import Interval, together
+from roofline.predict.efficiency.kernels import kernels
+from roofline.predict.request import Request
+from roofline.predict.result import Duration
+from roofline.specs.workload import Step, decode, prefill, sequences
+
+# TPOT is a mean over the decode steps of a request; the step's bound is piecewise linear in the context.
+_TPOT_POINTS = 33
+
+Parts = dict[str, Interval | None]
+"""The estimate of each operator, by its path."""
+
+
+def duration(bound: float, total: float | None, estimate: Interval | None) -> Duration:
+    """A bound with an estimate, if there is one."""
+    if estimate is None:
+        return Duration(bound, total)
+    return Duration(bound, total, estimate.seconds, estimate.low, estimate.high)
+
+
+def stage_estimate(request: Request, graph: Graph) -> tuple[Interval | None, Parts]:
+    """What a stage takes, and each of its operators: of a kernel of several each has its share by the sum of its times."""
+    estimator = request.estimator
+    if not estimator.applies:
+        return None, dict.fromkeys(graph)
+    launched = kernels(graph)
+    whole, found = estimator.step(launched)
+    parts: Parts = {}
+    for kernel in launched:
+        time = found[kernel.paths]
+        shares = [1.0]
+        if len(kernel.paths) > 1:
+            sums = [times(operator, operator.cost(), request.hardware).sum for operator in kernel.operators.values()]
+            shares = [part / sum(sums) for part in sums]
+        parts |= {path: time * share for path, share in zip(kernel.paths, shares, strict=True)}
+    return whole, parts
+
+
+def pipeline(request: Request, step: Step) -> Duration:
+    """Seconds of a step from the first stage to the end of the last."""
+    bound, estimates = 0.0, []
+    for stage in stages(request.model, request.deployment.pipeline_parallel_size):
+        graph = build(request.model, request.deployment, request.precision, step, stage)
+        bound += float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
+        estimates.append(stage_estimate(request, graph)[0])
+    known = [estimate for estimate in estimates if estimate is not None]
+    whole = with_engine(request, together(known), replica(request, step)) if known else None
+    return duration(bound, None, whole)
+
+
+def with_engine(request: Request, kernels: Interval, sequences: float) -> Interval:
+    """The kernels of a step and what the engine adds, within the wider of the kernels' interval and the engine's band."""
+    if request.steps is None:
+        return kernels
+    added, (low, high) = float(request.engine_seconds(sequences)), request.engine_band
+    seconds = kernels.seconds + added
+    return Interval(seconds, min(kernels.low + added, seconds * low), max(kernels.high + added, seconds * high))
+
+
+def replica(request: Request, step: Step) -> int:
+    """Sequences of a step in one replica."""
+    return int(-(-sequences(step) // request.deployment.data_parallel_size))
+
+
+def of_request(request: Request, *, timed: bool) -> dict[str, Duration] | None:
+    """TTFT, TPOT and E2E of a request that is served from its prompt to its last token at this batch."""
+    workload = request.workload
+    if workload.output_len is None:
+        return None
+    if not timed:
+        return dict.fromkeys(("ttft_s", "tpot_s", "e2e_s"), Duration(None, None))
+    ttft = pipeline(request, prefill(workload.batch, workload.input_len))
+    steps = workload.output_len - 1  # the first token comes out of prefill
+    if not steps:
+        return {"ttft_s": ttft, "tpot_s": Duration(None, None), "e2e_s": ttft}
+    tpot = _mean_decode(request, workload.batch, workload.input_len, steps)
+    return {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": _sum([(1, ttft), (steps, tpot)])}
+
+
+def _sum(parts: Iterable[tuple[float, Duration]]) -> Duration:
+    """Times so often each. Estimates of one request are off in the same direction: their ends add up."""
+    names = ("bound", "estimate", "low", "high")
+    totals: dict[str, float | None] = dict.fromkeys(names, 0.0)
+    for often, part in parts:
+        for name in names:
+            value, total = getattr(part, name), totals[name]
+            totals[name] = None if value is None or total is None else total + often * value
+    return Duration(totals["bound"], None, totals["estimate"], totals["low"], totals["high"])
+
+
+def _mean_decode(request: Request, batch: int, first: int, steps: int) -> Duration:
+    """Mean time of `steps` decode steps whose contexts start at `first` and grow by one: all of them when they are few,
+    else by the trapezoidal rule between evenly spaced ones."""
+    last = first + steps - 1
+    contexts: Sequence[int] = range(first, last + 1)
+    if steps > _TPOT_POINTS:
+        contexts = [first + round(index * (steps - 1) / (_TPOT_POINTS - 1)) for index in range(_TPOT_POINTS)]
+    took = [pipeline(request, decode(batch, context)) for context in contexts]
+    if steps <= _TPOT_POINTS:
+        return _sum((1 / steps, time) for time in took)
+    # sum over whole contexts between two points of a straight line: the trapezoid, and half of each end once more
+    weights = [0.5 / steps if end in (0, len(contexts) - 1) else 0.0 for end in range(len(contexts))]
+    for left, (start, end) in enumerate(pairwise(contexts)):
+        weights[left] += (end - start) / 2 / steps
+        weights[left + 1] += (end - start) / 2 / steps
+    return _sum(zip(weights, took, strict=True))

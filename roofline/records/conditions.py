@@ -1,0 +1,27 @@
+"""Under which conditions a record was measured: how warm the caches were, and how experts were chosen."""
+
+from __future__ import annotations
+
+import re
+
+from roofline.predict.efficiency.form import COLD, Conditions
+
+_POWER_LAW = re.compile(r"power_law_([\d.]+)")
+# Rows that say nothing of the cache are outside tables: AIConfigurator replays each kernel without a flush, matrices from
+# six copies in turn, everything else from one; profilers of engines (Vidur) run a layer again and again.
+_COPIES = {"aiconfigurator": 6.0}
+
+
+def conditions(source: str, cache: str, distribution: str) -> Conditions:
+    """The conditions of rows of one source.
+
+    >>> conditions("aiconfigurator", "", "power_law_1.2")
+    Conditions(weights=6.0, kv=1.0, routing=1.2)
+    >>> conditions("ours", "cold", "")
+    Conditions(weights=inf, kv=inf, routing=None)
+    """
+    exponent = _POWER_LAW.fullmatch(distribution)
+    routing = 0.0 if distribution == "balanced" else float(exponent[1]) if exponent else None
+    if cache == "cold":
+        return Conditions(COLD, COLD, routing)
+    return Conditions(1.0 if cache == "warm" else _COPIES.get(source, 1.0), 1.0, routing)

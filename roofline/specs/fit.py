@@ -1,0 +1,80 @@
+"""A fit: what the kernels of one backend reach on one accelerator, and how far the estimate is off. `hardware/fits`."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from roofline.errors import UnitError
+from roofline.specs.base import Spec, Whole
+from roofline.specs.source import Source
+from roofline.units import parse_quantity
+
+Regime = Literal["m<=64", "m 65-512", "m>512", "<15 us", "15-100 us", ">100 us", "all"]
+
+
+def _parameter(value: object) -> object:
+    """Base units: a fraction is a plain number, everything else a quantity with its unit."""
+    if not isinstance(value, str):
+        return value
+    suffix = re.sub(r"^[\d.eE+\-\s_]+", "", value)
+    unit = "FLOP/s" if "FLOP" in suffix else "byte/s" if suffix.endswith("/s") else "byte" if suffix.endswith("B") else "s"
+    try:
+        return float(parse_quantity(value, unit))
+    except UnitError as error:
+        raise ValueError(str(error)) from None
+
+
+Value = Annotated[float, BeforeValidator(_parameter), Field(allow_inf_nan=False, ge=0), PlainSerializer(float)]
+Factors = tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
+
+
+class HeldOut(Spec):
+    """Errors on shapes that the fit has not seen: predicted/measured - 1."""
+
+    rows: Whole = Field(ge=0)
+    shapes: Whole = Field(ge=0)
+    median_ape: float = Field(ge=0, description="median of the absolute relative error")
+    mape: float = Field(ge=0, description="mean of it")
+    bias: float = Field(description="median of the error with its sign")
+    coverage: float = Field(ge=0, le=1, description="share that the bands hold")
+
+
+class Family(Spec):
+    """One op in one combination of formats."""
+
+    form: str = Field(description="the formula: a name of roofline.predict.efficiency.forms")
+    parameters: dict[str, Value]
+    undetermined: tuple[str, ...] = Field(default=(), description="parameters that the data do not determine")
+    rows: Whole = Field(ge=1, description="records that the fit has seen")
+    shapes: Whole = Field(ge=1, description="their shapes")
+    held_out: HeldOut | None = Field(default=None, description="none: there were too few shapes to hold any out")
+    bands: dict[Regime, Factors] = Field(
+        description="measured/estimate, its 10 % and 90 % quantiles on shapes that a fit had not seen, by regime"
+    )
+    range: dict[str, tuple[float, float]] = Field(description="smallest and largest value of each dimension in the records")
+
+    @model_validator(mode="after")
+    def _bands_ordered(self) -> Family:
+        for regime, (low, high) in self.bands.items():
+            if low > high:
+                msg = f"bands.{regime}: the low factor {low:g} is more than the high one {high:g}"
+                raise ValueError(msg)
+        return self
+
+
+class Fit(Spec):
+    """What was fitted for one backend on one accelerator."""
+
+    schema_version: Literal[1]
+    kind: Literal["fit"]
+    accelerator: str
+    backend: str = Field(description="whose kernels, as records name it")
+    versions: tuple[str, ...] = Field(default=(), description="of the backend")
+    fitted: date
+    sources: tuple[Source, ...] = Field(default=(), description="whose records")
+    families: dict[str, Family] = Field(description="by op and formats: gemm/bf16, attention_decode/bf16/kv-fp8")
+    notes: tuple[str, ...] = ()
