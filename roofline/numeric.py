@@ -82,13 +82,21 @@ def ceil_div(a: Expr, b: Expr) -> Expr:
     """The smallest whole number that is at least a/b.
 
     Exact for whole numbers, also those held in floats and arrays: floor division rounds after dividing exactly.
-    NB: never `ceiling(a / b)`: a code generator may turn the division into a product with a rounded reciprocal.
+    NB: never `ceiling(a / b)` in symbols: a code generator may turn the division into a product with a rounded reciprocal. On
+    arrays of floats it is that, several times as fast: what is no whole number lies at least 1/b from one, and the rounding
+    of a division is less as long as a < 2^53.
 
     >>> ceil_div(7, 2), ceil_div(525, 75)
     (4, 7)
     """
-    if not _plain(a, b) and (backend := _backend(a, b)):
+    if _plain(a, b):
+        return -(-a // b)
+    if backend := _backend(a, b):
         return backend.ceil_div(a, b)
+    import numpy as np
+
+    if np.result_type(a, b).kind == "f":
+        return np.ceil(a / b)
     return -(-a // b)
 
 

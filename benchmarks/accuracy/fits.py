@@ -22,8 +22,10 @@ from roofline.specs.library import load_hardware
 from roofline.specs.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
-FEWEST = 30
+FEWEST = 200
 """Records below which a fit would tell little."""
+WORST = 0.25
+"""A held-out median error above which a transfer from another accelerator is the better estimate."""
 # Who measured, by the `source` of a record.
 SOURCES = {
     "aiconfigurator": Source(title="AIConfigurator (Apache-2.0)", url="https://github.com/ai-dynamo/aiconfigurator"),
@@ -59,8 +61,9 @@ def one(records: Path, gpu: str, backend: str, only: str = "") -> str:
                     f"{fittings[-1].family.undetermined}\n"
                 )
     sources = tuple(SOURCES.get(str(name), Source(title=str(name))) for name in sorted(set(frame["source"])))
+    fittings = [entry for entry in fittings if entry.family.held_out and entry.family.held_out.median_ape <= WORST]
     path = ROOT / "hardware" / "fits" / gpu / f"{slug(backend)}.yaml"
-    if not only:
+    if fittings and not only:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(as_yaml(assemble(device, backend, fittings, sources, date.today())), encoding="utf-8")  # noqa: DTZ011
     return str(path)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FEWEST = 12
 IMPOSSIBLE = 0.1
-NOTHING = 1e-4
+NOTHING = 0.01
 """Of a thousandth of a second, ten microseconds a sequence: what a bounded fit leaves of a term that earns nothing."""
 _CONFIGURATION = ("kernel", "hardware", "dtype", "world", "batch", "q_len", "tokens")
 

@@ -11,6 +11,7 @@ from roofline.fitting.kernels import Kernels
 from roofline.fitting.solve import Solution, solve
 from roofline.fitting.split import folds, held_out
 from roofline.predict.efficiency.form import Form, Values
+from roofline.predict.efficiency.forms import by_name
 from roofline.specs.fit import Family, HeldOut, Regime
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+FEW = 200
+"""Rows below which three parameters may do better than eight: cross-validation decides."""
 MOST_ROWS = 4000
 """That one fit looks at; a form has at most eight parameters."""
 FOLDS = 4
@@ -51,7 +54,14 @@ def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
     test = rows.of(unseen) if unseen.any() else None
     solutions = [(solve_family(form, train, form.starts()), form) for form in forms]
     solution, form = min(solutions, key=lambda found: found[0].cost)
-    bands = _bands(form, train, solution.values)
+    unseen_estimate = _cross_validated(form, train, solution.values)
+    if len(train.measured) < FEW and len(set(train.shapes)) > 1:
+        simple = by_name("ceilings")
+        fallback = solve_family(simple, train, simple.starts())
+        estimate = _cross_validated(simple, train, fallback.values)
+        if _off(estimate, train) < _off(unseen_estimate, train):
+            solution, form, unseen_estimate = fallback, simple, estimate
+    bands = _bands(train, unseen_estimate)
     family = Family(
         form=form.name,
         parameters=solution.values,
@@ -91,8 +101,15 @@ def undetermined(form: Form, solution: Solution) -> list[str]:
     ]
 
 
-def _bands(form: Form, train: Kernels, values: Values) -> dict[Regime, tuple[float, float]]:
-    """Quantiles of measured/estimate by regime, each shape predicted by a fit that has not seen it."""
+def _off(estimate: Array, rows: Kernels) -> float:
+    """The mean absolute logarithm of the ratio."""
+    import numpy as np
+
+    return float(np.mean(np.abs(np.log(estimate / rows.measured))))
+
+
+def _cross_validated(form: Form, train: Kernels, values: Values) -> Array:
+    """The estimate of each row by a fit that has not seen its shape; of a single shape by the fit itself."""
     import numpy as np
 
     shapes = np.array(train.shapes)
@@ -105,6 +122,11 @@ def _bands(form: Form, train: Kernels, values: Values) -> dict[Regime, tuple[flo
         unseen = np.isin(shapes, list(part))
         found = solve_family(form, train.of(~unseen), values, MOST_ROWS // 2, switches).values
         estimate[unseen] = train.of(unseen).predicted(form, found)
+    return estimate
+
+
+def _bands(train: Kernels, estimate: Array) -> dict[Regime, tuple[float, float]]:
+    """Quantiles of measured/estimate by regime."""
     ratio = train.measured / estimate
     names = regimes(train, estimate)
     bands: dict[Regime, tuple[float, float]] = {"all": _quantiles(ratio)}

@@ -46,8 +46,10 @@ def run(request: Request) -> Analysis:
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
+    assumptions = (*request.assumptions, *_stands_on(request))
+    used = (*request.inputs, *request.estimator.fits.inputs.values())
     return Analysis(
-        inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in request.inputs},
+        inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
         model=_model(request),
         hardware=_hardware(request),
         deployment=_deployment(request),
@@ -55,7 +57,7 @@ def run(request: Request) -> Analysis:
         phases=phases,
         request=of_request(request, timed=show_times),
         limits=_limits(request),
-        assumptions=(*request.assumptions, *_stands_on(request)),
+        assumptions=assumptions,
     )
 
 
@@ -172,7 +174,8 @@ def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Pha
     operators = _operators(graph, request.hardware, parts if timed else None)
     if timed and time is not None and request.steps is not None:
         whole = with_engine(request, time, replica(request, step))
-        operators += (_engine(whole.seconds - time.seconds, request),)
+        if (added := whole.seconds - time.seconds) > 0:
+            operators += (_engine(added, request),)
         time = whole
     cost = sum((op.cost for op in operators), ZERO)
     share = {"compute": 0.0, "memory": 0.0, "link": 0.0}

@@ -246,7 +246,7 @@ def load_fit(path: Path) -> tuple[Fit, Input]:
         line, column = file.marks.get(("kind",), (1, 1))
         raise SpecError(f"kind must be fit, not {kind!r}", path=file.path, line=line, column=column)
     fit = file.validate(Fit)
-    return fit, _input("fit", f"{fit.accelerator}/{fit.backend}", file)
+    return fit, _input(f"fit {fit.accelerator}/{fit.backend}", f"{fit.accelerator}/{fit.backend}", file)
 
 
 def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:

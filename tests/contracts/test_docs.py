@@ -68,7 +68,7 @@ def commands() -> list[Shown]:
                         following.append(after)
                 shown = Shown(_name(page), first + index, match[1], int(match[2] or 0), tuple(following), tuple(measured))
                 found.append(shown)
-                if match[1].startswith("roofline bench run"):
+                if match[1].startswith(("roofline bench run", "roofline calibrate")):
                     measured.append(match[1])
     return found
 

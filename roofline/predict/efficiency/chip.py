@@ -31,6 +31,11 @@ class Chip:
         """Matrix peak at the format in which an operator multiplies, FLOP/s."""
         return self.hardware.peak(matrix_dtype(operator, self.hardware))
 
+    @property
+    def sixteen_bit(self) -> float:
+        """Matrix peak of 16-bit floats, FLOP/s: by which chips are compared, whatever they multiply."""
+        return next(self.peaks[dtype] for dtype in ("bf16", "fp16", *self.peaks) if dtype in self.peaks)
+
     def link(self, devices: int) -> Connection | None:
         """What joins so many devices."""
         return self.hardware.connection(devices)

@@ -140,9 +140,7 @@ class Fits:
         """How unlike another accelerator is: vendor, architecture, logarithms of the ratios of peak and bandwidth."""
         here, there = self.chip, self._chip(accelerator)
         other = there.hardware.accelerator
-        shared = [dtype for dtype in ("bf16", "fp16", "fp32") if dtype in here.peaks and dtype in there.peaks]
-        apart = abs(math.log(here.bandwidth / there.bandwidth))
-        apart += abs(math.log(here.peaks[shared[0]] / there.peaks[shared[0]])) if shared else 10
+        apart = abs(math.log(here.bandwidth / there.bandwidth)) + abs(math.log(here.sixteen_bit / there.sixteen_bit))
         return (other.vendor != self.hardware.accelerator.vendor, there.architecture != here.architecture, apart)
 
     def _chip(self, accelerator: str) -> Chip:

@@ -186,6 +186,7 @@ def test_overrides_reach_the_times() -> None:
 
 
 def test_inputs_are_hashed() -> None:
-    """Model, hardware and engine are on record with a hash of their text; a node brings two files."""
-    assert {entry.role for entry in prepare(MODEL, "dgx-h100").inputs} == {"model", "node", "hardware", "engine"}
+    """Model, hardware, engine and what it adds to a step are on record with a hash of their text; a node brings two files."""
+    roles = {"model", "node", "hardware", "engine", "engine steps"}
+    assert {entry.role for entry in prepare(MODEL, "dgx-h100").inputs} == roles
     assert all(len(entry.sha256) == 64 for entry in prepare(MODEL, HARDWARE).inputs)

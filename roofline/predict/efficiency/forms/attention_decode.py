@@ -207,7 +207,7 @@ def _clock(chip: Chip) -> float:
 
 def matrix_rates(chip: Chip, other: Chip) -> float:
     """How many times as much the matrix units of an SM do on the other chip."""
-    return (other.peaks["bf16"] / other.units) / (chip.peaks["bf16"] / chip.units)
+    return (other.sixteen_bit / other.units) / (chip.sixteen_bit / chip.units)
 
 
 def _scaled(values: Values, chip: Chip, other: Chip) -> dict[str, float]:

@@ -75,7 +75,7 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
         transfer = transfer + PASSES * piece / chip.bandwidth
     long = values["setup"] + transfer + 2 * (values["setup"] * transfer) ** 0.5
     at = cost.link_bytes / values["switch"]
-    share = 1 - 1 / (1 + at**4)
+    share = 1 - 1 / (1 + at * at * at * at)
     return {
         "latency": latency,
         "link": link,

@@ -28,6 +28,7 @@ github.com/NVIDIA/TensorRT-LLM, `deep_gemm/jit_utils.cuh` and `fp8_blockscale_ge
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import cast
 
 from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
@@ -61,10 +62,48 @@ SPILLED = 128 * 192  # outputs of a tile that do not fit in registers
 Tiling = Callable[[Gemm, Chip], tuple[Expr, Expr, Expr]]
 
 
+def square(value: Expr) -> Expr:
+    """Faster on arrays than a power."""
+    return value * value
+
+
+def root(value: Expr) -> Expr:
+    """The fourth root, as two square roots: faster on arrays than a power."""
+    return (value**0.5) ** 0.5
+
+
 def _quantised(gemm: Gemm, chip: Chip) -> bool:
     """Whether activations come with more bits than are multiplied."""
     weight, activation = gemm.dtypes.weight, gemm.dtypes.activation
     return weight.bytes < activation.bytes and matrix_dtype(gemm, chip.hardware) != activation.name
+
+
+def _one(split: Expr) -> bool:
+    return isinstance(split, int) and split == 1
+
+
+def _joined(split: Expr, gemm: Gemm, values: Values, bandwidth: float) -> Expr:
+    """Adding up the sums of a split k."""
+    return values["split"] + 2 * split * gemm.batch * gemm.m * gemm.n / bandwidth
+
+
+def _quantisation(gemm: Gemm, chip: Chip, values: Values, bandwidth: float) -> Expr:
+    """16 bits an element in, 8 out, a row at a time, in a launch of its own."""
+    if not _quantised(gemm, chip):
+        return 0.0
+    moved = 3 * gemm.batch * gemm.m * gemm.k / bandwidth
+    rows = gemm.batch * gemm.m * values["row"] / chip.units if "row" in values else 0.0
+    return values["launch"] + moved + rows
+
+
+def _missed(gemm: Gemm, chip: Chip, conditions: Conditions) -> Expr:
+    """Share of the bytes that cost as much as from memory: in an undivided L2 all stays up to 0.9 of it, nothing from 1.1."""
+    if chip.architecture not in WHOLE_L2:
+        return 1
+    cost = gemm.cost()
+    working = conditions.weights * cost.weight_bytes + cost.activation_bytes
+    missed = maximum(0, minimum(1, (working / chip.l2 - 0.9) / 0.2))
+    return missed + (1 - missed) / WARM
 
 
 def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
@@ -75,41 +114,45 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
     peak = chip.peak(gemm) / chip.units
     start = values["tile"] / 2  # and as long for its end
 
-    cost = gemm.cost()
-    missed: Expr = 1
-    if chip.architecture in WHOLE_L2:  # all of it stays up to 0.9 of L2, nothing from 1.1
-        working = conditions.weights * cost.weight_bytes + cost.activation_bytes
-        missed = maximum(0, minimum(1, (working / chip.l2 - 0.9) / 0.2))
-        missed = missed + (1 - missed) / WARM
     # Memory streams from when the first tiles have started.
-    memory = start * (0.5 if persistent else 1) + missed * cost.bytes / bandwidth
+    memory = start * (0.5 if persistent else 1) + _missed(gemm, chip, conditions) * gemm.cost().bytes / bandwidth
 
-    best: Expr = None
+    slowest = memory * memory
+
+    def beside(busy: Expr) -> Expr:
+        """Tiles with memory beside them, the slower of the two and a little more."""
+        if "throttle" in values:
+            busy = busy * (1 + values["throttle"] * busy / (busy + POWERS))
+        return root(square(square(busy)) + slowest * slowest)
+
+    along = {rows: ceil_div(m, rows) for rows, _ in TILES}
+    across = {columns: ceil_div(n, columns) for _, columns in TILES}
+    stages = ceil_div(k, STAGE)
+    times: list[Expr] = []
+    alike: dict[int, Expr] = {}  # the least busy of tiles that cost nothing extra, or the same
     for rows, columns in TILES:
-        tiles = gemm.batch * ceil_div(m, rows) * ceil_div(n, columns)
+        tiles = gemm.batch * along[rows] * across[columns]
         each = 2 * rows * columns / (values["compute"] * peak)
         if "feed" in values:
-            each = (each**4 + ((rows + columns) / (values["feed"] * peak)) ** 4) ** 0.25
+            each = root(square(square(each)) + square(square((rows + columns) / (values["feed"] * peak))))
         edge = (start if persistent else 2 * start) * (rows * columns / 128**2) ** 0.5
-        fill = maximum(1, minimum(floor_div(chip.units, tiles), ceil_div(k, SHORTEST)))
-        for split in (1, 2, fill) if "split" in values else (1,):
+
+        def busy(split: Expr, tiles: Expr = tiles, each: float = each, edge: float = edge) -> Expr:
             # Hopper's kernels stay on their SM and balance their tiles; before, the last wave took as long as a full one.
             waves = tiles * split / chip.units if persistent else ceil_div(tiles * split, chip.units)
-            busy = maximum(1, waves) * (STAGE * ceil_div(ceil_div(k, STAGE), split) * each + edge)
-            if "throttle" in values:
-                busy = busy * (1 + values["throttle"] * busy / (busy + POWERS))
-            extra: Expr = 0.0
-            if "split" in values:
-                extra = (split > 1) * (values["split"] + 2 * split * gemm.batch * m * n / bandwidth)
-            if "narrow" in values:  # a tile is taken by the number of rows
-                extra = extra + (rows * columns < 64 * minimum(m, 256)) * values["narrow"]
-            time = (busy**4 + memory**4) ** 0.25 + extra
-            best = time if best is None else minimum(best, time)
-    quantise: Expr = 0.0
-    if _quantised(gemm, chip):  # 16 bits an element in, 8 out, a row at a time
-        quantise = values["launch"] + gemm.batch * m * 3 * k / bandwidth
-        if "row" in values:
-            quantise = quantise + gemm.batch * m * values["row"] / chip.units
+            return maximum(1, waves) * (STAGE * (stages if _one(split) else ceil_div(stages, split)) * each + edge)
+
+        if "narrow" in values:  # a tile is taken by the number of rows
+            times.append(beside(busy(1)) + (rows * columns < 64 * minimum(m, 256)) * values["narrow"])
+            continue
+        for split in (1, 2) if "split" in values else (1,):
+            alike[split] = minimum(alike[split], busy(split)) if split in alike else busy(split)
+        if "split" in values:
+            fill = maximum(1, minimum(floor_div(chip.units, tiles), ceil_div(k, SHORTEST)))
+            times.append(beside(busy(fill)) + (fill > 1) * _joined(fill, gemm, values, bandwidth))
+    times += [beside(least) + (_joined(split, gemm, values, bandwidth) if split > 1 else 0) for split, least in alike.items()]
+    best = reduce(minimum, times)
+    quantise = _quantisation(gemm, chip, values, bandwidth)
     return {"launch": values["launch"], "quantise": quantise, "memory": memory, "total": values["launch"] + quantise + best}
 
 
@@ -177,7 +220,7 @@ def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], d
 
         # A step waits for its loads, however little it multiplies.
         multiply = 2 * BLOCK * rows * columns * chip.units / peak
-        step = (multiply**4 + values["step"] ** 4) ** 0.25
+        step = root(square(square(multiply)) + square(square(values["step"])))
         busy = maximum(1, tiles / chip.units) * (steps * step + values["tile"] * (rows * columns / 128**2) ** 0.5)
         missing = along * rows - m
         # SMs are in pairs: where all have the same rows, one of two fetches what is not there.
@@ -186,14 +229,14 @@ def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], d
         feed = (tiles * (rows + columns - given) - missing * across) * steps * BLOCK / (values["feed"] * peak) + absent
         cost = gemm.cost()
         memory = values["tile"] / 2 + cost.bytes / bandwidth
-        total = (busy**2 + memory**2 + feed**2) ** 0.5
+        total = (square(busy) + square(memory) + square(feed)) ** 0.5
         if "spill" in values:
             total = total + (tiles <= chip.units) * (rows * columns >= SPILLED) * steps * values["spill"]
         quantise: Expr = 0.0
         if _quantised(gemm, chip):  # 16 bits an element in, 8 out
             move = 3 * gemm.batch * m * k / bandwidth
             if "work" in values:
-                move = (move**4 + (gemm.batch * m * k * values["work"] / chip.vector) ** 4) ** 0.25
+                move = root(square(square(move)) + square(square(gemm.batch * m * k * values["work"] / chip.vector)))
             quantise = values["launch"] + move
         return {
             "launch": values["launch"],

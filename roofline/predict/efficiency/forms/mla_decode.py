@@ -21,6 +21,7 @@ from roofline.operators.latent_attention import LatentAttention
 from roofline.predict.efficiency.chip import Chip
 from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
 from roofline.predict.efficiency.forms.attention_decode import ROWS, matrix_rates, resident
+from roofline.predict.efficiency.forms.gemm import root, square
 
 # Latents of one step of a block.
 STEP = 64
@@ -56,7 +57,7 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
         "memory": memory,
         "queries": queries,
         "extra": extra,
-        "total": values["launch"] + each + (streams**4 + memory**4) ** 0.25 + queries + extra,
+        "total": values["launch"] + each + root(square(square(streams)) + square(square(memory))) + queries + extra,
     }
 
 

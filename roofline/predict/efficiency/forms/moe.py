@@ -162,8 +162,10 @@ MOE = Form(
         Parameter(name="launch", unit="s", meaning="starting the group of 4 to 6 kernels", start=2e-5, low=5e-6, high=1e-3),
         Parameter(name="compute", unit="1", meaning="fraction of the matrix peak within a tile", start=0.6, low=0.05, high=1.0),
         Parameter(name="memory", unit="1", meaning="fraction of the bandwidth for weights", start=0.85, low=0.2, high=1.0),
-        Parameter(name="stream", unit="1", meaning="the same for activations", start=0.7, low=0.05, high=2.0),
-        Parameter(name="tile", unit="s", meaning="start and end of a tile on its SM", start=5e-7, low=1e-8, high=1e-5),
+        Parameter(name="stream", unit="1", meaning="the same for activations", start=0.7, low=0.05, high=2.0, neutral=1e9),
+        Parameter(
+            name="tile", unit="s", meaning="start and end of a tile on its SM", start=5e-7, low=1e-8, high=1e-5, neutral=0
+        ),
         Parameter(
             name="latency",
             unit="s",
@@ -171,6 +173,7 @@ MOE = Form(
             start=3e-9,
             low=1e-11,
             high=1e-8,
+            neutral=0,
         ),
         Parameter(
             name="remote",
@@ -179,6 +182,7 @@ MOE = Form(
             start=0.5,
             low=1e-3,
             high=1.0,
+            neutral=0,
         ),
         Parameter(
             name="default",
@@ -187,6 +191,7 @@ MOE = Form(
             start=0.3,
             low=1e-3,
             high=1.0,
+            neutral=0,
         ),
     ),
     terms=_terms,
