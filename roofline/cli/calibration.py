@@ -17,10 +17,17 @@ from roofline.report.summary import Table, plural
 from roofline.text import clean
 
 _FIRST = 10
+_FORMATS = (".yaml", ".yml", ".json", ".csv", ".md", ".parquet")
 
 
 def answer(paths: list[str], hardware: str, backend: str | None, output: Path | None, *, quiet: bool) -> Answer:
     """Fit, and the fit in every form."""
+    if output is not None and output.suffix.lower() not in _FORMATS:
+        msg = f"cannot write {output}: the suffix says the format, and must be one of {', '.join(_FORMATS)}"
+        raise InputError(msg)
+    if output is not None and not output.expanduser().parent.is_dir():
+        msg = f"cannot write {output}: there is no folder {output.parent}"
+        raise InputError(msg)
 
     def progress(text: str) -> None:
         if not quiet:

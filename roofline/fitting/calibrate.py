@@ -68,7 +68,8 @@ def calibrate(
     frame = _kept(frame, [op for op in frame["op"].unique() if op in forms()], "op", "ops without a form", left_out)
     if frame.empty:
         why = "; ".join(f"{count:,} rows of {what}" for what, count in left_out.items())
-        msg = f"no record of {device.name} {chosen} is left to fit{': ' + why if why else ''}"
+        kernels_of = f", kernels of {chosen}," if chosen else ""
+        msg = f"no record of {device.name}{kernels_of} is left to fit{': ' + why if why else ''}"
         raise InputError(msg)
     fittings = []
     for key, rows in families(frame, device, left_out):

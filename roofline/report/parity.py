@@ -11,7 +11,7 @@ from roofline.units import format_si
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_POINTS = 6000
+MOST_POINTS = 3000
 """Drawn at random: a plot of more says no more."""
 _CONFIG = {"displaylogo": False, "responsive": True, "showSendToCloud": False}
 
@@ -67,14 +67,12 @@ def _predicted(frame: pd.DataFrame) -> pd.Series[float]:
 
 
 def _traces(figure: Any, frame: pd.DataFrame, x: pd.Series[float], y: pd.Series[float]) -> None:
-    from plotly.graph_objects import Scattergl
+    from plotly.graph_objects import Scatter
 
     for op in sorted(set(map(str, frame["op"]))):
         rows = frame["op"] == op
         text = [f"{b} {k}" for b, k in zip(frame[rows]["backend"], frame[rows]["kernel"], strict=True)]
-        figure.add_trace(
-            Scattergl(x=x[rows], y=y[rows], mode="markers", name=op, text=text, marker={"size": 4, "opacity": 0.55})
-        )
+        figure.add_trace(Scatter(x=x[rows], y=y[rows], mode="markers", name=op, text=text, marker={"size": 4, "opacity": 0.55}))
 
 
 def _parity(frame: pd.DataFrame) -> Any:

@@ -173,7 +173,7 @@ def _options(node: dict[str, Any], follow: Callable[[dict[str, Any]], dict[str, 
 
 def read_yaml(path: Path) -> YamlFile:
     """Read and parse a file that holds one mapping."""
-    text = _read_text(path)
+    text = read_text(path)
     yaml = YAML(typ="safe", pure=True)
     try:
         with warnings.catch_warnings():
@@ -194,7 +194,18 @@ def read_yaml(path: Path) -> YamlFile:
     return YamlFile(path, data, marks, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _read_text(path: Path) -> str:
+def read_trusted(path: Path, spec: type[S]) -> tuple[S, str] | None:
+    """A spec from a file that we ship, with a hash of its text, by the parser in C where there is one: several times as fast,
+    and without the places of keys. None where anything is wrong with it: then `read_yaml` says what."""
+    text = read_text(path)
+    try:
+        return spec.model_validate(YAML(typ="safe", pure=False).load(text)), hashlib.sha256(text.encode()).hexdigest()
+    except (YAMLError, ValueError):
+        return None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, refused where it can be no spec."""
     try:
         if path.is_dir():
             raise SpecError("is a folder; a YAML file is needed", path=path)

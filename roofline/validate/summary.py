@@ -12,7 +12,7 @@ from roofline.errors import InputError
 from roofline.records.check import Refusal
 from roofline.records.columns import COLUMNS
 from roofline.records.read import read
-from roofline.specs.library import Input
+from roofline.specs.library import Input, load_fit
 from roofline.validate.beneath import UNEXPLAINED, reasons
 from roofline.validate.predict import Library, predict
 
@@ -49,6 +49,8 @@ def validate(
 ) -> Validation:
     """Join the records of files and folders with their predictions. `hardware` and `backend` keep only those rows; `fit`
     is a file by which all are estimated."""
+    if fit is not None:
+        load_fit(Path(fit))  # what is wrong with it is said at once, not row by row
     records = read(paths)
     library = Library(hardware)
     frame, other_backend = records.frame, dict[str, int]()

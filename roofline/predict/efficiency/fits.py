@@ -7,7 +7,7 @@ and backend widens the band.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from roofline.predict.efficiency.forms import by_name
 from roofline.specs.fit import Family, Fit
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, fit_files, load_fit, load_hardware
+from roofline.specs.yaml_file import read_text
 
 Origin = Literal["fitted", "other formats", "other backend", "transferred"]
 HOST = "host"
@@ -57,6 +58,7 @@ class Fits:
     _found: dict[str, Fitted | None] = field(default_factory=dict)
     _read: dict[Path, Fit] = field(default_factory=dict)
     _chips: dict[str, Chip] = field(default_factory=dict)
+    _texts: dict[Path, str] = field(default_factory=dict)
 
     @cached_property
     def chip(self) -> Chip:
@@ -72,21 +74,26 @@ class Fits:
     def _candidates(self, key: str) -> Iterator[Fitted]:
         """Best first: what was measured on this accelerator, or on one of its architecture, in these formats; in others;
         elsewhere. Of each the wanted backend first."""
-        alike: list[str] = []
-        others: list[str] = []
-        for accelerator in self._accelerators():
-            same = (
-                accelerator == self.hardware.accelerator.name or self._chip(accelerator).architecture == self.chip.architecture
-            )
-            (alike if same else others).append(accelerator)
-        formats = nearest(key)
-        for accelerators, keys in ((alike, formats[:1]), (alike, formats[1:]), (others, formats)):
-            for accelerator in accelerators:
-                for wanted in keys:
-                    for path in self._files(accelerator):
-                        fit = self._load(path)
-                        if wanted in fit.families:
-                            yield self._fitted(fit, key, wanted)
+        own, formats = self.hardware.accelerator.name, nearest(key)
+        yield from self._in((own,), key, formats[:1])
+        yield from self._in(self._others(formats[:1], alike=True), key, formats[:1])
+        yield from self._in((own,), key, formats[1:])
+        yield from self._in(self._others(formats[1:], alike=True), key, formats[1:])
+        yield from self._in(self._others(formats, alike=False), key, formats)
+
+    def _in(self, accelerators: Iterable[str], key: str, formats: list[str]) -> Iterator[Fitted]:
+        """What the files of these accelerators hold for a family, or for one that may stand for it."""
+        for accelerator in accelerators:
+            for wanted in formats:
+                for path in self._files(accelerator):
+                    if self._names(path, wanted) and wanted in (fit := self._load(path)).families:
+                        yield self._fitted(fit, key, wanted)
+
+    def _names(self, path: Path, wanted: str) -> bool:
+        """Whether a file's text names a family at all: one that does not is not parsed."""
+        if path not in self._texts:
+            self._texts[path] = read_text(path)
+        return wanted in self._texts[path]
 
     def _fitted(self, fit: Fit, key: str, wanted: str) -> Fitted:
         """A family of a fit for the chip that is asked about."""
@@ -114,27 +121,37 @@ class Fits:
         """Refuse a backend of which no fit is known, for any accelerator."""
         if self.backend is None or _is_file(self.backend):
             return
-        known = {path.stem for paths in fit_files().values() for path in paths}
+        known = {path.stem for paths in self._listed.values() for path in paths}
         if slug(self.backend) not in known:
             hint = "The path of a file that `roofline calibrate` wrote works too."
-            raise UnknownNameError("backend", self.backend, known, hint, list_all=True)
+            raise UnknownNameError("backend", self.backend, sorted(known), hint, list_all=True)
 
     def _files(self, accelerator: str) -> list[Path]:
         """Files for an accelerator, the wanted backend first, then the default."""
-        listed = fit_files().get(accelerator, [])
+        listed = self._listed.get(accelerator, [])
         wanted = slug(self._wanted or DEFAULT)
         order = sorted(listed, key=lambda path: (path.stem != wanted, path.stem != DEFAULT, path.stem))
         if self.backend is not None and _is_file(self.backend) and self._load(Path(self.backend)).accelerator == accelerator:
             return [Path(self.backend), *order]
         return order
 
-    def _accelerators(self) -> Iterator[str]:
-        """The accelerator itself, then others: of its architecture first, and the nearest in peak and bandwidth first."""
-        own = self.hardware.accelerator.name
-        yield own
+    def _others(self, formats: list[str], *, alike: bool) -> list[str]:
+        """Other accelerators with a fit of one of these families, of the same architecture or of another, the nearest in peak
+        and bandwidth first. Kernels of an accelerator tell nothing of a processor's."""
         if self.hardware.accelerator.vendor == HOST:
-            return  # kernels of an accelerator tell nothing of a processor's
-        yield from sorted((name for name in fit_files() if name != own), key=self._distance)
+            return []
+        own = self.hardware.accelerator.name
+        listed = (
+            name for name in self._listed
+            if name != own and any(self._names(path, wanted) for path in self._listed[name] for wanted in formats)
+        )  # fmt: skip
+        fitting = (name for name in listed if (self._chip(name).architecture == self.chip.architecture) is alike)
+        return sorted(fitting, key=self._distance)
+
+    @cached_property
+    def _listed(self) -> dict[str, list[Path]]:
+        """The files of every accelerator."""
+        return fit_files()
 
     def _distance(self, accelerator: str) -> tuple[bool, bool, float]:
         """How unlike another accelerator is: vendor, architecture, logarithms of the ratios of peak and bandwidth."""
