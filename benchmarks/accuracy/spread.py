@@ -46,8 +46,8 @@ def reach(rows: Kernels, family: Family, there: Any) -> tuple[float, float]:
             values = form.transfer(values, there, rows.chip)
         if form.elsewhere is not None:
             form = by_name(form.elsewhere(rows.chip))
-    ratio = np.abs(np.log(rows.predicted(form, values) / rows.measured))
-    return float(np.quantile(ratio, SHARE)), float(np.median(np.abs(np.exp(ratio) - 1)))
+    ratio = rows.predicted(form, values) / rows.measured
+    return float(np.quantile(np.abs(np.log(ratio)), SHARE)), float(np.median(np.abs(ratio - 1)))
 
 
 def extra(reached: float, own: float) -> float:

@@ -49,7 +49,7 @@ def _estimates(request: Request) -> dict[tuple[str, str], list[dict[str, Any]]]:
                     "name": "time_estimate of one call",
                     "formula": fitted.form.about if fitted else "a launch, then compute, memory and link times in turn",
                     "latex": "",
-                    "substituted": ", ".join(f"{name} {format_si(value, 's', 3)}" for name, value in parts.items()),
+                    "substituted": ", ".join(f"{name} {format_si(value, 's', 3)}" for name, value in parts.items() if value),
                     "value": parts["total"],
                     "unit": "s",
                     "terms": parts,

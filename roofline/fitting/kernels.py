@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-# Dimensions that say how a step is counted, not what was measured.
-_CONVENTIONS = ("shared_prefix", "prefix_reads")
+# Dimensions that say how a step is counted, not what was measured; rows of a table are not all read.
+_CONVENTIONS = ("shared_prefix", "prefix_reads", "entries")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import DEFAULT, Fitted
 from roofline.predict.efficiency.kernels import Kernel
 from roofline.predict.memory import MemoryModel
-from roofline.specs.assumption import Assumption
+from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.engine import Engine
 from roofline.specs.hardware import Hardware
@@ -137,28 +137,32 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
                 most = outside.setdefault(kernel.op, {})
                 most[name] = max(most.get(name, 0.0), doublings)
     for op, fitted in sorted(stands.items()):
-        transferred = fitted.origin == "transferred"
-        notes.append(
-            Assumption(
-                f"fit.{op}", fitted.source, "transferred" if transferred else "default", _stands(fitted, outside.get(op))
-            )
-        )
+        origin = _SAYS.get(fitted.origin, "default")
+        notes.append(Assumption(f"fit.{op}", fitted.source, origin, _stands(op, fitted, outside.get(op))))
     if unmeasured:
         why = "no kernel like it was measured: a launch, then compute, memory and link times in turn; within a factor of 3"
         notes.append(Assumption("fit", ", ".join(sorted(set(unmeasured))), "assumed", why))
     return notes
 
 
-def _stands(fitted: Fitted, outside: dict[str, float] | None) -> str:
+_SAYS: dict[str, Origin] = {"assumed": "assumed", "transferred": "transferred"}
+
+
+def _stands(op: str, fitted: Fitted, outside: dict[str, float] | None) -> str:
     """How good a fit is, and in what way it is used beyond what it was measured on."""
+    if fitted.origin == "assumed":
+        return "nothing like it was measured: typical values, within a factor of 2"
     held = fitted.family.held_out
     parts = [
-        f"median error {held.median_ape:.1%} on {held.shapes} shapes that it had not seen" if held else "no shape was held out"
+        f"median error {held.median_ape:.1%} on {held.shapes} shape{'s' * (held.shapes != 1)} that it had not seen"
+        if held
+        else "no shape was held out"
     ]
     if fitted.origin == "transferred":
         parts.append("another accelerator's, with this one's datasheet figures: the interval is wider")
     elif fitted.origin != "fitted":
-        parts.append(f"of {fitted.origin}: the interval is wider")
+        other = fitted.origin if fitted.key.partition("/")[0] == op else "another kernel that moves its data alike"
+        parts.append(f"of {other}: the interval is wider")
     if outside:
         listed = ", ".join(f"{name} by a factor of {2**doublings:.3g}" for name, doublings in sorted(outside.items()))
         parts.append(f"extrapolated: {listed} outside what was measured")

@@ -49,8 +49,8 @@ class Family(Spec):
     form: str = Field(description="the formula: a name of roofline.predict.efficiency.forms")
     parameters: dict[str, Value]
     undetermined: tuple[str, ...] = Field(default=(), description="parameters that the data do not determine")
-    rows: Whole = Field(ge=1, description="records that the fit has seen")
-    shapes: Whole = Field(ge=1, description="their shapes")
+    rows: Whole = Field(ge=0, description="records that the fit has seen; none: typical values, fitted to nothing")
+    shapes: Whole = Field(ge=0, description="their shapes")
     held_out: HeldOut | None = Field(default=None, description="none: there were too few shapes to hold any out")
     bands: dict[Regime, Factors] = Field(
         description="measured/estimate, its 10 % and 90 % quantiles on shapes that a fit had not seen, by regime"

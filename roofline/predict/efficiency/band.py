@@ -72,4 +72,6 @@ def _widened(side: Expr, extra: Expr) -> Expr:
 def _origin(fitted: Fitted, allowance: Allowance) -> float:
     if fitted.origin == "transferred":
         return allowance.architecture if fitted.same_architecture else allowance.accelerator
-    return {"fitted": 0.0, "other formats": allowance.formats, "other backend": allowance.backend}[fitted.origin]
+    return {"fitted": 0.0, "assumed": 0.0, "other formats": allowance.formats, "other backend": allowance.backend}[
+        fitted.origin
+    ]

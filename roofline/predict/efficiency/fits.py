@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -17,15 +18,18 @@ from roofline.errors import SpecError, UnknownNameError
 from roofline.predict.efficiency.chip import Chip, chip
 from roofline.predict.efficiency.family import nearest
 from roofline.predict.efficiency.form import Form, Values
-from roofline.predict.efficiency.forms import by_name
+from roofline.predict.efficiency.forms import by_name, registry
 from roofline.specs.fit import Family, Fit
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, fit_files, load_fit, load_hardware
 from roofline.specs.yaml_file import read_text
 
-Origin = Literal["fitted", "other formats", "other backend", "transferred"]
+Origin = Literal["fitted", "other formats", "other backend", "transferred", "assumed"]
 HOST = "host"
 """The vendor in the hardware.yaml that `bench` writes for a processor."""
+ASSUMED = ("copy_h2d", "copy_d2h")
+"""Ops of which typical values are assumed where nothing was measured."""
+WIDE = (0.5, 2.0)
 DEFAULT = "vllm"
 """Whose kernels are estimated where nobody says."""
 
@@ -68,8 +72,20 @@ class Fits:
     def find(self, key: str) -> Fitted | None:
         """The fit for a family; None where no fit of its op, or of one that stands for it, is known."""
         if key not in self._found:
-            self._found[key] = next(self._candidates(key), None)
+            self._found[key] = next(self._candidates(key), None) or self._typical(key)
         return self._found[key]
+
+    def _typical(self, key: str) -> Fitted | None:
+        """Of copies to and from the host nobody has published records: the values that their form starts from, and a wide
+        band."""
+        if key not in ASSUMED:
+            return None
+        form = registry()[key][0]
+        family = Family(form=form.name, parameters=form.starts(), rows=0, shapes=0, bands={"all": WIDE}, range={})
+        fit = Fit(
+            schema_version=1, kind="fit", accelerator="any", backend="any", fitted=date(2026, 11, 21), families={key: family}
+        )
+        return Fitted(key, family, form, family.parameters, fit, "assumed")
 
     def _candidates(self, key: str) -> Iterator[Fitted]:
         """Best first: what was measured on this accelerator, or on one of its architecture, in these formats; in others;

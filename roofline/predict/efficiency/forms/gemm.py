@@ -129,6 +129,7 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
     across = {columns: ceil_div(n, columns) for _, columns in TILES}
     stages = ceil_div(k, STAGE)
     times: list[Expr] = []
+    least: Expr = None
     alike: dict[int, Expr] = {}  # the least busy of tiles that cost nothing extra, or the same
     for rows, columns in TILES:
         tiles = gemm.batch * along[rows] * across[columns]
@@ -142,18 +143,28 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
             waves = tiles * split / chip.units if persistent else ceil_div(tiles * split, chip.units)
             return maximum(1, waves) * (STAGE * (stages if _one(split) else ceil_div(stages, split)) * each + edge)
 
+        unsplit = busy(1)
+        least = unsplit if least is None else minimum(least, unsplit)
         if "narrow" in values:  # a tile is taken by the number of rows
-            times.append(beside(busy(1)) + (rows * columns < 64 * minimum(m, 256)) * values["narrow"])
+            times.append(beside(unsplit) + (rows * columns < 64 * minimum(m, 256)) * values["narrow"])
             continue
         for split in (1, 2) if "split" in values else (1,):
             alike[split] = minimum(alike[split], busy(split)) if split in alike else busy(split)
         if "split" in values:
             fill = maximum(1, minimum(floor_div(chip.units, tiles), ceil_div(k, SHORTEST)))
             times.append(beside(busy(fill)) + (fill > 1) * _joined(fill, gemm, values, bandwidth))
-    times += [beside(least) + (_joined(split, gemm, values, bandwidth) if split > 1 else 0) for split, least in alike.items()]
+    times += [
+        beside(busiest) + (_joined(split, gemm, values, bandwidth) if split > 1 else 0) for split, busiest in alike.items()
+    ]
     best = reduce(minimum, times)
     quantise = _quantisation(gemm, chip, values, bandwidth)
-    return {"launch": values["launch"], "quantise": quantise, "memory": memory, "total": values["launch"] + quantise + best}
+    return {
+        "launch": values["launch"],
+        "quantise": quantise,
+        "tiles": least,
+        "memory": memory,
+        "total": values["launch"] + quantise + best,
+    }
 
 
 def _deep_gemm(gemm: Gemm, chip: Chip) -> tuple[Expr, Expr, Expr]:
