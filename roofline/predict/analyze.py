@@ -10,6 +10,7 @@ from roofline.cost import ZERO
 from roofline.graph import Graph, build
 from roofline.predict import record
 from roofline.predict.bounds import Times, matrix_dtype, times
+from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.limits import critical_batch_linear, critical_batch_step, max_batch_by_context, standard_contexts
 from roofline.predict.memory import UNLIMITED, MemoryModel, largest
@@ -107,7 +108,7 @@ def _deployment(request: Request) -> dict[str, Any]:
         "data_parallel": deployment.data_parallel_size,
         "expert_parallel": deployment.expert_parallel_size,
         "engine": f"{request.engine.name}@{request.engine.version}",
-        "backend": deployment.backend,
+        "backend": deployment.backend or (DEFAULT if request.estimator.applies else None),
     }
 
 

@@ -115,7 +115,7 @@ class Fits:
         """A family of a fit for the chip that is asked about."""
         family = fit.families[wanted]
         form, values = by_name(family.form), family.parameters
-        first = self._wanted is None or fit.backend == self._wanted
+        first = self._wanted is None or slug(fit.backend) == slug(self._wanted)
         origin: Origin = "other formats" if wanted != key else "fitted" if first else "other backend"
         if fit.accelerator == self.hardware.accelerator.name:
             return Fitted(wanted, family, form, values, fit, origin)
