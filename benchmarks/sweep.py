@@ -48,6 +48,14 @@ def main() -> int:
     gridded = seconds(lambda: step(**grid), options.runs)
     rate = side**2 / gridded
     print(f"points in a grid   {rate:12,.0f} points/s  {options.points / rate / baseline:6.1f} times np.maximum")
+    estimated = seconds(lambda: step(**grid, estimate=True), options.runs)
+    print(f"  with estimates   {side**2 / estimated:12,.0f} points/s  {estimated / gridded:6.1f} times the bounds alone")
+    prompts = roofline.compile(MODEL, HARDWARE, "prefill")
+    lengths = {"batch": grid["batch"], "input_len": np.linspace(16, 32_768, side).astype(int)[None, :]}
+    bounds = seconds(lambda: prompts(**lengths), options.runs)
+    estimates = seconds(lambda: prompts(**lengths, estimate=True), options.runs)
+    print(f"prompts in a grid  {side**2 / bounds:12,.0f} points/s")
+    print(f"  with estimates   {side**2 / estimates:12,.0f} points/s  {estimates / bounds:6.1f} times the bounds alone")
     return 0
 
 

@@ -129,8 +129,8 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
     across = {columns: ceil_div(n, columns) for _, columns in TILES}
     stages = ceil_div(k, STAGE)
     times: list[Expr] = []
-    least: Expr = None
-    alike: dict[int, Expr] = {}  # the least busy of tiles that cost nothing extra, or the same
+    least: Expr = None  # of tiles that are not split, and of those split in two: what they cost extra is the same
+    twice: Expr = None
     for rows, columns in TILES:
         tiles = gemm.batch * along[rows] * across[columns]
         each = 2 * rows * columns / (values["compute"] * peak)
@@ -148,14 +148,15 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
         if "narrow" in values:  # a tile is taken by the number of rows
             times.append(beside(unsplit) + (rows * columns < 64 * minimum(m, 256)) * values["narrow"])
             continue
-        for split in (1, 2) if "split" in values else (1,):
-            alike[split] = minimum(alike[split], busy(split)) if split in alike else busy(split)
         if "split" in values:
+            halved = busy(2)
+            twice = halved if twice is None else minimum(twice, halved)
             fill = maximum(1, minimum(floor_div(chip.units, tiles), ceil_div(k, SHORTEST)))
             times.append(beside(busy(fill)) + (fill > 1) * _joined(fill, gemm, values, bandwidth))
-    times += [
-        beside(busiest) + (_joined(split, gemm, values, bandwidth) if split > 1 else 0) for split, busiest in alike.items()
-    ]
+    if "narrow" not in values:
+        times.append(beside(least))
+    if twice is not None:
+        times.append(beside(twice) + _joined(2, gemm, values, bandwidth))
     best = reduce(minimum, times)
     quantise = _quantisation(gemm, chip, values, bandwidth)
     return {
