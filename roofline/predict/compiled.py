@@ -15,6 +15,7 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
 from roofline.numeric import Expr, maximum
 from roofline.predict.bounds import Times, times
+from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import Request, prepare
 from roofline.specs.hardware import Hardware
@@ -114,7 +115,7 @@ class Compiled:
             "tokens_per_s": produced / through,
         }
         if estimate:
-            answers["time_estimate_s"] = self._estimate(step, memory.stage)
+            answers["time_estimate_s"] = self._estimate(step, memory.stage, self.request.estimator)[0]
         return {name: np.array(np.broadcast_to(value, shape)) for name, value in answers.items()}
 
     def _step(self, axes: dict[str, Array]) -> Step:
@@ -150,24 +151,24 @@ class Compiled:
         import numpy as np
 
         bound = estimate = launches = np.zeros(())
+        alone = replace(self.request.estimator, hidden=0.0)
         for stage in stages(self.request.model, self.request.deployment.pipeline_parallel_size):
-            bound = bound + self._sums(step, stage)["bound"]
-            estimate = estimate + self._estimate(step, stage, hidden=0.0)
-            launches = launches + self._estimate(step, stage, "launch", hidden=0.0)
+            total, launch = self._estimate(step, stage, alone)
+            bound, estimate, launches = bound + self._sums(step, stage)["bound"], estimate + total, launches + launch
         return bound, estimate, launches
 
-    def _estimate(self, step: Step, stage: Stage, term: str = "total", hidden: float | None = None) -> Array:
-        """The estimate of a stage, or a term of it; NaN where no kernels were measured. `hidden` in the place of the
-        engine's share of launches that are hidden."""
+    def _estimate(self, step: Step, stage: Stage, estimator: Estimator) -> tuple[Array, Array]:
+        """The estimate of a stage's kernels, and of that the launches; NaN where no kernels were measured."""
         import numpy as np
 
-        request, total = self.request, _Sum()
-        estimator = request.estimator if hidden is None else replace(request.estimator, hidden=hidden)
+        request, total, launches = self.request, _Sum(), _Sum()
         if not estimator.applies:
-            return np.array(np.nan)
+            return np.array(np.nan), np.array(np.nan)
         for kernel in kernels(build(request.model, request.deployment, request.precision, step, stage)):
-            total.add(estimator.terms(kernel).get(term, 0.0) * kernel.repeat)
-        return total.total()
+            terms = estimator.terms(kernel)
+            total.add(terms["total"] * kernel.repeat)
+            launches.add(terms.get("launch", 0.0) * kernel.repeat)
+        return total.total(), launches.total()
 
     def _sums(self, step: Step, stage: Stage) -> dict[str, Array]:
         """Work, times and shares of the bound, summed over the operators of a stage."""

@@ -12,8 +12,6 @@ from roofline.predict.efficiency import band, family
 from roofline.predict.efficiency.fits import Fits, Fitted
 from roofline.predict.efficiency.form import SERVING, Conditions
 from roofline.predict.efficiency.kernels import Kernel
-from roofline.specs.library import load_spread
-from roofline.specs.spread import Spread
 
 _LAUNCHED_LIKE = "rmsnorm"
 """The family whose launch stands for that of a kernel that nobody has measured: a small one."""
@@ -64,11 +62,6 @@ class Estimator:
     """Share of a kernel's launch that passes while the kernel before it works; none where kernels are timed alone."""
 
     @cached_property
-    def spread(self) -> Spread:
-        """Allowances for what was not measured."""
-        return load_spread()
-
-    @cached_property
     def applies(self) -> bool:
         """Whether any matrix products were measured, on this accelerator or on one that may stand for it."""
         return self.fits.find("gemm/bf16") is not None
@@ -100,7 +93,7 @@ class Estimator:
             low, high = band.UNKNOWN
         else:
             any_backend = self.fits.backend is None and fitted.origin == "fitted"
-            low, high = band.factors(kernel.op, fitted, kernel.operators, seconds, self.spread, other_backends=any_backend)
+            low, high = band.factors(kernel.op, fitted, kernel.operators, seconds, self.fits.spread, other_backends=any_backend)
         return Interval(seconds, seconds * low, seconds * high)
 
     def unmeasured(self, kernel: Kernel) -> dict[str, Expr]:

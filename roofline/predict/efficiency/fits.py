@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -21,7 +20,8 @@ from roofline.predict.efficiency.form import Form, Values
 from roofline.predict.efficiency.forms import by_name, registry
 from roofline.specs.fit import Family, Fit
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, fit_files, load_fit, load_hardware
+from roofline.specs.library import Input, fit_files, load_fit, load_hardware, load_spread
+from roofline.specs.spread import Spread
 from roofline.specs.yaml_file import read_text
 
 Origin = Literal["fitted", "other formats", "other backend", "transferred", "assumed"]
@@ -42,14 +42,15 @@ class Fitted:
     family: Family
     form: Form
     values: Values
-    fit: Fit
+    fit: Fit | None
+    """The file that it is in; None of typical values, which are in none."""
     origin: Origin
     same_architecture: bool = True
 
     @property
     def source(self) -> str:
         """Accelerator, backend and family, as a person names them."""
-        return f"{self.fit.accelerator} {self.fit.backend} {self.key}"
+        return f"{self.fit.accelerator} {self.fit.backend} {self.key}" if self.fit else f"typical {self.key}"
 
 
 @dataclass
@@ -69,6 +70,11 @@ class Fits:
         """The accelerator that is asked about."""
         return chip(self.hardware)
 
+    @cached_property
+    def spread(self) -> Spread:
+        """Allowances for what was not measured."""
+        return load_spread()
+
     def find(self, key: str) -> Fitted | None:
         """The fit for a family; None where no fit of its op, or of one that stands for it, is known."""
         if key not in self._found:
@@ -82,10 +88,7 @@ class Fits:
             return None
         form = registry()[key][0]
         family = Family(form=form.name, parameters=form.starts(), rows=0, shapes=0, bands={"all": WIDE}, range={})
-        fit = Fit(
-            schema_version=1, kind="fit", accelerator="any", backend="any", fitted=date(2026, 11, 21), families={key: family}
-        )
-        return Fitted(key, family, form, family.parameters, fit, "assumed")
+        return Fitted(key, family, form, family.parameters, None, "assumed")
 
     def _candidates(self, key: str) -> Iterator[Fitted]:
         """Best first: what was measured on this accelerator, or on one of its architecture, in these formats; in others;
