@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 FEWEST = 12
+"""Points below which four numbers are not to be had."""
 IMPOSSIBLE = 0.1
+"""The share of a series that may be faster than its bound."""
 NOTHING = 0.01
 """Of a thousandth of a second, ten microseconds a sequence: what a bounded fit leaves of a term that earns nothing."""
 _CONFIGURATION = ("kernel", "hardware", "dtype", "world", "batch", "q_len", "tokens")

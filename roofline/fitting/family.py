@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.fitting.kernels import Kernels
 from roofline.fitting.solve import Solution, solve
 from roofline.fitting.split import folds, held_out
+from roofline.predict.efficiency.band import shares
 from roofline.predict.efficiency.form import Form, Values
 from roofline.predict.efficiency.forms import by_name
 from roofline.specs.fit import Family, HeldOut, Regime
@@ -144,13 +145,17 @@ def _quantiles(ratio: Array) -> tuple[float, float]:
 
 
 def regimes(rows: Kernels, estimate: Array) -> Array:
-    """The regime of each row, as `roofline.predict.efficiency.band.regime` has it for one kernel."""
+    """The regime of each row, as its estimate has it."""
     import numpy as np
 
-    if rows.op in ("gemm", "bmm"):
-        m = rows.frame()["m"].to_numpy(dtype=float)
-        return np.select([m <= 64, m <= 512], ["m<=64", "m 65-512"], "m>512")
-    return np.select([estimate < 15e-6, estimate <= 100e-6], ["<15 us", "15-100 us"], ">100 us")
+    found, start = [], 0
+    for part in rows.parts:
+        some = estimate[start : start + len(part.frame)]
+        start += len(part.frame)
+        inside = shares(rows.op, part.operators, some)
+        names = np.array(list(inside))
+        found.append(names[np.argmax(np.stack(np.broadcast_arrays(*inside.values(), some)[:-1]), axis=0)])
+    return np.concatenate(found)
 
 
 def _errors(form: Form, test: Kernels, values: Values, bands: dict[Regime, tuple[float, float]]) -> HeldOut:

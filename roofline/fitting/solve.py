@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 # Relative errors beyond this count linearly, not squared: a fit follows the many, not the outliers.
 KNEE = 0.05
-# How far, as a factor, a parameter strays from its start where the data say nothing of it.
-LOOSE = 100.0
+# What the data say nothing of stays near its start: to stray by the factor LOOSE counts as much as if all rows were off by
+# 0.1 %, which no row that tells anything would notice.
+LOOSE, UNNOTICED = 100.0, 0.001
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def solve(form: Form, predict: Callable[[dict[str, Any]], Array], measured: Arra
     names = list(starts)
     low, high = (np.log([getattr(known[name], side) for name in names]) for side in ("low", "high"))
     first = np.clip(np.log([starts[name] for name in names]), low + 1e-6, high - 1e-6)
-    prior = np.sqrt(len(measured)) * KNEE * 0.02 / np.log(LOOSE)
+    prior = np.sqrt(len(measured)) * UNNOTICED / np.log(LOOSE)
 
     def residuals(point: Array) -> Array:
         ratio = np.log(predict(dict(zip(names, np.exp(point), strict=True))) / measured)

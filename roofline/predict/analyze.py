@@ -119,7 +119,7 @@ def _stands_on(request: Request) -> list[Assumption]:
     launched: list[Kernel] = []
     for _, step in request.workload.steps:
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    return record.estimates(request.estimator, launched)
+    return [*record.estimates(request.estimator, launched), *record.engine_steps(request.steps)]
 
 
 def _memory(request: Request) -> Memory:

@@ -15,8 +15,10 @@ from roofline.predict.memory import MemoryModel
 from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.engine import Engine
+from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
+from roofline.units import format_si
 
 MODEL = "model."
 """What the names of assumptions about the model itself begin with."""
@@ -143,6 +145,17 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
         why = "no kernel like it was measured: a launch, then compute, memory and link times in turn; within a factor of 3"
         notes.append(Assumption("fit", ", ".join(sorted(set(unmeasured))), "assumed", why))
     return notes
+
+
+def engine_steps(steps: EngineSteps | None) -> list[Assumption]:
+    """What the engine adds to the kernels of a step, and how far off TPOT was with it where it was measured."""
+    if steps is None:
+        return []
+    why = f"a share of {steps.hidden:.2g} of the kernels' launches is hidden; beside them {format_si(steps.step, 's')} a step, "
+    why += f"{format_si(steps.sequence, 's')} a sequence, {format_si(steps.rank, 's')} a doubling of tensor-parallel devices"
+    if (held := steps.held_out) is not None:
+        why += f"; TPOT of {held.rows} serving points that it had not seen: median error {held.median_ape:.1%}"
+    return [Assumption("engine_steps", f"{steps.engine} {', '.join(steps.versions)}".strip(), "default", why)]
 
 
 _SAYS: dict[str, Origin] = {"assumed": "assumed", "transferred": "transferred"}

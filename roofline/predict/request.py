@@ -12,7 +12,7 @@ from roofline.graph import check_parallel, communicating
 from roofline.numeric import Expr
 from roofline.predict import flags, record, steps
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.efficiency.fits import Fits
+from roofline.predict.efficiency.fits import HOST, Fits
 from roofline.predict.flags import Options
 from roofline.predict.memory import MemoryModel
 from roofline.predict.steps import Workload
@@ -119,7 +119,9 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     )
     fits = Fits(hardware, deployment.backend)
     fits.check()
-    measured = load_engine_steps([*([deployment.backend] if deployment.backend else []), engine.name])
+    # measured with graphs of kernels on accelerators: it says nothing of a processor
+    on_host = hardware.accelerator.vendor == HOST
+    measured = None if on_host else load_engine_steps([*([deployment.backend] if deployment.backend else []), engine.name])
     if measured is not None:
         inputs.append(measured[1])
     noted = [

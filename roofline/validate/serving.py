@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NEEDED = ("backend", "model_path", "system", "batch_size", "isl", "osl", "tp_size", "silicon_tpot_ms")
 _OPTIONAL = ("backend_version", "gemm_quant_mode", "pp_size", "attention_dp_size", "moe_ep_size")
+_COUNTS = ("batch_size", "isl", "osl", "tp_size", "silicon_tpot_ms")
+_SIZES = ("pp_size", "attention_dp_size", "moe_ep_size")
 # What is one deployment: the rows of one are one call on arrays.
 _DEPLOYMENT = (
     "backend",
@@ -50,7 +52,7 @@ def validate_serving(paths: Iterable[str | Path], hardware: tuple[str, ...] = ()
     inputs: dict[tuple[str, str], Input] = {}
     left_out: dict[str, dict[str, int]] = {"hardware": {}, "backend": {}}
     for path in files:
-        for rows in _deployments(_read(path)):
+        for rows in _deployments(_good(path, _read(path), refusals)):
             first = rows.iloc[0]
             for column, wanted in (
                 ("system", [name.replace("-", "_") for name in hardware]),
@@ -93,6 +95,24 @@ def _read(path: Path) -> pd.DataFrame:
         if name not in raw:
             raw[name] = math.nan
     return raw.assign(line=range(2, len(raw) + 2))
+
+
+def _good(path: Path, raw: pd.DataFrame, refusals: list[Refusal]) -> pd.DataFrame:
+    """Rows whose numbers are numbers; the others are refused by line."""
+    import pandas as pd
+
+    frame, keep = raw.copy(), pd.Series(True, raw.index)
+    for name in (*_COUNTS, *_SIZES):
+        number = pd.to_numeric(raw[name], errors="coerce")
+        time = name == "silicon_tpot_ms"
+        fine = (number > 0) & (time | (number.mod(1) == 0))
+        if name in _SIZES:
+            fine |= raw[name].map(_empty)
+        for line, value in raw.loc[keep & ~fine, ["line", name]].itertuples(index=False):
+            text = f"{name} must be {'a number more than 0' if time else 'a whole number, at least 1'}, not {value!r}"
+            refusals.append(Refusal(path, int(line), text, text, 1))
+        frame[name], keep = number, keep & fine
+    return frame[keep]
 
 
 def _deployments(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from roofline.predict.bounds import times as bound_of
 from roofline.predict.efficiency.chip import chip
-from roofline.predict.efficiency.form import SERVING, Conditions, Form
+from roofline.predict.efficiency.form import SERVING, Form
 from roofline.predict.efficiency.forms import by_name, registry
 from roofline.records.formats import dtypes
 from roofline.records.ops import Call
@@ -61,12 +63,6 @@ def operators(op: str, row: dict[str, Any]) -> dict[str, Any]:
     return {name: operator for name, (operator, _) in rules()[op].operators(Call(dtypes("bf16"), row)).items()}
 
 
-def times(form: Form, op: str, accelerator: str, values: dict[str, float], conditions: Conditions = SERVING) -> list[float]:
-    """Seconds of each row of an op."""
-    device = chip(load_hardware(accelerator)[0])
-    return [float(form.seconds(operators(op, row), device, conditions, values)) for row in ROWS[op]]
-
-
 @pytest.mark.parametrize(("op", "form"), CASES, ids=IDS)
 def test_parameters_say_what_they_are(op: str, form: Form) -> None:
     """At most eight are fitted; each has a meaning, a unit, and a start between its bounds."""
@@ -108,7 +104,7 @@ def test_arrays_and_floats_agree(op: str, form: Form) -> None:
     ("accelerator", "path", "key", "family"), FITTED, ids=[f"{p.parent.name}/{p.stem} {k}" for _, p, k, _ in FITTED]
 )
 def test_shipped_fits_are_sane(accelerator: str, path: Any, key: str, family: Family) -> None:
-    """Values are within their bounds; cold, no kernel takes less than 0.8 of its bound, nor a hundred times as long."""
+    """Values are within their bounds; cold, no kernel takes less than 0.8 of what it has to move and to multiply."""
     form, op = by_name(family.form), key.split("/", maxsplit=1)[0]
     for entry in form.parameters:
         assert entry.low * 0.999 <= family.parameters[entry.name] <= entry.high * 1.001
@@ -116,5 +112,10 @@ def test_shipped_fits_are_sane(accelerator: str, path: Any, key: str, family: Fa
     assert family.rows > 0
     for low, high in family.bands.values():
         assert 0.2 < low < high < 5
-    found = times(form, op, accelerator, dict(family.parameters))
-    assert all(0 < seconds < 60 for seconds in found)
+    device = load_hardware(accelerator)[0]
+    for row in ROWS[op]:
+        cast = operators(op, row)
+        seconds = form.seconds(cast, chip(device), SERVING, family.parameters)
+        # activations may come from L2 a moment after they were written: they are no part of what has to cross memory
+        busy = [bound_of(one, replace(one.cost(), activation_bytes=0), device) for one in cast.values()]
+        assert 0.8 * sum(max(part.matrix, part.memory) for part in busy) <= seconds < 60, row

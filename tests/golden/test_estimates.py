@@ -14,6 +14,7 @@ import pytest
 
 from roofline.fitting.calibrate import families
 from roofline.fitting.engine import engine_steps
+from roofline.fitting.family import regimes
 from roofline.fitting.split import held_out
 from roofline.predict.efficiency.forms import by_name
 from roofline.predict.efficiency.forms import registry as forms
@@ -123,15 +124,17 @@ def test_bands_hold_what_they_say(judged: Any, kind: str, least: float, most: fl
     """80 % bands hold about 80 % of the held-out rows. NB: experts a little less: nine models tell little of a tenth."""
     import numpy as np
 
-    inside = rows = 0.0
-    for (_, _, key), (family, _, ratio) in judged.items():
+    inside = rows = 0
+    for (_, _, key), (family, unseen, ratio) in judged.items():
         if key.startswith(kind):
+            names = regimes(unseen, unseen.measured / ratio)
+            low, high = np.array([family.bands.get(name, family.bands["all"]) for name in names.tolist()]).T
+            within = (ratio >= low) & (ratio <= high)
             assert family.held_out is not None
-            inside += family.held_out.coverage * len(ratio)
-            rows += len(ratio)
+            assert within.mean() == pytest.approx(family.held_out.coverage, abs=0.02)
+            inside, rows = inside + int(within.sum()), rows + len(ratio)
     assert rows > 20_000
     assert least <= inside / rows <= most
-    assert np.isfinite(inside)
 
 
 def test_the_page_states_every_fit(judged: Any) -> None:
