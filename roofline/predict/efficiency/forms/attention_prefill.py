@@ -70,6 +70,17 @@ def blocks(
     return count, maximum(met, count * keys), maximum(minimum(cached + new, seen), keys)
 
 
+def shared_out(walks: Expr, count: Expr, met: Expr, most: Expr, units: float, values: Values, *, divides: bool) -> Expr:
+    """Seconds in which the SMs (`units`) do `walks` times `count` CTAs, which take `met` seconds together in a walk beside
+    their starts, and the longest `most`. A kernel that `divides` gives the keys of a CTA to several where there are few."""
+    share = walks * (count * values["block"] + met) / units
+    longest = values["block"] + most
+    if divides:
+        whole = (walks * count > FILLED * units) * longest
+        longest = minimum(longest, share + values["launch"] + whole)
+    return maximum(longest, share + values["tail"] * longest)
+
+
 def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
     core = cast("Attention", next(iter(operators.values())))
     width = core.head_dim
@@ -79,18 +90,12 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
         rows = 128 + 64 * (width <= 64)
         group = ratio(core.n_heads, core.n_kv_heads)
         count, met, most = blocks(core.new, core.cached, core.window, group, rows, 128, 128 - 64 * (width <= 64))
-        groups = core.batch * core.n_kv_heads
-        share = groups * (count * values["block"] + met * rows * pair) / chip.units
-        longest = values["block"] + most * rows * pair
-        whole = (groups * count > FILLED * chip.units) * longest
-        longest = minimum(longest, share + values["launch"] + whole)
+        met, most = met * rows * pair, most * rows * pair
+        busy = shared_out(core.batch * core.n_kv_heads, count, met, most, chip.units, values, divides=True)
     else:
         count, met, most = blocks(core.new, core.cached, core.window, 1, 64, 16384 / width, 64)
         heads = core.n_kv_heads + (core.n_heads - core.n_kv_heads) * (core.new > 1)  # one query: all of a group in one block
-        share = core.batch * heads * (count * values["block"] + met * 64 * pair) / chip.units
-        longest = values["block"] + most * 64 * pair
-
-    busy = maximum(longest, share + values["tail"] * longest)
+        busy = shared_out(core.batch * heads, count, met * 64 * pair, most * 64 * pair, chip.units, values, divides=False)
     busy = busy * (1 + values["throttle"] * busy / (busy + THROTTLE))
 
     cost = core.cost()

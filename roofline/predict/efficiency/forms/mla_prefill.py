@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from roofline.numeric import Expr, maximum, minimum
+from roofline.numeric import Expr, maximum
 from roofline.operators.latent_attention import LatentAttention
 from roofline.predict.efficiency.chip import Chip
 from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
-from roofline.predict.efficiency.forms.attention_prefill import FILLED, blocks
+from roofline.predict.efficiency.forms.attention_prefill import blocks, shared_out
 
 KEYS = 64
 LATENT_ROWS = 64
@@ -36,20 +36,17 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
     queries, keys = core.batch * core.new * core.n_heads, core.batch * (core.cached + core.new)
     if values["absorbed"]:
         count, met, most = blocks(core.new, core.cached, None, core.n_heads, LATENT_ROWS, KEYS, KEYS)
-        share = core.batch * (count * values["block"] + met * LATENT_ROWS * latent * flop) / chip.units
-        longest = values["block"] + most * LATENT_ROWS * latent * flop
-        whole = (core.batch * count > FILLED * chip.units) * longest
-        longest = minimum(longest, share + values["launch"] + whole)
+        met, most = (pairs * LATENT_ROWS * latent * flop for pairs in (met, most))
+        busy = shared_out(core.batch, count, met, most, chip.units, values, divides=True)
         moved = queries * latent * core.dtypes.activation.bytes + keys * (core.r_kv + core.d_rope) * core.dtypes.kv.bytes
     else:
         rows = 64 if chip.architecture in {"volta", "turing", "ampere", "ada"} else 128
         count, met, most = blocks(core.new, core.cached, None, 1, rows, KEYS, KEYS)
-        share = core.batch * core.n_heads * (count * values["block"] + met * rows * wide * flop) / chip.units
-        longest = values["block"] + most * rows * wide * flop
+        met, most = (pairs * rows * wide * flop for pairs in (met, most))
+        busy = shared_out(core.batch * core.n_heads, count, met, most, chip.units, values, divides=False)
         expanded = queries * wide + keys * (core.n_heads * (core.d_nope + core.d_v) + core.d_rope)
         moved = expanded * core.dtypes.activation.bytes
 
-    busy = maximum(longest, share + values["tail"] * longest)
     memory = moved / chip.bandwidth
     write = core.batch * core.new * values["token"] / chip.units
     return {
