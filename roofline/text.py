@@ -16,3 +16,19 @@ def clean(text: object, *, keep_lines: bool = False) -> str:
     'a[31mb'
     """
     return (_CONTROL_BUT_NEWLINE if keep_lines else _CONTROL).sub("", str(text))
+
+
+_PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_"
+
+
+def quoted(text: str) -> str:
+    """Text as one word of a POSIX shell.
+
+    NB: `shlex.quote` does the same; this is also translated to JavaScript.
+
+    >>> print(quoted("llama-3.1-8b"), quoted("it's $HOME"), quoted(""))
+    llama-3.1-8b 'it'"'"'s $HOME' ''
+    """
+    if text and all(letter in _PLAIN for letter in text):
+        return text
+    return "'" + text.replace("'", "'\"'\"'") + "'"

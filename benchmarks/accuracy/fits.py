@@ -15,6 +15,7 @@ from roofline.fitting.calibrate import assemble, families
 from roofline.fitting.engine import engine_steps
 from roofline.fitting.family import Fitting, fit
 from roofline.fitting.write import as_yaml, steps_yaml
+from roofline.predict.efficiency.family import UNGATED
 from roofline.predict.efficiency.fits import slug
 from roofline.predict.efficiency.forms import registry as forms
 from roofline.records.read import read
@@ -61,12 +62,21 @@ def one(records: Path, gpu: str, backend: str, only: str = "") -> str:
                     f"{fittings[-1].family.undetermined}\n"
                 )
     sources = tuple(SOURCES.get(str(name), Source(title=str(name))) for name in sorted(set(frame["source"])))
-    fittings = [entry for entry in fittings if entry.family.held_out and entry.family.held_out.median_ape <= WORST]
+    fittings = [entry for entry in fittings if entry.key.endswith(UNGATED) or _good(entry)]
     path = ROOT / "hardware" / "fits" / gpu / f"{slug(backend)}.yaml"
     if fittings and not only:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(as_yaml(assemble(device, backend, fittings, sources, date.today())), encoding="utf-8")  # noqa: DTZ011
     return str(path)
+
+
+def _good(found: Fitting) -> bool:
+    """Whether a family is worth keeping.
+
+    NB: ungated experts are kept all the same: the kernel of the gated ones, which would stand for theirs, is off by more.
+    """
+    held = found.family.held_out
+    return held is not None and held.median_ape <= WORST
 
 
 def engines(points: Path) -> None:

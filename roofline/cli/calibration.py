@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ def answer(paths: list[str], hardware: str, backend: str | None, output: Path | 
         raise InputError(msg)
     if output is not None and not output.expanduser().parent.is_dir():
         msg = f"cannot write {output}: there is no folder {output.parent}"
+        raise InputError(msg)
+    if output is not None and not os.access(output.expanduser().parent, os.W_OK):
+        msg = f"cannot write {output}: the folder {output.parent} is read-only"
         raise InputError(msg)
 
     def progress(text: str) -> None:

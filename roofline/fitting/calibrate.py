@@ -18,6 +18,7 @@ from roofline.predict.efficiency.forms import registry as forms
 from roofline.records.calls import of_rows
 from roofline.records.check import Refusal
 from roofline.records.read import read
+from roofline.records.tables import own_kernel
 from roofline.specs.fit import Fit
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
@@ -75,6 +76,7 @@ def calibrate(
     for key, rows in families(frame, device, left_out):
         progress(f"{key}: {len(rows.measured):,} records")
         fittings.append(fit(key, [form for form in forms()[rows.op] if form.suits(key)], rows))
+        progress(f"{key}: {_said(fittings[-1])}")
     sources = tuple(Source(title=title) for title in sorted(set(frame["source"])) if title)
     made = assemble(device, chosen, fittings, sources, today)
     return Calibration(made, fittings, list(library.inputs.values()), records.refusals, records.files, left_out)
@@ -95,6 +97,15 @@ def assemble(
         sources=sources,
         families={fitting.key: fitting.family for fitting in fittings},
     )
+
+
+def _said(found: Fitting) -> str:
+    """How far off a fit is, and what it does not know, in a line."""
+    held, unknown = found.family.held_out, found.family.undetermined
+    error = (
+        "no second shape to hold out" if held is None else f"off by {held.median_ape:.1%} in the median of {held.rows:,} unseen"
+    )
+    return error + (f"; not determined: {', '.join(unknown)}" if unknown else "")
 
 
 def _kept(frame: pd.DataFrame, values: list[str], column: str, what: str, left_out: dict[str, int]) -> pd.DataFrame:
@@ -126,9 +137,9 @@ def families(frame: pd.DataFrame, device: Hardware, left_out: dict[str, int]) ->
     if count := int((apart := frame["world"].notna() & ~frame["world"].isin(joined)).sum()):
         left_out[f"more ranks than {device.name} joins"] = count
         frame = frame[~apart]
-    for (op, _, _), rows in frame.groupby(["op", "dtype", "kv_dtype"], observed=True, sort=True):
+    for (op, _, _, ungated), rows in frame.groupby(["op", "dtype", "kv_dtype", own_kernel(frame)], observed=True, sort=True):
         operator = next(iter(of_rows(rows.iloc[:1]).values()))[0]
-        key = name(str(op), operator.dtypes, multiplies_weights=operator.multiplies_weights)
+        key = name(str(op), operator.dtypes, multiplies_weights=operator.multiplies_weights, ungated=bool(ungated))
         found.setdefault(key, []).append(rows)
     newest = {key: once(_newest(pd.concat(parts), left_out)) for key, parts in found.items()}
     return [(key, kernels(rows, chip(device))) for key, rows in newest.items()]

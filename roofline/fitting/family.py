@@ -27,6 +27,8 @@ MOST_ROWS = 4000
 FOLDS = 4
 FEWEST = 20
 """Rows below which a regime has no band of its own."""
+FEW_FACTORS = (0.5, 2.0)
+"""A band of fewer rows is at least so wide."""
 CERTAIN = 1.5
 """A parameter that lies within a larger factor (standard error), or at the end of what is believed, is undetermined."""
 QUANTILES = (0.1, 0.9)
@@ -130,9 +132,12 @@ def _bands(train: Kernels, estimate: Array) -> dict[Regime, tuple[float, float]]
     """Quantiles of measured/estimate by regime."""
     ratio = train.measured / estimate
     names = regimes(train, estimate)
-    bands: dict[Regime, tuple[float, float]] = {"all": _quantiles(ratio)}
+    low, high = _quantiles(ratio)
+    if len(ratio) < FEWEST or len(set(train.shapes)) < 2:  # too few to tell tenths of them, or none that a fit had not seen
+        low, high = min(low, FEW_FACTORS[0]), max(high, FEW_FACTORS[1])
+    bands: dict[Regime, tuple[float, float]] = {"all": (low, high)}
     for name in sorted(set(names.tolist())):
-        if (names == name).sum() >= FEWEST:
+        if (names == name).sum() >= FEWEST and len(set(train.shapes)) > 1:
             bands[name] = _quantiles(ratio[names == name])
     return bands
 
@@ -141,7 +146,7 @@ def _quantiles(ratio: Array) -> tuple[float, float]:
     import numpy as np
 
     low, high = np.quantile(ratio, QUANTILES)
-    return float(low), float(high)
+    return min(float(low), 1.0), max(float(high), 1.0)  # an interval holds its own estimate
 
 
 def regimes(rows: Kernels, estimate: Array) -> Array:

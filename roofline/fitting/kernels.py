@@ -12,7 +12,7 @@ from roofline.predict.efficiency.chip import Chip
 from roofline.predict.efficiency.form import Conditions, Form, Values
 from roofline.records.calls import alike, call
 from roofline.records.columns import COLUMNS
-from roofline.records.conditions import conditions
+from roofline.records.conditions import of_rows as conditions
 from roofline.records.ops import registry
 
 if TYPE_CHECKING:
@@ -136,4 +136,4 @@ def _parts(frame: pd.DataFrame) -> Iterator[Rows]:
         first = part.iloc[0]
         operators = registry()[str(first["op"])].operators(call(part))
         found = {name: operator for name, (operator, _) in operators.items()}
-        yield Rows(part, found, conditions(str(first["source"]), str(first["cache"]), str(first["distribution"])))
+        yield Rows(part, found, conditions(part))

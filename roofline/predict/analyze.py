@@ -248,6 +248,6 @@ def _why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: in
         return "the linear operators never reach the ridge point"
     states = "recurrent state, " if memory.fullest.state_bytes(allocated=True) else ""
     return (
-        f"at {context} cached tokens what stays bound by memory at any batch (attention over the caches, {states}norms, "
-        "activations) grows with the batch as fast as compute time or faster: no batch makes compute the larger share"
+        f"at {context:,} cached tokens attention over the caches, {states}norms and activations stay bound by memory and grow "
+        "with the batch as fast as compute does"
     )

@@ -35,6 +35,8 @@ _WHY = {
     ("logits", "all"): "the LM head runs on every position",
     ("shared_prefix", 0): "no cached tokens are common to the sequences",
 }
+ANOTHER_VENDOR = "another vendor's"
+"""How the reason of an assumption says that a fit is of another vendor's hardware."""
 _FUSION = (
     "projections that share an input are one product; adding to the residual stream is part of the norm that follows; "
     "every other operator reads its inputs from memory and writes its outputs to it"
@@ -158,6 +160,7 @@ def engine_steps(steps: EngineSteps | None) -> list[Assumption]:
     return [Assumption("engine_steps", f"{steps.engine} {', '.join(steps.versions)}".strip(), "default", why)]
 
 
+_FEW_ROWS = 50
 _SAYS: dict[str, Origin] = {"assumed": "assumed", "transferred": "transferred"}
 
 
@@ -172,8 +175,12 @@ def _stands(op: str, fitted: Fitted, outside: dict[str, float] | None) -> str:
         else "no shape was held out"
     ]
     if fitted.origin == "transferred":
-        parts.append("another accelerator's, with this one's datasheet figures: the interval is wider")
-    elif fitted.origin != "fitted":
+        whose = "another accelerator's" if fitted.same_vendor else ANOTHER_VENDOR
+        parts.append(f"{whose}, with this one's datasheet figures: the interval is wider")
+    if fitted.family.undetermined and fitted.family.rows < _FEW_ROWS:
+        few = f"{fitted.family.rows} record{'s' * (fitted.family.rows != 1)}"
+        parts.append(f"{few}, which do not determine {', '.join(fitted.family.undetermined)}")
+    if fitted.origin not in ("fitted", "transferred"):
         other = fitted.origin if fitted.key.partition("/")[0] == op else "another kernel that moves its data alike"
         parts.append(f"of {other}: the interval is wider")
     if outside:

@@ -9,6 +9,7 @@ from roofline.records.columns import COLUMNS
 from roofline.records.formats import dtypes
 from roofline.records.ops import Call, registry
 from roofline.records.ops.base import Operators
+from roofline.records.tables import gathered, ungated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,7 @@ def alike(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Rows of one structure."""
     keys: list[Any] = [frame[name] for name in _STRUCTURE] + [(frame["window"] > 0).rename("windowed")]
     keys.append((frame["q_len"] == 1).rename("one_token"))  # decode, which engines have other kernels for
+    keys += [ungated(frame).rename("ungated"), gathered(frame).rename("gathered")]
     keys += [frame[name].notna().rename(f"has_{name}") for name in _OPTIONAL]
     for _, rows in frame.groupby(keys, dropna=False, sort=False, observed=True):
         yield rows
@@ -41,6 +43,7 @@ def call(rows: pd.DataFrame) -> Call:
     if not first["window"] > 0:
         numbers.pop("window", None)
     texts = {name: str(first[name]) for name in ("distribution", "kernel")}
+    texts["ungated"] = "yes" if ungated(rows.iloc[:1]).all() else ""
     return Call(dtypes(first["dtype"], first["kv_dtype"]), numbers, texts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline.predict.record import ANOTHER_VENDOR
 from roofline.predict.result import Analysis, Duration, Phase
 from roofline.units import format_bytes_binary, format_si
 
@@ -119,6 +120,8 @@ def sentences(result: Analysis) -> list[str]:
             f"{format_si(about.high, 's', 3)}; the hardware allows no less than {least}. It is bound by {phase.bound_by}: "
             f"{_why(phase, result)}."
         )
+    if any(ANOTHER_VENDOR in note.why for note in result.assumptions):
+        found.append("No kernel on this vendor's hardware was measured: the estimates are those of another's, a rough guide.")
     if result.request is not None and result.request["e2e_s"].bound is not None:
         texts = [
             f"{label} {_span(span)}"
@@ -182,7 +185,8 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     memory = result.memory
     free = memory.usable_bytes - memory.needed_bytes
     token = format_bytes_binary(memory.kv_bytes_per_token)
-    held = f"{token} a token; {plural(memory.sequences, 'sequence')} of {plural(memory.tokens_per_sequence, 'token')}"
+    most = "" if memory.step != "mixed" else "up to "
+    held = f"{token} a token; {plural(memory.sequences, 'sequence')} of {most}{plural(memory.tokens_per_sequence, 'token')}"
     state = memory.state_bytes_per_sequence["allocated"]
     rows = [("weights", memory.weights_bytes, ""), ("KV cache", memory.needed_bytes - memory.sequences * state, held)]
     if state:
@@ -271,11 +275,13 @@ def limits_table(result: Analysis) -> Table:
     limits = result.limits
     linear = "none" if limits.critical_batch_linear is None else f"{limits.critical_batch_linear:,.4g}"
     step = "none" if limits.critical_batch_step is None else f"{limits.critical_batch_step:,}"
-    longest = "no limit by memory" if result.memory.max_context is None else f"{result.memory.max_context:,} cached tokens"
+    longest = "any context" if result.memory.max_context is None else f"{result.memory.max_context:,} cached tokens"
     note = f"critical batch: {linear} for the linear operators, {step} for the whole decode step"
-    note += f"; largest context at this batch: {longest}"
     if limits.critical_batch_step is None and limits.critical_batch_why:
         note += f" ({limits.critical_batch_why})"
+    note += f"; memory holds {longest} at this batch"
+    if (result.memory.max_context or 0) > result.model["context_length"]:
+        note += f" (the model was made for {result.model['context_length']:,})"
     rows = tuple((f"{context:,}", f"{batch:,}") for context, batch in limits.max_batch_by_context)
     if not any(batch for _, batch in limits.max_batch_by_context):
         note, rows = "none fits at any context", ()
@@ -286,5 +292,16 @@ def assumptions_table(result: Analysis) -> Table:
     """Every choice, with where it comes from."""
     order = {"assumed": 0, "transferred": 1, "given": 2, "default": 3}
     listed = sorted(result.assumptions, key=lambda item: order[item.origin])
-    rows = tuple((a.name, "none" if a.value is None else str(a.value), a.origin, a.why) for a in listed)
+    rows = tuple((a.name, _written(a.value), a.origin, a.why) for a in listed)
     return Table("Assumptions", "", ("name", "value", "origin", "why"), (False, False, False, False), rows)
+
+
+def _written(value: object) -> str:
+    """A value in an assumption; a whole number without a fraction.
+
+    >>> _written(None), _written(0.0), _written(0.9), _written("vllm")
+    ('none', '0', '0.9', 'vllm')
+    """
+    if value is None:
+        return "none"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

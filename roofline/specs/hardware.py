@@ -176,7 +176,7 @@ def facts(spec: Spec, prefix: str = "") -> list[tuple[str, ComputeRate | Bandwid
 @dataclass(frozen=True, slots=True)
 class Hardware:
     """What predictions run on: an accelerator, the node it sits in if one was named, and figures that the user put in
-    the place of the file's (`overrides`: `peak_flops`, `bandwidth`, `memory_bytes`)."""
+    the place of the file's (`overrides`: `peak_flops`, `bandwidth`, `memory_bytes`; `peak_scale` is a factor on all peaks)."""
 
     accelerator: Accelerator
     node: Node | None = None
@@ -195,7 +195,10 @@ class Hardware:
     @property
     def peaks(self) -> dict[str, float]:
         """Dense matrix peak by dtype, FLOP/s."""
-        return {dtype: self.overrides.get("peak_flops", rate.value) for dtype, rate in self.accelerator.peak_flops.items()}
+        scale = self.overrides.get("peak_scale", 1)
+        return {
+            dtype: self.overrides.get("peak_flops", rate.value) * scale for dtype, rate in self.accelerator.peak_flops.items()
+        }
 
     def peak(self, dtype: str) -> float:
         """Dense matrix peak in FLOP/s for a dtype that the hardware multiplies."""

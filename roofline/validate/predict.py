@@ -14,7 +14,7 @@ from roofline.predict.efficiency.forms import registry as forms
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.records.calls import alike, of_rows
 from roofline.records.check import Refusal, merged
-from roofline.records.conditions import conditions
+from roofline.records.conditions import of_rows as conditions
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, by_driver_name, load_hardware
 
@@ -140,7 +140,7 @@ def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
 
     first, nothing = rows.iloc[0], np.full(len(rows), np.nan)
     op, operators = str(first["op"]), of_rows(rows)
-    under = replace(estimator, conditions=conditions(str(first["source"]), str(first["cache"]), str(first["distribution"])))
+    under = replace(estimator, conditions=conditions(rows))
     if op in forms():
         whole = {name: operator for name, (operator, _) in operators.items()}
         launched = [Kernel(op, whole, tuple(whole), 1)]

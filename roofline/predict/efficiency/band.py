@@ -17,8 +17,10 @@ from roofline.specs.spread import Allowance, Spread
 
 # An estimate of what nobody has measured at all: from a third to three times.
 UNKNOWN = (1 / 3, 3.0)
-MOST_DOUBLINGS = 3
+MOST_DOUBLINGS = 10
 """Of the distance from the measured range: the band does not grow for ever."""
+ANOTHER_VENDOR = math.log(2)
+"""Nobody has measured how far kernels of one vendor tell those of another: a factor of two, which is a guess."""
 
 
 def shares(op: str, operators: Operators, seconds: Expr) -> dict[Regime, Expr]:
@@ -70,6 +72,8 @@ def _widened(side: Expr, extra: Expr) -> Expr:
 
 
 def _origin(fitted: Fitted, allowance: Allowance) -> float:
+    if fitted.origin == "transferred" and not fitted.same_vendor:
+        return max(ANOTHER_VENDOR, allowance.accelerator)
     if fitted.origin == "transferred":
         return allowance.architecture if fitted.same_architecture else allowance.accelerator
     return {"fitted": 0.0, "assumed": 0.0, "other formats": allowance.formats, "other backend": allowance.backend}[

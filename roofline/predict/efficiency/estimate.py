@@ -60,11 +60,13 @@ class Estimator:
     conditions: Conditions = SERVING
     hidden: float = 0.0
     """Share of a kernel's launch that passes while the kernel before it works; none where kernels are timed alone."""
+    wanted: bool = True
+    """Whether anybody wants estimates; without, there is the bound alone."""
 
     @cached_property
     def applies(self) -> bool:
         """Whether any matrix products were measured, on this accelerator or on one that may stand for it."""
-        return self.fits.find("gemm/bf16") is not None
+        return self.wanted and self.fits.find("gemm/bf16") is not None
 
     def fitted(self, kernel: Kernel) -> Fitted | None:
         """What the estimate of a kernel stands on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.dtypes import Dtypes
+from roofline.operators.activation import Activation
 from roofline.operators.base import Operator
 from roofline.predict.efficiency.form import Operators
 
@@ -16,7 +17,11 @@ _BYTES = (
 )  # fmt: skip
 
 
-def name(op: str, dtypes: Dtypes, *, multiplies_weights: bool) -> str:
+UNGATED = "ungated"
+"""Experts without a gate projection, of which some backends have a kernel of its own."""
+
+
+def name(op: str, dtypes: Dtypes, *, multiplies_weights: bool, ungated: bool = False) -> str:
     """The family's key in a fit.
 
     >>> from roofline.records.formats import dtypes as of
@@ -29,13 +34,26 @@ def name(op: str, dtypes: Dtypes, *, multiplies_weights: bool) -> str:
     parts = [op, _ALIKE.get(own.name, own.name)]
     if op in _KV and dtypes.kv.bytes != dtypes.activation.bytes:
         parts.append(f"kv-{dtypes.kv.name}")
+    if ungated:
+        parts.append(UNGATED)
     return "/".join(parts)
 
 
 def of_kernel(op: str, operators: Operators) -> str:
     """The key of a kernel's family."""
     first: Operator = next(iter(operators.values()))
-    return name(op, first.dtypes, multiplies_weights=first.multiplies_weights)
+    activation = operators.get("activation")
+    ungated = isinstance(activation, Activation) and not activation.gated
+    return name(op, first.dtypes, multiplies_weights=first.multiplies_weights, ungated=ungated)
+
+
+def exact(key: str) -> list[str]:
+    """Keys whose fit is of such kernels: a backend without a kernel of its own for ungated experts has them in the other.
+
+    >>> exact("moe/bf16/ungated"), exact("gemm/fp8")
+    (['moe/bf16/ungated', 'moe/bf16'], ['gemm/fp8'])
+    """
+    return [key, key.removesuffix(f"/{UNGATED}")] if key.endswith(UNGATED) else [key]
 
 
 def nearest(key: str) -> list[str]:
@@ -45,8 +63,8 @@ def nearest(key: str) -> list[str]:
     (['gemm/fp8_block', 'gemm/fp8', 'gemm/bf16'], ['attention_decode/bf16/kv-int8', 'attention_decode/bf16/kv-fp8', \
 'attention_decode/bf16'], ['bmm/bf16', 'gemm/bf16'])
     """
-    op, *formats = key.split("/")
-    found = [key]
+    found = exact(key)
+    op, *formats = found[-1].split("/")
     if len(formats) == 2:
         found += [f"{op}/{formats[0]}/kv-fp8", f"{op}/{formats[0]}"]
     if formats and formats[0] != "bf16":

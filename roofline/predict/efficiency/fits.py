@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from roofline.errors import SpecError, UnknownNameError
+from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.predict.efficiency.chip import Chip, chip
-from roofline.predict.efficiency.family import nearest
+from roofline.predict.efficiency.family import exact, nearest
 from roofline.predict.efficiency.form import Form, Values
 from roofline.predict.efficiency.forms import by_name, registry
 from roofline.specs.fit import Family, Fit
@@ -46,6 +46,7 @@ class Fitted:
     """The file that it is in; None of typical values, which are in none."""
     origin: Origin
     same_architecture: bool = True
+    same_vendor: bool = True
 
     @property
     def source(self) -> str:
@@ -93,18 +94,18 @@ class Fits:
     def _candidates(self, key: str) -> Iterator[Fitted]:
         """Best first: what was measured on this accelerator, or on one of its architecture, in these formats; in others;
         elsewhere. Of each the wanted backend first."""
-        own, formats = self.hardware.accelerator.name, nearest(key)
-        yield from self._in((own,), key, formats[:1])
-        yield from self._in(self._others(formats[:1], alike=True), key, formats[:1])
-        yield from self._in((own,), key, formats[1:])
-        yield from self._in(self._others(formats[1:], alike=True), key, formats[1:])
-        yield from self._in(self._others(formats, alike=False), key, formats)
+        own, such = self.hardware.accelerator.name, exact(key)
+        others = [wanted for wanted in nearest(key) if wanted not in such]
+        for formats in (such, others):
+            yield from self._in((own,), key, formats)
+            yield from self._in(self._others(formats, alike=True), key, formats)
+        yield from self._in(self._others([*such, *others], alike=False), key, [*such, *others])
 
     def _in(self, accelerators: Iterable[str], key: str, formats: list[str]) -> Iterator[Fitted]:
         """What the files of these accelerators hold for a family, or for one that may stand for it."""
         for accelerator in accelerators:
-            for wanted in formats:
-                for path in self._files(accelerator):
+            for path in self._files(accelerator):
+                for wanted in formats:
                     if self._names(path, wanted) and wanted in (fit := self._load(path)).families:
                         yield self._fitted(fit, key, wanted)
 
@@ -119,7 +120,7 @@ class Fits:
         family = fit.families[wanted]
         form, values = by_name(family.form), family.parameters
         first = self._wanted is None or slug(fit.backend) == slug(self._wanted)
-        origin: Origin = "other formats" if wanted != key else "fitted" if first else "other backend"
+        origin: Origin = "other formats" if wanted not in exact(key) else "fitted" if first else "other backend"
         if fit.accelerator == self.hardware.accelerator.name:
             return Fitted(wanted, family, form, values, fit, origin)
         there = self._chip(fit.accelerator)
@@ -127,7 +128,19 @@ class Fits:
             values = form.transfer(values, there, self.chip)
         if form.elsewhere is not None:
             form = by_name(form.elsewhere(self.chip))
-        return Fitted(wanted, family, form, values, fit, "transferred", there.architecture == self.chip.architecture)
+        return Fitted(
+            wanted,
+            family,
+            form,
+            values,
+            fit,
+            "transferred",
+            there.architecture == self.chip.architecture,
+            self._same_vendor(there),
+        )
+
+    def _same_vendor(self, other: Chip) -> bool:
+        return other.hardware.accelerator.vendor == self.hardware.accelerator.vendor
 
     @property
     def _wanted(self) -> str | None:
@@ -137,8 +150,16 @@ class Fits:
         return self._load(Path(self.backend)).backend if _is_file(self.backend) else self.backend
 
     def check(self) -> None:
-        """Refuse a backend of which no fit is known, for any accelerator."""
-        if self.backend is None or _is_file(self.backend):
+        """Refuse a backend of which no fit is known, for any accelerator, and a file that is of another one."""
+        if self.backend is None:
+            return
+        if _is_file(self.backend):
+            if (other := self._load(Path(self.backend)).accelerator) != self.hardware.accelerator.name:
+                own = self.hardware.accelerator.name
+                msg = (
+                    f"{self.backend} is a fit of {other}, and the hardware is {own}: leave out --backend to have it transferred"
+                )
+                raise InputError(msg)
             return
         known = {path.stem for paths in self._listed.values() for path in paths}
         if slug(self.backend) not in known:

@@ -31,12 +31,14 @@ class Conditions:
     that goes round six copies 6.
 
     `routing` is the exponent of the power law by which experts are chosen (0: balanced, every expert the same number of
-    rows; None: uniform at random).
+    rows; None: uniform at random). `gathered`: what a token picked of another rank's experts was multiplied here, by the
+    first expert; a way to measure one rank, never to serve.
     """
 
     weights: float = COLD
     kv: float = COLD
     routing: float | None = None
+    gathered: bool = False
 
 
 SERVING = Conditions()

@@ -26,7 +26,7 @@ def _distinct(call: Call) -> Expr | None:
 
 def _moe(call: Call) -> Operators:
     ep, tp = call.get("moe_ep", 1), call.get("moe_tp", 1)
-    gated = "nongated" not in call.text("kernel")
+    gated = not call.text("ungated")
     inner = call["inter"] / tp
     distinct = _distinct(call)
 

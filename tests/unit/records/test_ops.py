@@ -83,7 +83,7 @@ def test_experts_that_are_read(distribution: str, ep: int, experts_read: float) 
 def test_experts_without_a_gate() -> None:
     """Two matrices instead of three."""
     numbers = {"tokens": 3, "hidden": 4, "inter": 16, "experts": 8, "topk": 2}
-    gated, plain = (cost("moe", texts={"kernel": kernel}, **numbers).matrix_flops for kernel in ("fused", "nongated"))
+    gated, plain = (cost("moe", texts={"ungated": ungated}, **numbers).matrix_flops for ungated in ("", "yes"))
     assert plain * 3 == gated * 2
 
 

@@ -11,9 +11,10 @@ best tile of a menu, mixed with the default tile of engines that found no tuned 
 experts met, read once from memory. Rows of experts elsewhere cost something too where the kernel runs over them to write
 zeros. Activations move between the kernels through memory. All times in seconds.
 
-Sources: default tiles: `get_default_config` of vLLM's `fused_moe.py` and SGLang's `fused_moe_triton_config.py`. The
-benchmark's power law is a reconstruction, not read in its code: the experts it expects agree, mostly to a tenth, with
-those that memory-bound times on H200 imply (the A100's older rows with few tokens on several ranks do not follow it).
+Sources: default tiles: `get_default_config` of vLLM's `fused_moe.py` and SGLang's `fused_moe_triton_config.py`; the power
+law: `sample_power_law` and `power_law_logits_v3` of AIConfigurator's collector. The experts that it expects agree,
+mostly to a tenth, with those that memory-bound times on H200 imply (the A100's older rows with few tokens on several ranks
+do not follow it).
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class _Rows:
         """Whether all experts of a class have exactly its rows, not so many on average."""
         self.total = sum(experts * rows for experts, rows in classes)
         self.experts = maximum(sum(experts for experts, _ in classes), 1)
+
+    def and_one(self, rows: Expr) -> _Rows:
+        """The same with so many more rows of one expert."""
+        some = minimum(rows, 1)
+        return _Rows([*self.classes, (some, rows / maximum(some, 1e-9))], even=self.even)
 
     def tiles(self, height: int) -> Expr:
         """Tiles of that many rows. Where rows spread about a mean, the last tile of an expert is half full."""
@@ -103,6 +109,15 @@ def _power_law(tokens: Expr, rows: Expr, experts: Expr, held: Expr, exponent: fl
     ]
 
 
+def _with_a_pick(product: GroupedGemm, here: _Rows, routing: float | None) -> Expr:
+    """Tokens with at least one expert here. Picks of balanced routing lie experts/top_k apart."""
+    tokens, k = product.tokens, product.top_k
+    if routing == 0:
+        return tokens * minimum(k * product.held / product.experts, 1)
+    share = minimum(here.total / (tokens * k), 1)
+    return maximum(tokens * (1 - (1 - share) ** k), minimum(here.total / k, tokens))
+
+
 def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few: Expr, chip: Chip, values: Values) -> Expr:
     """Seconds of one grouped product."""
     n, k = product.n, product.k
@@ -131,18 +146,22 @@ def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few:
 def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
     up, down = (cast("GroupedGemm", operators[name]) for name in ("up_proj", "down_proj"))
     here = _routed(up, up.held, conditions.routing)
-    everywhere = _routed(up, up.experts, conditions.routing)
+    everywhere = here if conditions.gathered else _routed(up, up.experts, conditions.routing)
+    tokens = up.tokens
+    if conditions.gathered:
+        tokens = _with_a_pick(up, here, conditions.routing)
+        here = everywhere = here.and_one(maximum(tokens * up.top_k - here.total, 0))
 
     def far(height: int) -> Expr:
         return maximum(everywhere.tiles(height) - here.tiles(height), 0)
 
-    few = (up.tokens <= up.held) * 1.0
+    few = (tokens <= up.held) * 1.0
     first = _product(up, here, far, few, chip, values)
     second = _product(down, here, far, few, chip, values)
     # A row is gathered, multiplied, activated, multiplied and summed: each kernel reads what the one before has written.
     row = 2 * up.n + 2 * down.k + 3 * up.k
-    rows = here.total + values["remote"] * maximum(up.tokens * up.top_k - here.total, 0)
-    moved = (rows * row + up.tokens * up.k) * up.dtypes.activation.bytes
+    rows = here.total + values["remote"] * maximum(tokens * up.top_k - here.total, 0)
+    moved = (rows * row + tokens * up.k) * up.dtypes.activation.bytes
     stream = moved / (values["stream"] * chip.bandwidth)
     return {
         "launch": values["launch"],
@@ -161,7 +180,7 @@ MOE = Form(
     parameters=(
         Parameter(name="launch", unit="s", meaning="starting the group of 4 to 6 kernels", start=2e-5, low=5e-6, high=1e-3),
         Parameter(name="compute", unit="1", meaning="fraction of the matrix peak within a tile", start=0.6, low=0.05, high=1.0),
-        Parameter(name="memory", unit="1", meaning="fraction of the bandwidth for weights", start=0.85, low=0.2, high=1.0),
+        Parameter(name="memory", unit="1", meaning="fraction of the bandwidth for weights", start=0.85, low=0.05, high=1.0),
         Parameter(name="stream", unit="1", meaning="the same for activations", start=0.7, low=0.05, high=2.0, neutral=1e9),
         Parameter(
             name="tile", unit="s", meaning="start and end of a tile on its SM", start=5e-7, low=1e-8, high=1e-5, neutral=0
