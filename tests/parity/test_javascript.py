@@ -1,112 +1,252 @@
-"""The generated JavaScript agrees with NumPy, for every operator kind, every structure and every shipped model."""
+"""The translated program says what Python says: costs of every operator, whole analyses, texts of numbers."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import samples_translated
 from strategies import KINDS
 
 from roofline.cost import FIELDS
-from roofline.dtypes import BF16, Precision
-from roofline.errors import InputError
-from roofline.formulas.javascript import module_source, operator_call
-from roofline.graph import build
+from roofline.errors import RooflineError
+from roofline.files import write_whole
+from roofline.formulas.javascript import Program
+from roofline.formulas.javascript.program import RUNTIME
 from roofline.operators import registry
 from roofline.operators.base import Operator
-from roofline.operators.grouped_gemm import GroupedGemm
-from roofline.specs.deployment import Deployment
-from roofline.specs.library import ids, load_model
-from roofline.specs.workload import decode, prefill
+from roofline.predict.analyze import analyze
+from roofline.report.live import LIBRARY, program, specs
+from roofline.specs.library import ids
 
 NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
+needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed; tests/browser compares too, in Chromium")
 POINTS = 12
-TOLERANCE = 1e-12
+TOLERANCE = 1e-9
+ROUNDS = 160
+PLAIN = """
+const plain = (value) => {
+  if (value === null || value === undefined) return null;
+  if (typeof value === "number") return Number.isFinite(value) ? value : null;
+  if (typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(plain);
+  if (value instanceof $.Dict) return Object.fromEntries(value.pairs().map(([key, its]) => [key, plain(its)]));
+  return Object.fromEntries(value.constructor.$fields.map((name) => [name, plain(value[name])]));
+};
+"""
 
 
-def run(tmp_path: Path, expression: str, data: object) -> Any:
-    """What Node makes of an expression over the module and `data`."""
-    script = tmp_path / "page.js"
+@cache
+def script() -> tuple[str, dict[str, Any]]:
+    """The program with `analyze`, and all specs as data."""
+    made = program()
+    made.export("analyze", analyze)
+    data = specs(made, ids("models"), ids("hardware"))
+    for kind in registry().values():
+        made.refer(kind)
+    return made.source() + LIBRARY.read_text(encoding="utf-8") + PLAIN, data
+
+
+def run(folder: Path, source: str, expression: str, data: object) -> Any:
+    """What Node makes of an expression over `data`."""
+    path = folder / "program.js"
     harness = f'const data = JSON.parse(require("fs").readFileSync(0));\nconsole.log(JSON.stringify({expression}));\n'
-    script.write_text(module_source() + harness, encoding="utf-8")
+    path.write_text(source + harness, encoding="utf-8")
     assert NODE is not None
-    done = subprocess.run([NODE, str(script)], input=json.dumps(data), capture_output=True, text=True, check=True)
+    done = subprocess.run([NODE, str(path)], input=json.dumps(data), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
-
-
-def check(tmp_path: Path, operators: list[Operator]) -> None:
-    """Node's costs are those of float64 arrays; a field that is missing is 0."""
-    calls = [operator_call(operator) for operator in operators]
-    found = run(tmp_path, "data.map((call) => roofline[call.function](call.arguments))", calls)
-    for operator, got in zip(operators, found, strict=True):
-        in_arrays = replace(operator, **{name: np.array([float(value)]) for name, value in operator.dims().items()})
-        cost = in_arrays.cost()
-        for name in FIELDS:
-            wanted = float(np.broadcast_to(getattr(cost, name), 1)[0])
-            assert got.get(name, 0) == pytest.approx(wanted, rel=TOLERANCE, abs=1e-9), (operator, name)
 
 
 @needs_node
 @pytest.mark.parametrize("cls", registry().values(), ids=lambda cls: cls.kind)
 def test_every_structure(cls: type[Operator], tmp_path: Path) -> None:
-    """Random dimensions (seeded) in every structure that the operator can have."""
+    """Costs of an operator in every structure that it can have, at random dimensions (seeded)."""
     chance, kind = random.Random(20260101), KINDS[cls]  # noqa: S311 - seeded on purpose
-    structures = [found for found in kind.structures() if not found.get("skew")]
-    check(tmp_path, [kind.draw(structure, chance) for structure in structures for _ in range(POINTS)])
-
-
-@needs_node
-@pytest.mark.parametrize("name", ids("models"))
-def test_every_node_of_every_model(name: str, tmp_path: Path) -> None:
-    """A page can evaluate any operator of a shipped model from data, alone and on several devices."""
-    model, _ = load_model(name)
-    precision = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
-    graphs = [
-        build(model, Deployment(tensor_parallel_size=size), precision, step)
-        for size in (1, 2)
-        for step in (prefill(3, 700), decode(5, 4321))
-    ]
-    check(tmp_path, [operator for graph in graphs for operator, _ in graph.values()])
-
-
-@needs_node
-def test_ceil_div(tmp_path: Path) -> None:
-    """525/75 is 7, which a product with 1/75 misses; so are all exact divisions and their neighbours."""
-    pairs = [(quotient * n + extra, n) for n in range(1, 130) for quotient in (1, 7, 1000, 10**9) for extra in (0, 1)]
-    found = run(tmp_path, "data.map(([a, b]) => roofline.ceilDiv(a, b))", [(525, 75), *pairs])
-    assert found[0] == 7
-    assert found[1:] == [-(-a // b) for a, b in pairs]
-
-
-@needs_node
-def test_unknown_structure_is_an_error(tmp_path: Path) -> None:
-    """A mask that no formula knows is refused, never taken for another."""
-    caught = run(
-        tmp_path,
-        "(() => { try { roofline.attention(data); } catch (error) { return error.message; } })()",
-        {"mask": "diagonal"},
+    operators = [kind.draw(structure, chance) for structure in kind.structures() for _ in range(POINTS)]
+    encode = program().encode
+    source, _ = script()
+    found = run(
+        tmp_path, source, "data.map((one) => plain($.revive(one).cost()))", [encode(operator) for operator in operators]
     )
-    assert "no formula" in caught
+    for operator, got in zip(operators, found, strict=True):
+        cost = replace(operator).cost()
+        for name in FIELDS:
+            assert got[name] == pytest.approx(float(getattr(cost, name)), rel=TOLERANCE, abs=1e-9), (operator, name)
 
 
-def test_skewed_routing_is_refused() -> None:
-    """It is a sum over experts, of which the pages have no formula."""
-    with pytest.raises(InputError, match="skew = 0 only"):
-        operator_call(GroupedGemm(tokens=1, n=4, k=5, experts=8, top_k=2, skew=1.0))
+@needs_node
+def test_whole_analyses(tmp_path: Path) -> None:
+    """Every number, text and refusal of `analyze --json`, for random models, hardware and options (seeded)."""
+    chance = random.Random(20261121)  # noqa: S311 - seeded on purpose
+    cases = [_case(chance) for _ in range(ROUNDS)]
+    source, data = script()
+    evaluate = """(() => {
+      library.fill(data.specs);
+      return data.cases.map(([model, hardware, options]) => {
+        try { return plain(program.analyze(model, hardware, $.dict(Object.entries(options))).to_dict()); }
+        catch (error) { return { error: error.message, stack: error.stack }; }
+      });
+    })()"""
+    found = run(tmp_path, source, evaluate, {"specs": data, "cases": cases})
+    answered = 0
+    for case, got in zip(cases, found, strict=True):
+        wanted = _answer(*case)
+        if isinstance(wanted, str):
+            assert got.get("error") == wanted, case
+            continue
+        answered += 1
+        assert "error" not in got, (case, got)
+        del got["inputs"], wanted["inputs"]  # which file it was, with its hash
+        assert list(_different(wanted, got)) == [], case
+    assert answered > ROUNDS / 3
+
+
+def _answer(model: str, hardware: str, options: dict[str, Any]) -> Any:
+    """What Python answers, or why it refuses."""
+    try:
+        return json.loads(analyze(model, hardware, **options).to_json())
+    except RooflineError as error:
+        return str(error)
+
+
+def _case(chance: random.Random) -> tuple[str, str, dict[str, Any]]:
+    def sometimes(share: float, *values: object) -> object:
+        return chance.choice(values) if chance.random() < share else None
+
+    options = {
+        "batch": chance.choice((1, 2, 7, 32, 128, 1000)),
+        "input_len": chance.choice((1, 100, 1024, 5000, 32768)),
+        "tp": chance.choice((1, 1, 2, 4, 8)),
+        "pp": sometimes(0.2, 2, 4),
+        "dp": sometimes(0.2, 2, 4),
+        "ep": sometimes(0.2, 2, 8),
+        "kv_cache_dtype": sometimes(0.3, "fp8", "bf16"),
+        "dtype": sometimes(0.2, "fp8", "bf16", "int4"),
+        "quantization": sometimes(0.2, "awq", "nvfp4", "fp8"),
+        "output_len": sometimes(0.3, 1, 10, 500),
+        "backend": sometimes(0.3, "sglang", "trtllm", "vllm"),
+        "context": sometimes(0.3, 0, 1, 1000, 50000),
+        "shared_prefix": sometimes(0.2, 100),
+        "routing_skew": sometimes(0.1, 1.0),
+        "ignore_capacity": sometimes(0.7, True),
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return chance.choice(list(ids("models"))), chance.choice(list(ids("hardware"))), given
+
+
+def _different(wanted: Any, got: Any, at: str = "") -> Any:
+    """Where two JSON values differ: in anything but the last digits of a number."""
+    if isinstance(wanted, dict) and isinstance(got, dict) and wanted.keys() == got.keys():
+        for key in wanted:
+            yield from _different(wanted[key], got[key], f"{at}/{key}")
+    elif isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
+        for index, (one, other) in enumerate(zip(wanted, got, strict=True)):
+            yield from _different(one, other, f"{at}/{index}")
+    elif isinstance(wanted, int | float) and isinstance(got, int | float) and not isinstance(wanted, bool):
+        if abs(wanted - got) > TOLERANCE * max(abs(wanted), abs(got)):
+            yield at, wanted, got
+    elif wanted != got:
+        yield at, wanted, got
+
+
+SPECS = (
+    *(".0f", ".1f", ".2f", ",.0f", ",.2f", ".3g", ".4g", ",.4g", "g", ".0%", ".1%", "+.1f", "+.1%"),
+    *(".2e", ">12.3f", "08.2f", ","),
+)
+
+
+SAMPLES = {
+    name: function
+    for name, function in inspect.getmembers(samples_translated, inspect.isfunction)
+    if function.__module__ == samples_translated.__name__ and not name.startswith("_")
+}
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the samples answer in Node."""
+    made = Program({}, folders=(Path(samples_translated.__file__).parent,))
+    for name, function in SAMPLES.items():
+        made.export(name, function)
+    expression = "Object.fromEntries(data.map((name) => [name, plain(program[name]())]))"
+    return run(tmp_path_factory.mktemp("samples"), made.source() + PLAIN, expression, list(SAMPLES))
+
+
+@needs_node
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_construct(name: str, sampled: dict[str, Any]) -> None:
+    """Each construct of the language that is translated answers what Python answers."""
+    assert sampled[name] == json.loads(json.dumps(SAMPLES[name]()))
+
+
+@needs_node
+def test_texts_of_numbers(tmp_path: Path) -> None:
+    """Numbers are written as Python writes them, ties and all magnitudes included."""
+    chance = random.Random(7)  # noqa: S311 - seeded on purpose
+    numbers = [0.5, 1.5, 2.5, 0.125, 0.375, 1e-5, 9.995, 99.95, 999.5, 1e15, 1e16, 1e21, 123456789.0, -0.5, -2.5, 0.0]
+    numbers += [chance.uniform(-10, 10) * 10 ** chance.randint(-12, 18) for _ in range(400)]
+    numbers += [float(chance.randint(-(10**6), 10**6)) / 8 for _ in range(200)]
+    found = run(
+        tmp_path,
+        RUNTIME.read_text(encoding="utf-8"),
+        "data.numbers.map((number) => data.specs.map((spec) => $.format(number, spec)))",
+        {"numbers": numbers, "specs": SPECS},
+    )
+    for number, texts in zip(numbers, found, strict=True):
+        for spec, text in zip(SPECS, texts, strict=True):
+            value = int(number) if spec == "," and number.is_integer() else number
+            if spec != "," or number.is_integer():
+                assert text == format(value, spec), (number, spec)
+
+
+@needs_node
+def test_whole_divisions(tmp_path: Path) -> None:
+    """525/75 is 7, which a product with 1/75 misses; so are all exact divisions and their neighbours. Signs are Python's."""
+    pairs = [(quotient * n + extra, n) for n in range(1, 130) for quotient in (-7, 1, 7, 1000, 10**9) for extra in (0, 1)]
+    found = run(
+        tmp_path,
+        RUNTIME.read_text(encoding="utf-8"),
+        "data.map(([a, b]) => [$.ceilDiv(a, b), $.floordiv(a, b), $.mod(a, b)])",
+        [(525, 75), *pairs],
+    )
+    assert found[0] == [7, 7, 0]
+    assert found[1:] == [[-(-a // b), a // b, a % b] for a, b in pairs]
+
+
+@needs_node
+def test_sets_have_no_order(tmp_path: Path) -> None:
+    """Whether a set holds another is not translated: it is an error, and not JavaScript's comparison of two texts."""
+    compared = "(() => { try { return $.set([1]) <= $.set([1]); } catch (error) { return error.message; } })()"
+    assert run(tmp_path, RUNTIME.read_text(encoding="utf-8"), compared, None) == "{1} has no order"
+
+
+def test_what_it_does_not_know_is_refused() -> None:
+    """Code outside the part of Python that is translated is an error that names it, never a silent guess."""
+    made = Program({})
+    made.export("write", write_whole)
+    with pytest.raises(TypeError, match=r"roofline\.files\.write_whole: cannot translate"):
+        made.source()
+
+
+def test_others_code_is_refused() -> None:
+    """Only this project's own functions are translated."""
+    with pytest.raises(TypeError, match=r"json\.loads: it is not ours"):
+        Program({}).export("loads", json.loads)
 
 
 def test_it_is_a_classic_script() -> None:
-    """Pages open from file://, where ES modules do not load; the size stays that of a picture."""
-    source = module_source()
-    assert "const roofline = " in source
-    assert "export " not in source
-    assert len(source) < 70_000
-    assert all(f"    {kind}: " in source for kind in registry())
+    """Pages open from file://, where ES modules do not load; the same inputs make the same text."""
+    source, _ = script()
+    assert "const program" in source
+    assert "export " not in source.replace(RUNTIME.read_text(encoding="utf-8"), "")
+    script.cache_clear()
+    assert script()[0] == source

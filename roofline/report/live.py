@@ -1,0 +1,99 @@
+"""The program of a page: what `analyze` and the page's own functions are in JavaScript, and the specs that they read.
+
+Functions that read files are answered from data on the page (`reports/library.js`); everything else is translated from the
+very functions that run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from roofline import errors, numeric
+from roofline import operators as operator_kinds
+from roofline.formulas.javascript import EVALUATED, Program
+from roofline.operators.base import Operator
+from roofline.predict import flags
+from roofline.predict.efficiency import forms
+from roofline.predict.result import Analysis
+from roofline.specs import library, quantization, workload, yaml_file
+from roofline.units import parse_count, parse_quantity
+
+LIBRARY = library.shipped("reports") / "library.js"
+_ENGINES = ("vllm",)
+_STEPS = ("vllm", "sglang", "trtllm")
+_READ_ONCE: dict[Any, str] = {
+    # numbers: a page has floats alone
+    numeric.maximum: "$.maximum",
+    numeric.minimum: "$.minimum",
+    numeric.ceil_div: "$.ceilDiv",
+    numeric.ratio: "$.div",
+    numeric.log2: "$.log2",
+    # found by walking packages
+    Operator.dimensions: EVALUATED,
+    operator_kinds.registry: EVALUATED,
+    forms.registry: EVALUATED,
+    forms._all: EVALUATED,  # noqa: SLF001 - what `by_name` looks into
+    quantization.schemes: EVALUATED,
+    # controls give numbers in base units, within their ranges, and names that exist
+    flags.validated: "$.construct",
+    parse_count: "$.int",
+    parse_quantity: "$.float",
+    workload.parse_segments: "$.fail",
+    errors._near: "(() => [])",  # noqa: SLF001 - spelling mistakes cannot be made with controls
+    # files
+    library.load_model: "library.load_model",
+    library.load_hardware: "library.load_hardware",
+    library.load_engine: "library.load_engine",
+    library.load_engine_steps: "library.load_engine_steps",
+    library.load_spread: "library.load_spread",
+    library.fit_files: "library.fit_files",
+    library.load_fit: "library.load_fit",
+    yaml_file.read_text: "library.read_text",
+    Path: "library.path",
+    # other faces of a result
+    Analysis.to_json: "$.fail",
+    Analysis.to_frame: "$.fail",
+    Analysis.to_html: "$.fail",
+    Analysis._repr_html_: "$.fail",
+}
+
+
+def program() -> Program:
+    """A program with this project's natives, to which functions can be added."""
+    return Program(_READ_ONCE)
+
+
+def page_script(made: Program) -> str:
+    """The script of a page: the program, the library that it reads from, and what the page's own script calls."""
+    folder = library.shipped("reports")
+    return "\n".join([made.source(), *((folder / name).read_text(encoding="utf-8") for name in ("library.js", "model.js"))])
+
+
+def specs(
+    into: Program, models: Iterable[str], hardware: Iterable[str], assume: str | None = None, engine: str | None = None
+) -> dict[str, Any]:
+    """The specs that the translated functions read, as data: models and hardware by name, engines, all fits."""
+    fits = {f"{name}/{path.stem}": library.load_fit(path)[0] for name, paths in library.fit_files().items() for path in paths}
+    steps = {name: found[0] for name in _STEPS if (found := library.load_engine_steps([name])) is not None}
+    specs: dict[str, dict[str, Any]] = {
+        "models": {name: into.encode(library.load_model(name, assume)[0]) for name in models},
+        "hardware": {name: into.encode(library.load_hardware(name)[0]) for name in hardware},
+        "engines": {name: into.encode(library.load_engine(name)[0]) for name in {*_ENGINES, *([engine] if engine else [])}},
+        "steps": {name: into.encode(entry) for name, entry in steps.items()},
+        "fits": {name: into.encode(fit) for name, fit in fits.items()},
+        "spread": into.encode(library.load_spread()),
+    }
+    return {kind: _lean(entries) for kind, entries in specs.items()}
+
+
+# What people read in the files, and no function does.
+_UNREAD = frozenset({"note", "notes", "aliases", "driver_names", "check", "power", "form_factor", "read", "meaning", "fitted"})
+
+
+def _lean(data: Any) -> Any:
+    """Data without what nothing on a page reads."""
+    if isinstance(data, dict):
+        return {key: _lean(value) for key, value in data.items() if key not in _UNREAD}
+    return [_lean(value) for value in data] if isinstance(data, list) else data
