@@ -1,0 +1,170 @@
+"""What a page shows, as plain data: cells, tables, figures and sections, apart from how any of them is drawn.
+
+One function makes all of it from a state; Python writes it as HTML and SVG, the browser makes it again from the translation of
+the same function. Values are in base units (seconds, bytes, FLOP); ticks and texts get their prefixes where they are drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A shown text and the unrounded number behind it, which is None for words."""
+
+    text: str
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """The head of a column; numbers are set to the right."""
+
+    name: str
+    number: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of cells under columns."""
+
+    key: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One axis of a figure. Without `low` and `high` it spans what is drawn.
+
+    With a `unit` that takes prefixes ("s", "B", "FLOP/s") each tick carries unit and prefix; "%" shows fractions in percent;
+    any other unit ("FLOP/byte", "tokens", "GiB") stands once, after the title. Categories stand in the order in which the
+    series name them, from left to right and from top to bottom.
+    """
+
+    title: str
+    scale: Literal["linear", "log", "category"]
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One thing that is drawn.
+
+    `role` says what it is ("prefill", "roof", "kv") and decides colour, dash, symbol and hatch together. Bars need one axis of
+    categories, a heat needs two.
+    """
+
+    name: str
+    kind: Literal["line", "points", "bars", "band", "heat"]
+    role: str
+    x: tuple[float | str, ...]
+    y: tuple[float | str | None, ...]
+    base: tuple[float, ...] = ()
+    """Bars: where each starts, 0 if empty. With categories on y bars lie, and x is their length."""
+    size: tuple[float, ...] = ()
+    """Points: area as a share of the largest, 0 to 1."""
+    labels: tuple[str, ...] = ()
+    """A text a point, shown under the pointer."""
+    short: tuple[str, ...] = ()
+    """A few characters a point, drawn beside it or in its bar where there is room."""
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    """Bands: the edges, in units of y."""
+    z: tuple[tuple[float | None, ...], ...] = ()
+    texts: tuple[tuple[str, ...], ...] = ()
+    hatched: tuple[tuple[bool, ...], ...] = ()
+    """Heat: value, text and hatch of each cell, rows by y, columns by x."""
+    hatched_name: str = ""
+    """Heat: what a hatched cell means, for the legend."""
+    keys: tuple[str, ...] = ()
+    """A key a point, for what a click on it shows."""
+    variant: int | None = None
+    """Which of several things of one role this is, such as a second hardware; None counts the series of a kind and role."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A labelled line across the figure: vertical at x, horizontal at y."""
+
+    text: str
+    x: float | None = None
+    y: float | None = None
+    role: str = "limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """A shaded part of a figure. A side that is None reaches to the edge."""
+
+    text: str
+    role: str
+    x0: float | None = None
+    x1: float | None = None
+    y0: float | None = None
+    y1: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What a plot draws, and the table with the same numbers that stands beside it."""
+
+    key: str
+    title: str
+    note: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    marks: tuple[Mark, ...] = ()
+    zones: tuple[Zone, ...] = ()
+    table: Table | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the page under a heading."""
+
+    key: str
+    title: str
+    note: str
+    figure: Figure | None
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A line for the shell, to copy."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One number in large type."""
+
+    label: str
+    cell: Cell
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Everything that a page shows of one state. With an `error` there is nothing else to show."""
+
+    title: str
+    subtitle: str
+    answer: tuple[str, ...]
+    fits: bool
+    error: str
+    tiles: tuple[Tile, ...]
+    commands: tuple[Command, ...]
+    sections: tuple[Section, ...]
+    assumptions: Table
+    not_modelled: tuple[str, ...]

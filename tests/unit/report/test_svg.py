@@ -1,0 +1,313 @@
+"""Static pictures: well-formed, safe, legible, and with the figure's numbers where they belong."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from figure_samples import BATCHES, BUDGET, HEAT, MEMORY, NOTHING, ROOFLINE, SAMPLES, SENSITIVITY, STANDING, TTFT
+
+from roofline.report.figure import Axis, Figure, Mark, Series, Zone
+from roofline.report.letters import text_width
+from roofline.report.svg import svg
+from roofline.units import parse_quantity
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_HOSTILE = "</title><script>alert('1')</script>\"]]>&\u202e\x00\ud800\ufffe"
+
+
+def _tree(figure: Figure) -> ET.Element:
+    return ET.fromstring(svg(figure))  # noqa: S314 - our own
+
+
+def _visible(tree: ET.Element) -> list[str]:
+    return [element.text or "" for element in tree.iter(f"{_SVG}text")]
+
+
+def _plot(tree: ET.Element) -> ET.Element:
+    """The group that holds the frame; its coordinates start in the frame's upper left corner."""
+    return tree.findall(f"{_SVG}g")[0]
+
+
+def _ticks(tree: ET.Element, side: str) -> dict[str, float]:
+    """Texts of the ticks of an axis, with their places in pixels of the frame."""
+    texts = [element for element in _plot(tree).findall(f"{_SVG}text") if element.get("class") == "f-text"]
+    if side == "y":
+        return {_text(e): float(e.get("y", "")) - 4.2 for e in texts if e.get("text-anchor") == "end" and e.get("x") == "-7"}
+    low = max(float(e.get("y", "")) for e in texts if e.get("text-anchor") == "end" and e.get("x") == "-7")
+    under = [
+        e for e in texts if e.get("text-anchor") == "middle" and e.get("font-size") == "12" and float(e.get("y", "")) > low
+    ]
+    return {_text(element): float(element.get("x", "")) for element in under}
+
+
+def _text(element: ET.Element) -> str:
+    return element.text or ""
+
+
+def _scale(tree: ET.Element, side: str, read: Callable[[str], float], *, log: bool) -> Callable[[float], float]:
+    """Pixels to value, by the first and the last tick: what a reader does with a ruler."""
+    marks = sorted((place, read(text)) for text, place in _ticks(tree, side).items())
+    (first, low), (last, high) = marks[0], marks[-1]
+
+    def value(place: float) -> float:
+        share = (place - first) / (last - first)
+        return low * (high / low) ** share if log else low + share * (high - low)
+
+    return value
+
+
+def _si(unit: str) -> Callable[[str], float]:
+    return lambda text: 0.0 if text == "0" else float(parse_quantity(text.replace(",", ""), unit))
+
+
+def _count(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def _numbers(path: str) -> list[tuple[float, float]]:
+    found = [float(number) for number in re.findall(_NUMBER, path)]
+    return (
+        list(itertools.batched(found, 2)) if hasattr(itertools, "batched") else list(zip(found[::2], found[1::2], strict=True))
+    )
+
+
+def _titled(tree: ET.Element, words: str) -> ET.Element:
+    """The shapes that have a text under the pointer."""
+    (found,) = [group for group in tree.iter(f"{_SVG}g") if group.findtext(f"{_SVG}title") == words]
+    return found
+
+
+@pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: figure.key)
+def test_it_is_an_image_with_a_name_and_a_description(figure: Figure) -> None:
+    tree = _tree(figure)
+    assert tree.tag == f"{_SVG}svg"
+    assert tree.get("role") == "img"
+    named = (tree.get("aria-labelledby") or "").split()
+    ids = {element.get("id"): element for element in tree.iter() if element.get("id")}
+    assert [ids[name].tag for name in named] == [f"{_SVG}title", f"{_SVG}desc"]
+    assert ids[named[0]].text == figure.title
+    assert re.fullmatch(r"0 0 760 \d+(\.\d)?", tree.get("viewBox") or "")
+
+
+@pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: figure.key)
+def test_it_obeys_a_strict_policy(figure: Figure) -> None:
+    """No style of its own, nothing that runs, nothing that loads; classes are all in the style of the page."""
+    style = (Path(__file__).parents[3] / "reports" / "figures.css").read_text(encoding="utf-8")
+    for element in _tree(figure).iter():
+        assert element.tag.removeprefix(_SVG) in {
+            "svg", "title", "desc", "defs", "clipPath", "pattern", "g", "path", "rect", "text",
+        }  # fmt: skip
+        assert not {name for name in element.attrib if name == "style" or name.startswith("on") or "href" in name}
+        for name in (element.get("class") or "").split():
+            assert f".{name} " in style, name
+
+
+@pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: figure.key)
+def test_ids_are_its_own_and_all_references_are_met(figure: Figure) -> None:
+    text = svg(figure)
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert all(name.startswith(f"{figure.key}-") for name in ids)
+    assert set(re.findall(r"url\(#([^)]+)\)", text)) <= set(ids)
+
+
+def test_a_line_is_where_its_numbers_are() -> None:
+    """Read back with a ruler between the first and the last tick, within half a pixel."""
+    tree = _tree(TTFT)
+    x, y = _scale(tree, "x", _count, log=True), _scale(tree, "y", _si("s"), log=True)
+    lines = [path for path in _plot(tree).iter(f"{_SVG}path") if path.get("clip-path") and path.get("fill") == "none"]
+    assert len(lines) == 3
+    for path, series in zip(lines, TTFT.series[:3], strict=True):
+        spots = _numbers(path.get("d") or "")
+        assert [x(place) for place, _ in spots] == pytest.approx(series.x, rel=0.01)
+        assert [y(place) for _, place in spots] == pytest.approx(series.y, rel=0.02)
+
+
+def test_a_band_is_between_its_edges() -> None:
+    tree = _tree(BATCHES)
+    y = _scale(tree, "y", _count, log=False)
+    (band,) = [path for path in _plot(tree).iter(f"{_SVG}path") if path.get("class") == "f-band"]
+    places = [y(place) for _, place in _numbers(band.get("d") or "")]
+    assert places == pytest.approx([110, 3300, 6600, 5400, 2700, 90], abs=12)
+
+
+def test_points_are_where_their_numbers_are() -> None:
+    """Circles are drawn from their left end: its height is the point's, and the middle is half a diameter away."""
+    tree = _tree(ROOFLINE)
+    x, y = _scale(tree, "x", _count, log=True), _scale(tree, "y", _si("FLOP/s"), log=True)
+    for label, along, up in zip(*(getattr(ROOFLINE.series[3], name) for name in ("labels", "x", "y")), strict=True):
+        path = _titled(tree, label).find(f"{_SVG}path")
+        assert path is not None
+        (left, level), (radius, _) = _numbers(path.get("d") or "")[:2]
+        assert x(left + radius) == pytest.approx(along, rel=0.02)
+        assert y(level) == pytest.approx(up, rel=0.02)
+
+
+def test_bars_start_and_end_where_their_numbers_are() -> None:
+    tree = _tree(BUDGET)
+    x = _scale(tree, "x", _si("s"), log=False)
+    rect = _titled(tree, "attention").find(f"{_SVG}rect")
+    assert rect is not None
+    left, width = float(rect.get("x", "")), float(rect.get("width", ""))
+    assert (x(left), x(left + width)) == pytest.approx((4e-3, 6e-3), abs=1e-5)
+    middle = float(rect.get("y", "")) + float(rect.get("height", "")) / 2
+    assert middle == pytest.approx(_ticks(tree, "y")["memory"], abs=0.2), "in its lane"
+
+
+def test_a_bar_of_next_to_nothing_is_there() -> None:
+    rect = _titled(_tree(BUDGET), "norm").find(f"{_SVG}rect")
+    assert rect is not None
+    assert float(rect.get("width", "")) >= 0.5
+    assert rect.get("class") == "f-sliver"
+
+
+def test_bars_below_zero_go_the_other_way() -> None:
+    figure = replace(SENSITIVITY, series=tuple(replace(series, labels=series.short) for series in SENSITIVITY.series))
+    tree = _tree(figure)
+    more, less = (_titled(tree, words).find(f"{_SVG}rect") for words in ("+25 %", "-16 %"))
+    assert more is not None
+    assert less is not None
+    assert float(less.get("x", "")) + float(less.get("width", "")) == pytest.approx(float(more.get("x", "")), abs=0.2)
+    assert float(more.get("width", "")) / float(less.get("width", "")) == pytest.approx(25 / 16, rel=0.01)
+
+
+def test_standing_bars_end_at_their_values() -> None:
+    figure = replace(STANDING, series=(replace(STANDING.series[0], labels=("a", "h")),))
+    tree = _tree(figure)
+    y = _scale(tree, "y", _si("s"), log=False)
+    tops = [_titled(tree, words).find(f"{_SVG}rect") for words in ("a", "h")]
+    assert [y(float(rect.get("y", ""))) for rect in tops if rect is not None] == pytest.approx([0.2, 0.06], abs=1e-3)
+
+
+def test_hatched_bars_and_cells_have_hatches() -> None:
+    assert 'fill="url(#memory-up-ground)"' in svg(MEMORY)
+    cell = _titled(_tree(HEAT), "no")
+    assert [rect.get("fill") for rect in cell.findall(f"{_SVG}rect")] == [None, "url(#heat-up-grey)"]
+
+
+def test_cells_hold_their_texts_in_the_shade_of_their_values() -> None:
+    """5 to 20 ms in nine equal steps: 5 and 6 ms are in the first, 10 ms is in the fourth, 20 ms in the last."""
+    shades = []
+    for words in ("5 ms, memory", "10 ms, compute", "20 ms, memory"):
+        cell = _titled(_tree(HEAT), words)
+        assert ", ".join(element.text or "" for element in cell.findall(f"{_SVG}text")) == words
+        rect = cell.find(f"{_SVG}rect")
+        shades.append(None if rect is None else rect.get("class"))
+    assert shades == ["f-heat-0", "f-heat-3", "f-heat-8"]
+
+
+def test_a_gap_parts_a_line() -> None:
+    (series,) = [series for series in BATCHES.series if series.name == "bound"]
+    assert None in series.y
+    lines = [
+        path.get("d") or ""
+        for path in _tree(BATCHES).iter(f"{_SVG}path")
+        if path.get("clip-path") and path.get("stroke-dasharray") == "2 3"
+    ]
+    assert [line.count("M") for line in lines] == [2]
+
+
+def test_what_a_logarithm_does_not_have_is_not_drawn() -> None:
+    axis = Axis(title="", scale="log")
+    series = Series(name="a", kind="points", role="decode", x=(0, 1, math.inf, 2), y=(1, -1, 1, 2), labels=("a", "b", "c", "d"))
+    tree = _tree(Figure(key="k", title="", note="", x=axis, y=axis, series=(series,)))
+    assert [title.text for title in tree.iter(f"{_SVG}title") if title.text in set("abcd")] == ["d"]
+
+
+def test_every_name_mark_and_zone_can_be_read() -> None:
+    for figure in SAMPLES:
+        shown = _visible(_tree(figure))
+        wanted = [series.name for series in figure.series if series.kind != "heat"]
+        wanted += [part.text for part in (*figure.marks, *figure.zones)]
+        assert set(wanted) <= set(shown), figure.key
+    assert "does not fit" in _visible(_tree(HEAT))
+
+
+def _boxes(element: ET.Element, x: float = 0.0, y: float = 0.0) -> Iterator[tuple[str, float, float, float, float]]:
+    """Text, left, top, right and bottom of every text that stands upright."""
+    transform = element.get("transform") or ""
+    if match := re.fullmatch(rf"translate\(({_NUMBER}) ({_NUMBER})\)", transform):
+        x, y = x + float(match[1]), y + float(match[2])
+    if element.tag == f"{_SVG}text" and "rotate" not in transform:
+        size, words = float(element.get("font-size", "")), element.text or ""
+        wide = text_width(words, size)
+        left = x + float(element.get("x", "")) - {"start": 0, "middle": wide / 2, "end": wide}[element.get("text-anchor", "")]
+        base = y + float(element.get("y", ""))
+        yield words, left, base - 0.75 * size, left + wide, base + 0.1 * size
+    for child in element:
+        yield from _boxes(child, x, y)
+
+
+@pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: figure.key)
+def test_texts_neither_meet_nor_leave_the_picture(figure: Figure) -> None:
+    tree = _tree(figure)
+    width, height = (float(part) for part in (tree.get("viewBox") or "").split()[2:])
+    boxes = list(_boxes(tree))
+    assert len(boxes) >= 5 or figure is NOTHING
+    for words, left, top, right, bottom in boxes:
+        assert left >= 0, words
+        assert top >= 0, words
+        assert right <= width, words
+        assert bottom <= height, words
+    for one, other in itertools.combinations(boxes, 2):
+        assert one[3] <= other[1] or other[3] <= one[1] or one[4] <= other[2] or other[4] <= one[2], (one[0], other[0])
+
+
+def _written(text: str) -> Figure:
+    """A figure whose every text is this one."""
+    lines = Series(name=text, kind="line", role="bound", x=(1, 2), y=("a", text), labels=(text, text), short=("", text))
+    bars = Series(
+        name=text, kind="bars", role="kv", x=(1, 2), y=(text, "b"), labels=(text, text), short=(text, text), keys=(text, "")
+    )
+    return Figure(
+        key=text[:20],
+        title=text,
+        note=text,
+        x=Axis(title=text, scale="linear", unit=text),
+        y=Axis(title=text, scale="category"),
+        series=(lines, bars),
+        marks=(Mark(text=text, x=1.5), Mark(text=text, y=0.5)),
+        zones=(Zone(text=text, role="slo", x1=1.0),),
+    )
+
+
+@pytest.mark.parametrize("text", [_HOSTILE, _HOSTILE * 300, "x" * 10_000], ids=["once", "often", "long"])
+def test_hostile_text_changes_nothing_but_text(text: str) -> None:
+    harmless = re.sub(r"[^A-Za-z ]", "-", text)
+    hostile, calm = _tree(_written(text)), _tree(_written(harmless))
+    assert {element.tag for element in hostile.iter()} == {element.tag for element in calm.iter()}
+    assert [sorted(element.attrib) for element in hostile.iter()][:3] == [sorted(element.attrib) for element in calm.iter()][:3]
+    assert all(re.fullmatch(r"[-\w]+", element.get("id") or "k") for element in hostile.iter())
+    for words in _visible(hostile):
+        assert len(words) <= 100
+        assert not set(words) & {"\u202e", "\x00"}
+    assert len(svg(_written(text))) < 30_000
+
+
+def test_text_comes_back_as_it_was() -> None:
+    figure = _written("<b> & \"c\" 'd'")
+    assert "<b> & \"c\" 'd'" in _visible(_tree(figure))
+    assert 'id="-b-----c---d--title"' in svg(figure)
+
+
+def test_names_too_wide_to_stand_side_by_side_lean() -> None:
+    names = tuple(f"a hardware of a long name {number}" for number in range(6))
+    series = Series(name="a", kind="bars", role="bound", x=names, y=(1,) * 6)
+    figure = Figure(
+        key="k", title="", note="", x=Axis(title="", scale="category"), y=Axis(title="", scale="linear"), series=(series,)
+    )
+    assert svg(figure).count("rotate(-32") == 6
+    assert "rotate(-32" not in svg(STANDING)
+
+
+def test_same_figure_same_bytes() -> None:
+    for figure in SAMPLES:
+        assert svg(figure) == svg(replace(figure))
