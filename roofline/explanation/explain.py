@@ -19,6 +19,7 @@ from roofline.cost import FIELDS, Cost
 from roofline.errors import InputError, UnknownNameError
 from roofline.explanation.in_symbols import InSymbols
 from roofline.explanation.limits import kv_bytes_per_token, max_batch, max_context
+from roofline.explanation.totals import MEMORY_TRAFFIC, WORK, bound, intensity, peak, total, traffic, unit
 from roofline.explanation.value import Explanation, explanation
 from roofline.formulas.questions import ridge_point
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
@@ -39,20 +40,6 @@ from roofline.specs.workload import decode, prefill
 
 _ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'
 _SCALING = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline'
-# Field of the cost -> how its total is written: name, LaTeX, unit, meaning.
-_TOTALS = {
-    "matrix_flops": ("F_matrix", r"F_{\mathrm{matrix}}", "FLOP", "FLOP of matrix products"),
-    "vector_flops": ("F_vector", r"F_{\mathrm{vector}}", "FLOP", "FLOP of everything else"),
-    "weight_bytes": ("D_weights", r"D_{\mathrm{weights}}", "bytes", "weights read"),
-    "activation_bytes": ("D_activations", r"D_{\mathrm{activations}}", "bytes", "activations read and written"),
-    "kv_read_bytes": ("D_kv_read", r"D_{\mathrm{kv,read}}", "bytes", "KV cache read"),
-    "kv_write_bytes": ("D_kv_write", r"D_{\mathrm{kv,write}}", "bytes", "KV cache written"),
-    "state_read_bytes": ("D_state_read", r"D_{\mathrm{state,read}}", "bytes", "recurrent state read"),
-    "state_write_bytes": ("D_state_write", r"D_{\mathrm{state,write}}", "bytes", "recurrent state written"),
-    "link_bytes": ("D_link", r"D_{\mathrm{link}}", "bytes", "sent over the link"),
-    "messages": ("messages", r"N_{\mathrm{messages}}", "messages", "steps of communication, one after another"),
-}
-_MEMORY_TRAFFIC = tuple(name for name in FIELDS if name.endswith("_bytes") and name != "link_bytes")
 
 
 def explain(model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any) -> Explanation:
@@ -113,7 +100,11 @@ def explain_step(request: Request) -> list[tuple[str, Explanation]]:
     if "mixed" in names or any(len(step) > 1 for _, step in request.workload.steps):
         msg = "formulas are shown for one kind of sequence: leave out --segments"
         raise InputError(msg)
-    return [(name, _operator(ask, path, (name,))) for name in names for path in _paths(ask, (name,))]
+    found: list[tuple[str, Explanation]] = []
+    for name in names:
+        graph = ask.graph(ask.step(name))
+        found += [(name, _explained(ask, path, name, graph[path][0])) for path in _paths(ask, (name,))]
+    return found
 
 
 def _paths(ask: InSymbols, phases: tuple[str, ...]) -> list[str]:
@@ -144,69 +135,67 @@ def _any_hardware() -> Hardware:
 
 
 def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation:
-    """One operator of a step, all its repeats together: what it does, what it moves, and the ratio of both."""
+    """One operator of the first of these phases that has it."""
     for phase in phases:
         if path in _paths(ask, (phase,)):
-            operator, _ = ask.graph(ask.step(phase))[path]
-            break
-    else:
-        raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(ask, phases)))
+            return _explained(ask, path, phase, ask.graph(ask.step(phase))[path][0])
+    raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(ask, phases)))
+
+
+def _explained(ask: InSymbols, path: str, phase: str, operator: Operator) -> Explanation:
+    """One operator of a step, all its repeats together: what it does, what it moves, and the ratio of both."""
     source = _source_of(type(operator))
     cost = ask.cost(operator) * ask.repeat(path)
     parts = _parts(ask, cost, source)
-    moved = [_total(name) for name in _MEMORY_TRAFFIC if name in parts]
-    totals = {**ask.values, **{_total(name): part.value for name, part in parts.items()}}
-    listed = list(parts.values())
+    moved = [name for name in MEMORY_TRAFFIC if name in parts]
+    values = {total(name): part.value for name, part in parts.items()}
     if len(moved) > 1:
-        listed.append(explanation("bytes", cost.bytes, ask.values, unit="bytes", source=source))
-    worked = [_total(name) for name in ("matrix_flops", "vector_flops") if name in parts]
+        parts["bytes"] = explanation("bytes", traffic(moved), values, unit="bytes", source=source)
+        values[total("bytes")] = parts["bytes"].value
+        moved = ["bytes"]
+    worked = [name for name in WORK if name in parts]
+    listed = list(parts.values())
     # what makes entries of several tokens does nothing in most steps of decode, and has no intensity there
-    if worked and any(totals[name] for name in moved):
-        listed.append(explanation("arithmetic_intensity", sum(worked) / sum(moved), totals, unit="FLOP/byte", source=_ROOFLINE))
-    listed += _times_of(ask, operator, parts)
+    if worked and any(parts[name].value for name in moved):
+        done = intensity(worked, moved[0])
+        listed.append(explanation("arithmetic_intensity", done, values, unit="FLOP/byte", source=_ROOFLINE))
+    if "link_bytes" not in parts:  # what a link takes depends on how it joins the devices: analyze names it
+        listed += _times_of(ask, operator, values, moved)
     in_bytes = [part for part in listed if part.unit == "bytes"]
     main = parts.get("matrix_flops") or (in_bytes[-1] if in_bytes else listed[0])
     legend = {entry[0]: entry for part in listed for entry in part.legend}
-    note = Assumption("step", str(phase), "default", "one device's share, all repeats of the operator together")
+    note = Assumption("step", phase, "default", "one device's share, all repeats of the operator together")
     return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
 
 
-def _times_of(ask: InSymbols, operator: Operator, parts: dict[str, Explanation]) -> list[Explanation]:
-    """The time that each resource is busy, and the longest of them, which is the bound; none without hardware."""
+def _times_of(ask: InSymbols, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
+    """The time that each resource is busy, and the longest of them, which is the bound; none without hardware.
+
+    `values` are those of the totals, of which `moved` names the one that crosses the bus of device memory.
+    """
     hardware = ask.request.hardware
     if hardware.accelerator is _any_hardware().accelerator:
         return []
-    rates = {
-        "matrix_flops": (symbol("P"), hardware.peak(matrix_dtype(operator, hardware))),
-        "vector_flops": (quantity("P_v", "P_v", "FLOP/s", "fp32 peak outside the matrix units"), hardware.vector_peak),
+    peaks = {
+        "matrix_flops": hardware.peak(matrix_dtype(operator, hardware)),
+        "vector_flops": hardware.vector_peak,
+        **dict.fromkeys(moved, hardware.bandwidth),
     }
-    busy: list[Expr] = []
-    values: Values = {}
-    for name, (rate, value) in rates.items():
-        if name in parts and value:
-            busy.append(_total(name) / rate)
-            values |= {_total(name): parts[name].value, rate: value}
-    moved = [name for name in _MEMORY_TRAFFIC if name in parts]
-    if moved:
-        busy.append(sum(_total(name) for name in moved) / symbol("beta"))
-        values |= {**{_total(name): parts[name].value for name in moved}, symbol("beta"): hardware.bandwidth}
-    if not busy or "link_bytes" in parts:
-        return []  # what a link takes depends on how it joins the devices: analyze names it
-    return [explanation("time_bound", sympy.Max(*busy), values, unit="s", source=_ROOFLINE)]
+    used = {name: rate for name, rate in peaks.items() if total(name) in values and rate}
+    if not used:
+        return []
+    known = {**values, **{peak(name): rate for name, rate in used.items()}}
+    return [explanation("time_bound", bound(used), known, unit="s", source=_ROOFLINE)]
 
 
 def _parts(ask: InSymbols, cost: Cost, source: str) -> dict[str, Explanation]:
     """Every field of a cost that is not 0."""
     expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
     return {
-        name: explanation(name, expr, ask.values, unit=_TOTALS[name][2], source=source)
+        name: explanation(name, expr, ask.values, unit=unit(name), source=source)
         for name, expr in expressions.items()
         if expr != 0
     }
-
-
-def _total(name: str) -> sympy.Symbol:
-    return quantity(*_TOTALS[name])
 
 
 def _source_of(operator: type[Operator]) -> str:
@@ -218,11 +207,11 @@ def _source_of(operator: type[Operator]) -> str:
 def _intensity(ask: InSymbols, phase: str) -> Explanation:
     """All FLOP over all bytes of a step."""
     graph = ask.graph(ask.step(phase))
-    totals = {name: ask.total(graph, _field(ask, name)) for name in ("matrix_flops", "vector_flops", *_MEMORY_TRAFFIC)}
+    totals = {name: ask.total(graph, _field(ask, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
     parts = _parts(ask, Cost(**totals), "derived: the sum over the operators of the step")
-    values = {_total(name): part.value for name, part in parts.items()}
-    flops = sum(_total(name) for name in ("matrix_flops", "vector_flops") if name in parts)
-    moved = sum(_total(name) for name in _MEMORY_TRAFFIC if name in parts)
+    values = {total(name): part.value for name, part in parts.items()}
+    flops = sum(total(name) for name in WORK if name in parts)
+    moved = sum(total(name) for name in MEMORY_TRAFFIC if name in parts)
     note = Assumption("step", phase, "default", "all operators of the step on one device; link bytes are not counted")
     return explanation(
         "arithmetic_intensity",

@@ -1,4 +1,4 @@
-"""What `explain` answers: a formula in text and LaTeX, with symbols and with numbers, its value, and where it is from."""
+"""What `explain` answers: a formula in every tongue, with symbols and with numbers, its value, and where it is from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.formulas.latex import latex, name, substituted, text
+from roofline.formulas.mathml import mathml, substituted_mathml
 from roofline.formulas.symbolic import described, evaluate
 from roofline.numeric import Expr
 from roofline.specs.assumption import Assumption
@@ -22,6 +23,8 @@ class Explanation:
     substituted: str
     """The formula with numbers in the place of symbols, nothing worked out."""
     substituted_latex: str
+    mathml: str
+    substituted_mathml: str
     value: int | float | None
     """The number; an int where it is whole, None where there is no limit."""
     unit: str
@@ -59,6 +62,8 @@ def explanation(
         latex=latex(expr),
         substituted=substituted(expr, values),
         substituted_latex=substituted(expr, values, as_latex=True),
+        mathml=mathml(expr),
+        substituted_mathml=substituted_mathml(expr, values),
         value=_plain(evaluate(expr, values)),
         unit=unit,
         source=source,

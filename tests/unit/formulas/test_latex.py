@@ -36,6 +36,8 @@ CASES = [
     (sympy.Rational(3, 4) * B, "3·B / 4", r"\frac{3 \, B}{4}"),
     ((B + 1) ** 2, "(B + 1)²", r"\left(B + 1\right)^{2}"),
     (B / (L * (D + 1)), "B / (L·(d_head + 1))", r"\frac{B}{L \, \left(d_{head} + 1\right)}"),
+    (2 * sympy.sqrt(B), "2·√B", r"2 \, \sqrt{B}"),
+    (L / sympy.sqrt(B + 1), "L / √(B + 1)", r"\frac{L}{\sqrt{B + 1}}"),
     (sympy.Integer(12), "12", "12"),
     (sympy.Integer(-12), "-12", "-12"),
 ]

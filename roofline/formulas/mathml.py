@@ -1,0 +1,157 @@
+"""Formulas in MathML Core, with symbols or with numbers: what browsers draw and screen readers read.
+
+Every symbol is an `mi`, every number an `mn`, every sign an `mo`; between factors stands the invisible times, which is read.
+How far factors stand apart is left to the style of the page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from unicodedata import lookup
+
+import sympy
+
+from roofline.formulas.latex import named, number
+from roofline.formulas.layout import layout
+from roofline.formulas.symbolic import described
+from roofline.formulas.writer import Hold, Piece, Style, Writer
+from roofline.numeric import Expr
+
+_INVISIBLE_TIMES, _APPLY, _MINUS, _DOT, _THIN_SPACE = "\u2062", "\u2061", "\u2212", "\u22c5", "\u202f"
+
+
+def _sign(text: str) -> str:
+    return f"<mo>{text}</mo>"
+
+
+def _row(inside: str) -> str:
+    return f"<mrow>{inside}</mrow>"
+
+
+def _fences(opening: str, closing: str) -> tuple[str, str]:
+    """In a row of their own: a bracket is as high as what stands in its row."""
+    return f"<mrow>{_sign(opening)}", f"{_sign(closing)}</mrow>"
+
+
+def _function(name: str) -> tuple[str, str]:
+    opening, closing = _fences("(", ")")
+    return f"<mrow><mi>{name}</mi>{_sign(_APPLY)}{opening}", f"{closing}</mrow>"
+
+
+def _number(value: float) -> Piece:
+    mantissa, _, exponent = spaced(abs(value)).partition("e")
+    shown = f"<mn>{mantissa}</mn>"
+    if exponent:
+        shown += f"{_sign(_DOT)}<msup><mn>10</mn>{_row(_number(int(exponent))[0])}</msup>"
+    if value < 0:
+        shown = _sign(_MINUS) + shown
+    return shown, Hold.PRODUCT if value < 0 or exponent else Hold.ATOM
+
+
+def spaced(value: float) -> str:
+    """A number as the other tongues have it, its digits before the point in threes where there are five or more.
+
+    >>> [spaced(value).replace("\u202f", " ") for value in (4096, 14336, 123456789.125)]
+    ['4096', '14 336', '123 456 789.1']
+    """
+    whole, point, part = number(value).partition(".")
+    spread = f"{int(whole):,}".replace(",", _THIN_SPACE) if len(whole) > 4 and whole.isdigit() else whole
+    return spread + point + part
+
+
+_STYLE = Style(
+    times=_sign(_INVISIBLE_TIMES),
+    plus=_sign("+"),
+    minus=_sign(_MINUS),
+    negative=_sign(_MINUS),
+    group=_fences("(", ")"),
+    ceiling=_fences("⌈", "⌉"),
+    floor=_fences("⌊", "⌋"),
+    maximum=_function("max"),
+    minimum=_function("min"),
+    comma=_sign(","),
+    fraction=lambda above, below: f"<mfrac>{above}{below}</mfrac>",
+    power=lambda base, exponent: f"<msup>{base}{exponent}</msup>",
+    root=lambda inside: f"<msqrt>{inside}</msqrt>",
+    has_bars=True,
+    row=_row,
+    number=_number,
+)
+
+
+def mathml(expr: Expr) -> str:
+    """A formula in symbols.
+
+    >>> from roofline.formulas.symbolic import symbol
+    >>> mathml(symbol("P") / symbol("beta"))
+    '<math><mfrac><mi>P</mi><mi>β</mi></mfrac></math>'
+    """
+    return _math(Writer(_STYLE, lambda found: (_named(described(found).latex), Hold.ATOM), _STYLE.times), expr)
+
+
+def substituted_mathml(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> str:
+    """The formula with numbers in the place of symbols, nothing worked out.
+
+    >>> from roofline.formulas.symbolic import symbol
+    >>> substituted_mathml(2 * symbol("n_kv"), {symbol("n_kv"): 8})
+    '<math><mn>2</mn><mo>⋅</mo><mn>8</mn></math>'
+    """
+    return _math(Writer(_STYLE, lambda found: _number(values[found]), _sign(_DOT)), expr)
+
+
+def symbol_mathml(shown: str) -> str:
+    """A symbol by its name in text, as legends have it.
+
+    >>> symbol_mathml("β"), symbol_mathml("n_q")
+    ('<math><mi>β</mi></math>', '<math><msub><mi>n</mi><mi>q</mi></msub></math>')
+    """
+    return mathml(named(shown))
+
+
+def _math(writer: Writer, expr: Expr) -> str:
+    return f"<math>{writer.write(layout(expr))}</math>"
+
+
+# The LaTeX of names: a letter, a word or a command, and perhaps an index, whose parts are set upright or not.
+_NAME = re.compile(r"(?P<base>\\?[\w-]+?)(?:_(?P<index>\w|\{.+\}))?", re.ASCII)
+_UPRIGHT = re.compile(r"\\(?:mathrm|text)\{([\w,-]+)\}", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9-]+")
+
+
+@cache
+def _named(latex: str) -> str:
+    r"""A name of the nomenclature.
+
+    >>> _named(r"D_{\mathrm{weights}}"), _named(r"\beta")
+    ('<msub><mi>D</mi><mi>weights</mi></msub>', '<mi>β</mi>')
+    """
+    match = _NAME.fullmatch(latex)
+    if match is None:
+        raise ValueError(f"no name of a symbol: {latex!r}")
+    base, index = match["base"], match["index"]
+    if base.startswith("\\"):
+        base = lookup(f"GREEK SMALL LETTER {base[1:]}")
+    if index is None:
+        return f"<mi>{base}</mi>"
+    return f"<msub><mi>{base}</mi>{_index(index.removeprefix('{').removesuffix('}'))}</msub>"
+
+
+def _index(latex: str) -> str:
+    """What stands below a symbol: words and letters with commas between them."""
+    upright = {word for found in _UPRIGHT.findall(latex) for word in found.split(",")}
+    words = _UPRIGHT.sub(r"\1", latex).split(",")
+    if not all(map(_WORD.fullmatch, words)):
+        raise ValueError(f"no index of a symbol: {latex!r}")
+    # NB: a word is upright by itself, a single letter is not
+    written = [
+        f"<mn>{word}</mn>"
+        if word.isdigit()
+        else f'<mi mathvariant="normal">{word}</mi>'
+        if len(word) == 1 and word in upright
+        else f"<mi>{word}</mi>"
+        for word in words
+    ]
+    return written[0] if len(written) == 1 else _row(_sign(",").join(written))

@@ -1,0 +1,197 @@
+"""Formulas of every operator of a step, as HTML: in symbols, with numbers put in, value, where they are from.
+
+Readable without scripts and on paper. What operators share is written once: a legend of the symbols, what intensity and time
+are, a list of sources; and, where a page would grow too large, formulas that differ in the names of symbols alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from roofline.errors import InputError
+from roofline.explanation import Explanation, explain_step
+from roofline.explanation.totals import DERIVED, derived, meaning, total
+from roofline.formulas.latex import named
+from roofline.formulas.mathml import mathml, spaced, symbol_mathml
+from roofline.formulas.symbolic import described
+from roofline.predict.request import Request
+from roofline.report.alike import Explained, Sharing, models
+from roofline.report.controls import written
+from roofline.report.html import escape
+from roofline.units import format_si
+
+LARGEST = 150_000
+"""Bytes from which on more is shared."""
+_WAYS: tuple[tuple[Sharing, bool], ...] = (("none", False), ("names", False), ("lengths", False), ("lengths", True))
+"""What operators may differ in that share their formulas, and whether they are brief, from much room to little."""
+_PREFIXED = {"FLOP": "FLOP", "bytes": "B"}
+"""Units of counts that are shown with an SI prefix too."""
+_LARGE = 1e5
+"""From here on."""
+_LINK = re.compile(r"https://[\w./~%#?=&+-]*[\w/]|arXiv:\d{4}\.\d{4,5}", re.ASCII)
+
+
+def formulas(request: Request) -> str:
+    """The formulas of every operator of the steps of a request; why there are none, where that is so.
+
+    What a click on a point opens is the `details` whose id is `op-` and the key of the point.
+    """
+    try:
+        explained = [Explained(phase, found) for phase, found in explain_step(request)]
+    except InputError as refused:
+        return f'<p class="note">{escape(str(refused))}</p>\n'
+    shown = ""
+    for sharing, brief in _WAYS:
+        shown = listed(explained, models(explained, sharing), brief=brief)
+        if len(shown.encode(errors="replace")) <= LARGEST:
+            break
+    return shown
+
+
+def listed(operators: Sequence[Explained], shown_by: Mapping[str, Explained], *, brief: bool = False) -> str:
+    """A legend, the formulas of each phase, sources.
+
+    `shown_by` says for the key of each operator where its formulas stand; of those that stand elsewhere there are all values
+    that differ, or, where it is to be brief, the time.
+    """
+    linked = {model.key for key, model in shown_by.items() if model.key != key}
+    sources = _Sources()
+    phases: dict[str, str] = {}
+    for operator in operators:
+        model = shown_by[operator.key]
+        if model is operator:
+            inside = _own(operator, sources, is_linked=operator.key in linked)
+        else:
+            inside = _shared(operator, model, brief=brief)
+        path, phase = escape(operator.found.subject), escape(operator.phase)
+        phases[operator.phase] = phases.get(operator.phase, "") + (
+            f'<details class="formula" id="op-{operator.key}">\n<summary>{path} <span class="note">{phase}</span></summary>\n'
+            f"{inside}</details>\n"
+        )
+    note = (
+        "Of one device, all layers of a kind together. Numbers are of the settings that the page was written with. "
+        "Printed are those that are open."
+    )
+    body = "".join(
+        f'<div class="formulas">\n<h3>{escape(phase.capitalize())}</h3>\n{shown}</div>\n' for phase, shown in phases.items()
+    )
+    return f'<p class="note">{note}</p>\n{_common(operators)}{body}{sources.html()}'
+
+
+def _own(operator: Explained, sources: _Sources, *, is_linked: bool) -> str:
+    """The formulas of an operator."""
+    rows = "".join(map(_row, operator.found.parts))
+    cited = dict.fromkeys(part.source for part in operator.found.parts if part.source)
+    foot = f'<p class="note">Sources: {" ".join(map(sources.refer, cited))}</p>\n' if cited else ""
+    # NB: a link to what is inside opens the details
+    target = f' id="in-{operator.key}"' if is_linked else ""
+    return _box("Formulas", f"<dl>\n{rows}</dl>", target) + foot
+
+
+def _box(label: str, inside: str, attributes: str = "") -> str:
+    """What is wide scrolls in a box of its own."""
+    return f'<div class="wide" role="group" tabindex="0" aria-label="{label}"{attributes}>\n{inside}\n</div>\n'
+
+
+def _row(part: Explanation) -> str:
+    """One quantity: what it is and its symbol; then the formula, the numbers put in, and the value, a line each."""
+    lines = [part.substituted_mathml] if part.subject in DERIVED else [part.mathml, part.substituted_mathml]
+    if part.formula.isdigit():
+        lines = []  # the value says it
+    equal = "".join(map(_equal, dict.fromkeys(lines)))
+    return (
+        f"<dt>{escape(meaning(part.subject))} {mathml(total(part.subject))}\n<dd>{equal}<p{_data(part)}>= {_value(part)}</p>\n"
+    )
+
+
+def _shared(operator: Explained, model: Explained, *, brief: bool) -> str:
+    """Where the formulas of an operator stand, which symbols take the place of others there, and the values that differ."""
+    differences = [
+        symbol_mathml(own).replace("</math>", f"<mo>=</mo><mn>{spaced(value)}</mn></math>")
+        + (f" in the place of {symbol_mathml(other)}" if own != other else "")
+        for own, value, other in operator.differences(model)
+    ]
+    title = escape(f"{model.found.subject}, {model.phase}")
+    changed = ", with " + ", ".join(differences) if differences else ""
+    rows = "".join(
+        f"<dt>{escape(meaning(part.subject))}<dd{_data(part)}>{_value(part)}\n"
+        for part, other in zip(operator.found.parts, model.found.parts, strict=True)
+        if part.value != other.value and (not brief or part.subject == "time_bound")
+    )
+    values = f"<dl>\n{rows}</dl>\n" if rows else ""
+    return f'<p>As <a href="#in-{model.key}">{title}</a>{changed}.</p>\n{values}'
+
+
+def _equal(math: str) -> str:
+    return math.replace("<math>", "<math><mo>=</mo>", 1)
+
+
+def _data(part: Explanation) -> str:
+    return "" if part.value is None else f' data-value="{written(part.value)}"'
+
+
+def _value(part: Explanation) -> str:
+    if part.value is None:
+        return "no limit"
+    if part.unit == "s":
+        return format_si(part.value, "s")
+    about = f" ≈ {format_si(part.value, _PREFIXED[part.unit])}" if part.unit in _PREFIXED and part.value >= _LARGE else ""
+    return f"{spaced(part.value)} {escape(part.unit)}{about}"
+
+
+def _common(operators: Sequence[Explained]) -> str:
+    """What all operators have in common: what their symbols stand for, and what follows from work and traffic."""
+    subjects = {part.subject for operator in operators for part in operator.found.parts}
+    rows = "".join(
+        f"<dt>{escape(meaning(subject))} {mathml(total(subject))}\n<dd>{_equal(mathml(expr))}\n"
+        for subject, expr in derived(subjects).items()
+        if subject in subjects
+    )
+    boxes = _box("Symbols", _legend(operators)) + _box("Intensity and time", f"<dl>\n{rows}</dl>")
+    head = '<details class="formula" id="symbols" open>\n<summary>Symbols, intensity and time</summary>\n'
+    return f"{head}{boxes}</details>\n"
+
+
+def _legend(operators: Sequence[Explained]) -> str:
+    """Every symbol once, with the values that it has among operators."""
+    found: dict[tuple[str, str], dict[float, None]] = {}
+    for operator in operators:
+        for shown, (value, about) in operator.legend.items():
+            found.setdefault((shown, about), {})[value] = None
+    rows = "".join(
+        f'<tr><td>{symbol_mathml(shown)}</td><td class="number">'
+        + " or ".join(f'<span data-value="{written(value)}">{spaced(value)}</span>' for value in values)
+        + f"</td><td>{escape(about)}</td></tr>\n"
+        for (shown, about), values in sorted(found.items(), key=lambda entry: (described(named(entry[0][0])).order, entry[0]))
+    )
+    heads = '<th scope="col">Symbol</th><th scope="col" class="number">Value</th><th scope="col">Meaning [unit]</th>'
+    return f"<table>\n<caption>Symbols</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
+
+
+@dataclass
+class _Sources:
+    """What is cited, numbered by first use."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def refer(self, source: str) -> str:
+        """A link to an entry of the list."""
+        number = self.numbers.setdefault(source, len(self.numbers) + 1)
+        return f'<a href="#source-{number}">[{number}]</a>'
+
+    def html(self) -> str:
+        """The list."""
+        entries = "".join(f'<li id="source-{number}">{_linked(text)}</li>\n' for text, number in self.numbers.items())
+        return f'<h3>Sources of the formulas</h3>\n<ol class="sources">\n{entries}</ol>\n' if entries else ""
+
+
+def _linked(text: str) -> str:
+    """A source whose addresses, and numbers of arXiv, are links."""
+    parts, end = [], 0
+    for match in _LINK.finditer(text):
+        address = match[0].replace("arXiv:", "https://arxiv.org/abs/")
+        parts += [escape(text[end : match.start()]), f'<a href="{escape(address)}" rel="noreferrer">{escape(match[0])}</a>']
+        end = match.end()
+    return "".join((*parts, escape(text[end:])))
