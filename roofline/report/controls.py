@@ -1,0 +1,106 @@
+"""What a reader of a page can set: the controls, as data that both the template and the page's script read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Value = float | str | bool
+"""What a control holds: a number, the value of a choice, a switch, a text."""
+
+LONGEST_TEXT = 200
+"""Characters of a text control; the address of a page is no place for more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One entry of a list: what the state holds, and what is read."""
+
+    value: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """One thing that can be set, and what it is set to at first.
+
+    Numbers lie between `low` and `high`, whole steps above `low`; so with whole `low` and `step` they stay integers. `log` says
+    that the slider is a logarithmic one. `unit` is a word to read ("tokens"), nothing is converted by it.
+    Controls of one `group` stand together under that heading. `needs` names another control and the value that it must have for
+    this one to be shown; a control that is not shown keeps its value.
+    """
+
+    key: str
+    label: str
+    kind: Literal["number", "choice", "switch", "text"]
+    value: Value
+    choices: tuple[Choice, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    step: float | None = None
+    log: bool = False
+    unit: str = ""
+    help: str = ""
+    group: str = "Settings"
+    needs: tuple[str, Value] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "number":
+            self._check_number()
+        elif self.kind == "choice":
+            if self.value not in [choice.value for choice in self.choices]:
+                raise ValueError(f"{self.key}: {self.value!r} is none of its choices")
+        elif not isinstance(self.value, bool if self.kind == "switch" else str):
+            raise ValueError(f"{self.key}: {self.value!r} is no value of a {self.kind}")
+
+    def _check_number(self) -> None:
+        if isinstance(self.value, bool | str) or self.low is None or self.high is None:
+            raise ValueError(f"{self.key}: a number needs a value, a low and a high end")
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.key}: {self.value} is not within {self.low} to {self.high}")
+        if self.log and self.low <= 0:
+            raise ValueError(f"{self.key}: a logarithmic slider starts above 0")
+        if self.step is not None and abs((steps := (self.value - self.low) / self.step) - round(steps)) > 1e-9 * max(1, steps):
+            raise ValueError(f"{self.key}: {self.value} is no whole number of steps above {self.low}")
+
+    @property
+    def shown(self) -> str:
+        """The value as text, for print and for readers without JavaScript.
+
+        >>> Control(key="batch", label="Batch", kind="number", value=8, low=1, high=64, step=1, unit="sequences").shown
+        '8 sequences'
+        """
+        if isinstance(self.value, bool):
+            return "on" if self.value else "off"
+        if self.kind == "choice":
+            return next(choice.text for choice in self.choices if choice.value == self.value)
+        text = self.value if isinstance(self.value, str) else written(self.value)
+        return f"{text} {self.unit}".strip()
+
+
+def written(value: float) -> str:
+    """A number as JavaScript's `String(value)` writes it: the shortest digits that read back as the same number.
+
+    >>> [written(value) for value in (8, 0.1, 1e21, 123456789012345680000, 1e-6, 1.5e-7, float("inf"))]
+    ['8', '0.1', '1e+21', '123456789012345680000', '0.000001', '1.5e-7', 'Infinity']
+    """
+    if value != value:  # noqa: PLR0124 - not a number
+        return "NaN"
+    sign, magnitude = "-" if value < 0 else "", abs(value)
+    if magnitude == float("inf"):
+        return f"{sign}Infinity"
+    mantissa, _, power = f"{float(magnitude)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(power or 0) - (len(whole + fraction) - len(digits))  # digits before the point
+    digits = digits.rstrip("0")
+    if not digits:
+        return "0"
+    if point > 21 or point < -5:
+        tail = f".{digits[1:]}" if len(digits) > 1 else ""
+        return f"{sign}{digits[0]}{tail}e{point - 1:+d}"
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    if len(digits) <= point:
+        return f"{sign}{digits}{'0' * (point - len(digits))}"
+    return f"{sign}{digits[:point]}.{digits[point:]}"

@@ -1,0 +1,106 @@
+"""Pages in Debian's Chromium, driven by Playwright; without one of the two the tests are skipped.
+
+Whatever a page does wrong by itself fails the test that opened it: an error on the console, a request, a violation of its
+content security policy.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+
+AXE = Path(__file__).with_name("axe.min.js")
+_REPORT_VIOLATIONS = """
+addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI, sample }) => {
+  console.error(`content security policy: ${violatedDirective} ${blockedURI} ${sample}`);
+});
+"""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests of a process."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("Chromium is not installed")
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+Open = Callable[..., "Page"]
+
+
+@pytest.fixture
+def open_page(chromium: Browser) -> Iterator[Open]:
+    """Opens a file: `open_page(path, "#batch=4", width=320, color_scheme="dark", java_script_enabled=False)`.
+
+    What goes wrong in it is asserted at the end of the test.
+    """
+    problems: list[str] = []
+    contexts = []
+
+    def opened(path: Path, fragment: str = "", *, width: int = 1280, height: int = 900, **options: Any) -> Page:
+        context = chromium.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        context.add_init_script(_REPORT_VIOLATIONS)
+        context.set_default_timeout(10_000)
+        page = context.new_page()
+        url = path.as_uri()
+
+        def on_console(message: ConsoleMessage) -> None:
+            if message.type in ("error", "warning"):
+                problems.append(f"console: {message.text}")
+
+        def on_request(request: Request) -> None:
+            if request.url.partition("#")[0] != url and not request.url.startswith(("data:", "blob:")):
+                problems.append(f"request: {request.url}")
+
+        page.on("console", on_console)
+        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+        page.on("request", on_request)
+        page.goto(url + fragment)
+        if options.get("java_script_enabled", True):  # it unpacks its program first
+            page.wait_for_function("() => document.documentElement.dataset.live !== undefined")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+@pytest.fixture
+def axe() -> Callable[[Page], list[str]]:
+    """What axe-core finds in a page as it stands: the rule and the elements."""
+
+    def findings(page: Page) -> list[str]:
+        # a script element would be refused by the page's policy; the debugger's door is open
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        assert found["passes"], "axe looked at nothing"
+        return [f"{rule['id']}: {[node['html'][:200] for node in rule['nodes']]}" for rule in found["violations"]]
+
+    return findings
+
+
+@pytest.fixture(scope="session")
+def draw_all() -> Callable[[Page], None]:
+    """Scrolls through a page until every plot is drawn."""
+
+    def drawn(page: Page) -> None:
+        for chart in page.locator("[data-chart]").all():
+            chart.scroll_into_view_if_needed()
+            chart.locator(".main-svg").first.wait_for()
+        page.evaluate("scrollTo(0, 0)")
+
+    return drawn

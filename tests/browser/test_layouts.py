@@ -1,0 +1,166 @@
+"""The page in light and dark, on paper and on a phone, with and without JavaScript: readable in all of them."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+from browser.standin import NAME, made
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the stand-in."""
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(made(), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280, 3840])
+def test_axe_finds_nothing(open_page, axe, draw_all, path, scheme, width):
+    page = open_page(path, width=width, color_scheme=scheme)
+    draw_all(page)
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_paper(open_page, axe, draw_all, path, scheme):
+    page = open_page(path, color_scheme=scheme)
+    draw_all(page)
+    page.emulate_media(media="print")
+    assert axe(page) == []
+
+
+def test_axe_finds_nothing_while_refused_and_pinned(open_page, axe, path):
+    page = open_page(path, "#pin.batch=64")
+    assert axe(page) == []
+    page.evaluate("location.hash = '#batch=4095&pin.batch=64'")
+    page.locator("#alert").filter(has_text="refused").wait_for()
+    assert axe(page) == []
+
+
+def test_axe_finds_nothing_without_a_script(open_page, axe, path):
+    # axe is itself a script: the page keeps the state in which its own has not run
+    page = open_page(path)
+    page.evaluate("delete document.documentElement.dataset.live")
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize("width", [320, 768, 1280, 2560, 3840])
+def test_nothing_is_wider_than_the_window(open_page, draw_all, path, width):
+    page = open_page(path, width=width)
+    draw_all(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    wide = page.locator("#table-wide .scroll")
+    if width == 320:
+        assert wide.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    page.set_viewport_size({"width": 640, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") == 640
+    for plot in page.locator(".plot").all():  # plots follow when they are seen
+        plot.scroll_into_view_if_needed()
+        page.wait_for_function("(plot) => plot.layout.width < 640", arg=plot.element_handle())
+
+
+def test_settings_stay_in_sight_on_wide_screens(open_page, path):
+    page = open_page(path, width=1600)
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    box = page.locator("#control-batch").bounding_box()
+    assert 0 <= box["y"] < 900
+
+
+def test_without_javascript(open_page, path):
+    page = open_page(path, java_script_enabled=False)
+    assert page.locator("h1").inner_text() == f"{NAME} on A100 SXM 80 GB"
+    assert page.locator(".sentences p").first.is_visible()
+    assert page.locator(".tile .value").first.inner_text() == "16384"
+    assert page.locator("[data-control=batch] .shown").inner_text() == "8 sequences"
+    for table in page.locator("table").all():
+        assert table.is_visible()
+    for picture in page.locator(".still svg").all():
+        assert picture.is_visible()
+    for button in page.locator("button, input, select").all():
+        assert not button.is_visible()
+
+
+def test_plots_wait_until_they_are_seen(open_page, path):
+    page = open_page(path, height=500)
+    assert page.locator("[data-chart=grid] .plot").count() == 0
+    assert page.locator("[data-chart=grid] .still svg").is_visible()
+    page.locator("[data-chart=grid]").scroll_into_view_if_needed()
+    page.locator("[data-chart=grid] .plot .main-svg").first.wait_for()
+    assert not page.locator("[data-chart=grid] .still svg").is_visible()
+
+
+def test_theme(open_page, path):
+    page = open_page(path, color_scheme="light")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    chart = page.locator("[data-chart=roofline]")
+    chart.scroll_into_view_if_needed()
+    chart.locator(".main-svg").first.wait_for()
+    ink = "document.querySelector('[data-chart=roofline] .plot').layout.font.color"
+    light, light_ink = page.evaluate(ground), page.evaluate(ink)
+    page.locator("input[value=dark]").check(force=True)
+    page.wait_for_function(f"() => {ink} !== '{light_ink}'")
+    dark = page.evaluate(ground)
+    assert dark != light
+    page.emulate_media(color_scheme="dark")
+    page.locator("input[value=light]").check(force=True)
+    page.wait_for_function(f"() => {ink} === '{light_ink}'")
+    assert page.evaluate(ground) == light
+    page.locator("input[value=auto]").check(force=True)
+    assert page.evaluate(ground) == dark
+
+
+def _pages(pdf: bytes) -> list[int]:
+    """The texts that each page of a PDF draws, as far as the operators in its streams tell."""
+    objects = dict(re.findall(rb"\n(\d+) 0 obj\b(.*?)\bendobj", pdf, re.DOTALL))
+    found = []
+    for body in objects.values():
+        if re.search(rb"/Type\s*/Page\b", body):
+            (contents,) = re.findall(rb"/Contents (\d+) 0 R", body)
+            stream = re.search(rb"stream\r?\n(.*?)\r?\nendstream", objects[contents], re.DOTALL)[1]
+            found.append(len(re.findall(rb"T[jJ]\b", zlib.decompress(stream))))
+    return found
+
+
+@pytest.mark.parametrize("fragment", ["", "#batch=64"])
+@pytest.mark.parametrize("script", [True, False], ids=["live", "no script"])
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_pdf_has_no_empty_page(open_page, path, fragment, script, paper):
+    page = open_page(path, fragment, java_script_enabled=script)
+    pages = _pages(page.pdf(format=paper))
+    assert 2 <= len(pages) <= 7
+    assert min(pages) > 0, pages
+
+
+def test_paper_shows_tables_and_settings_as_text(open_page, path):
+    page = open_page(path)
+    assert page.locator("details.numbers").first.get_attribute("open") is None
+    page.evaluate("""addEventListener("beforeprint", () => {
+      window.closed = document.querySelectorAll(":is(.numbers, .group):not([open])").length;
+    })""")
+    page.pdf()
+    assert page.evaluate("closed") == 0
+    page.wait_for_function("() => !document.querySelector('details.numbers').open")  # and back
+    page.emulate_media(media="print")
+    assert page.locator("#table-points").is_visible()
+    assert page.locator("[data-control=batch] .shown").is_visible()
+    assert page.locator("[data-control=batch] .shown").inner_text() == "8 sequences"
+    for button in page.locator("button, input, select").all():
+        assert not button.is_visible()
+
+
+def test_paper_shows_the_state_of_the_page(open_page, path):
+    page = open_page(path, "#batch=64", color_scheme="dark")
+    page.evaluate("""addEventListener("beforeprint", () => {
+      const plots = [...document.querySelectorAll("[data-chart] .plot")];
+      window.printed = plots.map(({ layout, data }) => [layout.width, layout.font.color, data.length]);
+    })""")
+    page.pdf()
+    assert page.evaluate("printed") == [[680, "#1f2328", 3], [680, "#1f2328", 1], [680, "#1f2328", 1]]
+    page.emulate_media(media="print", color_scheme="dark")
+    for still in page.locator(".still").all():
+        assert not still.locator("svg").is_visible()  # they show another state

@@ -1,0 +1,206 @@
+"""Real pages: what the browser computes at settings nobody chose is what Python computes.
+
+`ROOFLINE_PAGE_ROUNDS` says at how many settings (1,000 take some twenty minutes; as many as shown here in CI).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from roofline.errors import RooflineError
+from roofline.report.build import calculator, report
+from roofline.report.figure import View
+from roofline.report.formulas import formulas
+from roofline.report.settings import settings
+from roofline.report.view.csv_text import csv_text
+from roofline.report.view.whole import view
+from roofline.specs.library import ids, load_model
+
+ROUNDS = int(os.environ.get("ROOFLINE_PAGE_ROUNDS", "24"))
+TOLERANCE = 1e-9
+_VALUES = {
+    "others": [], "fixed": {}, "output_len": 256, "pp": 1, "dp": 1, "ep": 1, "weights": "", "kv": "", "backend": "",
+    "efficiency": True, "peak_tflops": 0, "bandwidth_gbs": 0, "memory_gb": 0, "ttft_ms": 1000.0, "tpot_ms": 50.0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A report of two devices, the calculator, and a report with formulas."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = {
+        "report": report("mixtral-8x7b", ["h200-sxm", "a100-sxm-80gb"], {"batch": 16, "tp": 2, "input_len": "2k"}),
+        "calculator": calculator(),
+        "formulas": report("gpt2", ["h100-sxm"], {}, formulas),
+    }
+    for name, text in made.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in made}
+
+
+def random_state(chance: random.Random, model: str) -> dict[str, Any]:
+    """What the controls could be set to: mostly plain, sometimes odd."""
+
+    def mostly(usual: object, *others: object) -> Any:
+        return usual if chance.random() < 0.7 else chance.choice(others)
+
+    longest = min(load_model(model)[0].max_position_embeddings, 65536)
+    return {
+        **_VALUES,
+        "model": model,
+        "hardware": chance.choice(list(ids("hardware"))),
+        "batch": round(2 ** chance.uniform(0, 12)),
+        "input_len": round(2 ** chance.uniform(0, 13)),
+        "context": min(round(2 ** chance.uniform(0, 16)), longest),
+        "output_len": round(2 ** chance.uniform(0, 10)),
+        "tp": chance.choice(("1", "1", "2", "4", "8")),
+        "pp": mostly("1", "2"),
+        "dp": mostly("1", "2", "4"),
+        "ep": mostly("1", "2", "8"),
+        "weights": mostly("", "bf16", "fp8", "awq", "nvfp4"),
+        "kv": mostly("", "fp8"),
+        "backend": mostly("", "vllm", "sglang", "trtllm"),
+        "efficiency": mostly(True, False),
+        "peak_tflops": mostly(0, 500, 12.5),
+        "bandwidth_gbs": mostly(0, 1000, 4800.5),
+        "memory_gb": mostly(0, 40, 512),
+        "tpot_ms": mostly(50.0, 0, 5.5),
+    }
+
+
+def answered(state: dict[str, Any]) -> dict[str, Any]:
+    """The view of a state as plain data, or why there is none."""
+    try:
+        return asdict(view(state))
+    except RooflineError as error:
+        return {"refused": str(error)}
+
+
+def different(wanted: Any, got: Any, at: str = "") -> Any:
+    """Where two values differ: in anything but the last digits of a number."""
+    if isinstance(wanted, dict) and isinstance(got, dict) and wanted.keys() == got.keys():
+        for key in wanted:
+            yield from different(wanted[key], got[key], f"{at}/{key}")
+    elif isinstance(wanted, list | tuple) and isinstance(got, list) and len(wanted) == len(got):
+        for index, (one, other) in enumerate(zip(wanted, got, strict=True)):
+            yield from different(one, other, f"{at}/{index}")
+    elif isinstance(wanted, int | float) and isinstance(got, int | float) and not isinstance(wanted, bool):
+        if abs(wanted - got) > TOLERANCE * max(abs(wanted), abs(got)):
+            yield at, wanted, got
+    elif wanted != got:
+        yield at, wanted, got
+
+
+PLAIN = """(value) => {
+  const plain = (value) => {
+    if (value === null || value === undefined) return null;
+    if (typeof value !== "object") return value;
+    if (Array.isArray(value)) return value.map(plain);
+    return Object.fromEntries(Object.entries(value).map(([key, its]) => [key, plain(its)]));
+  };
+  try { return JSON.stringify(plain(model.view(value))); } catch (error) { return JSON.stringify({ refused: error.message }); }
+}"""
+
+
+def test_browser_computes_what_python_computes(open_page, pages):
+    """Every text, every number and every plotted point, at random settings of random models on random hardware."""
+    page = open_page(pages["calculator"])
+    chance = random.Random(20261121)  # noqa: S311 - seeded on purpose
+    refused = 0
+    for _ in range(ROUNDS):
+        state = random_state(chance, chance.choice(list(ids("models"))))
+        got = json.loads(page.evaluate(PLAIN, state))
+        wanted = answered(state)
+        refused += "refused" in wanted
+        assert list(different(wanted, got)) == [], state
+    assert refused < ROUNDS * 0.7
+
+
+def shown(made: View) -> dict[str, tuple[str, float | None]]:
+    """Texts and numbers of the cells of a view, by the names that the page gives them."""
+    found = {f"tile/{tile.label}": (tile.cell.text, tile.cell.value) for tile in made.tiles}
+    tables = [table for section in made.sections for table in section.tables]
+    tables += [section.figure.table for section in made.sections if section.figure and section.figure.table]
+    for table in [*tables, made.assumptions]:
+        for index, row in enumerate(table.rows):
+            for place, cell in enumerate(row):
+                found[f"{table.key}/{index}/{place}"] = (cell.text, cell.value)
+    return found
+
+
+CELLS = """() => [...document.querySelectorAll("[data-cell]")].map((cell) => [
+  cell.dataset.cell, cell.textContent, cell.dataset.value === undefined ? null : Number(cell.dataset.value)])"""
+
+
+@pytest.mark.parametrize(
+    ("fragment", "changes"),
+    [
+        ("", {}),
+        ("#batch=64&context=9000&kv=fp8", {"batch": 64, "context": 9000, "kv": "fp8"}),
+        ("#hardware=b200-sxm&efficiency=0&tp=1", {"hardware": "b200-sxm", "efficiency": False, "tp": "1"}),
+    ],
+)
+def test_a_permalink_shows_what_python_shows(open_page, pages, fragment, changes):
+    """The cells of the page, text and number, after its address was read."""
+    page = open_page(pages["report"], fragment)
+    first = {**_VALUES, "model": "mixtral-8x7b", "hardware": "h200-sxm", "others": ["a100-sxm-80gb"]}
+    first |= {"batch": 16, "tp": "2", "pp": "1", "dp": "1", "ep": "1", "input_len": 2048, "context": 2048}
+    wanted = shown(view({**first, **changes}))
+    got = {name: (text, value) for name, text, value in page.evaluate(CELLS)}
+    assert wanted.keys() == got.keys()
+    for name, (text, value) in wanted.items():
+        assert got[name][0] == text, name
+        assert got[name][1] == (None if value is None else pytest.approx(value, rel=TOLERANCE)), name
+
+
+def test_csv_is_pythons(open_page, pages):
+    """What is downloaded as CSV, to the last digit of its texts."""
+    page = open_page(pages["calculator"])
+    state = random_state(random.Random(3), "llama-3.1-8b") | {  # noqa: S311 - seeded on purpose
+        "hardware": "h100-sxm",
+        "tp": "1",
+        "pp": "1",
+        "dp": "1",
+        "ep": "1",
+    }
+    got = page.evaluate("(state) => model.csv(model.view(state))", state)
+    wanted = csv_text(view(state))
+    assert [line.split(",")[:3] for line in got.splitlines()] == [line.split(",")[:3] for line in wanted.splitlines()]
+    assert len(got.splitlines()) > 200
+
+
+def test_plotted_numbers_are_those_of_the_tables(open_page, pages):
+    """The points of the explorer are the rows of its table."""
+    page = open_page(pages["report"])
+    section = page.evaluate("JSON.parse(JSON.stringify(model.view({}).sections.find(({ key }) => key === 'explorer')))")
+    table = section["figure"]["table"]["rows"]
+    line = next(entry for entry in section["figure"]["series"] if entry["role"] == "estimate")
+    drawn = page.evaluate("(figure) => model.plot(figure, false, false).data.flatMap(({ x }) => x)", section["figure"])
+    times = [row[2]["value"] for row in table if row[6]["text"] == "yes"]
+    assert line["x"] == times
+    assert set(times) <= {value for value in drawn if isinstance(value, float)}
+
+
+def test_every_control_is_known_to_the_view() -> None:
+    """No control without effect, and none that the view does not read."""
+    values = {**_VALUES, "model": "gpt2", "hardware": "h100-sxm", "batch": 1, "input_len": 16, "context": 16, "tp": 1}
+    listed = settings(values, 1024, [("gpt2", "GPT-2"), ("x", "X")], [("h100-sxm", "H100")])
+    assert {control.key for control in listed} | {"others", "fixed"} == set(values)
+
+
+def test_links_in_formulas_leave_the_address_alone(open_page, pages):
+    """They open what they point at; the address stays that of the state."""
+    page = open_page(pages["formulas"], "#batch=64")
+    link = page.locator('#formulas details a[href^="#"]').first
+    page.evaluate("for (const box of document.querySelectorAll('#formulas details')) box.open = true")
+    target = link.get_attribute("href")
+    page.evaluate("for (const box of document.querySelectorAll('#formulas details')) box.open = false")
+    link.evaluate("(element) => element.click()")
+    assert page.evaluate("location.hash") == "#batch=64"
+    assert page.evaluate("(id) => document.getElementById(id).closest('details')?.open ?? true", target.removeprefix("#"))
