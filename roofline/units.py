@@ -116,6 +116,8 @@ def format_si(value: float, unit: str, digits: int = 4) -> str:
 
     >>> format_si(2.039e12, "B/s"), format_si(0.00763, "s"), format_si(0, "FLOP")
     ('2.039 TB/s', '7.63 ms', '0 FLOP')
+    >>> format_si(0.0997, "s", 2), format_si(0.1249, "s", 2)
+    ('100 ms', '125 ms')
     """
     if value == 0:
         return f"0 {unit}"
@@ -126,7 +128,9 @@ def format_si(value: float, unit: str, digits: int = 4) -> str:
         steps[5] = ("k", 1e3)
     prefix, scale = next(((p, s) for p, s in steps if abs(value) >= s * (1 - 1e-9)), steps[-1])
     scaled = value / scale
-    text = f"{scaled:.{digits}g}" if abs(scaled) < 10**digits else f"{scaled:,.0f}"
+    text = f"{scaled:.{digits}g}"
+    if "e" in text:  # as many digits before the point, or more
+        text = f"{scaled:,.0f}"
     return f"{text} {prefix}{unit}"
 
 

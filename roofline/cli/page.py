@@ -169,7 +169,7 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
         console.print()
         line(table.title, "bold")
         line(table.note, "dim")
-        console.print(_rich(table, marks.get(phase.name)))
+        console.print(_rich(_narrowed(table, console.width - _MARKS), marks.get(phase.name)))
     limits = summary.limits_table(result)
     line(limits.title, "bold")
     line(limits.note, "dim")
@@ -184,6 +184,25 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
     line(f"{rest} defaults are listed with --json, with -o FILE.md and in a pipe.", "dim")
     for text in _formula_lines(formulas):
         line(text)
+
+
+_MARKS = 2  # columns of the marks before the first cell
+_LEFT_OUT = ("share", "FLOP", "bytes", "x", "link")  # what a narrow terminal does without, first to last
+
+
+def _narrowed(table: Table, width: int) -> Table:
+    """A table with as many columns as a terminal has room for: half a number would be a wrong one."""
+    for name in _LEFT_OUT:
+        if _needed(table) <= width or name not in table.columns:
+            continue
+        at = table.columns.index(name)
+        table = replace(
+            table,
+            columns=(*table.columns[:at], *table.columns[at + 1 :]),
+            right=(*table.right[:at], *table.right[at + 1 :]),
+            rows=tuple((*row[:at], *row[at + 1 :]) for row in table.rows),
+        )
+    return table
 
 
 def _transposed(table: Table, width: int) -> Table:

@@ -59,6 +59,10 @@ def answer(
     found = to_dict(result)
     if not quiet:
         _warn(result)
+        if fit is not None:
+            sys.stderr.write(
+                f"{clean(fit)}: its own errors (held_out) are of shapes it has not seen; rows it was fitted to count here\n"
+            )
     judged = "bound" if found["overall"]["estimate"]["mape"] is None else "estimate"
     error = found["overall"][judged]["mape"]
     passed = limit is None or error <= limit

@@ -59,6 +59,7 @@ def run(request: Request) -> Analysis:
         request=of_request(request, timed=show_times),
         limits=_limits(request),
         assumptions=assumptions,
+        asked=request.asked,
     )
 
 

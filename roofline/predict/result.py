@@ -140,6 +140,8 @@ class Analysis:
     request: dict[str, Duration] | None
     limits: Limits
     assumptions: tuple[Assumption, ...]
+    asked: dict[str, Any] | None = None
+    """The question in the words it was put in, from which a page can be made again; None of loaded specs."""
 
     @property
     def prefill(self) -> Phase | None:
@@ -173,6 +175,7 @@ class Analysis:
                 "max_batch_by_context": [list(pair) for pair in self.limits.max_batch_by_context],
             },
             "assumptions": [_plain(assumption) for assumption in self.assumptions],
+            **({"asked": self.asked} if self.asked is not None else {}),
         }
 
     def to_json(self, indent: int | None = 2) -> str:

@@ -1,0 +1,58 @@
+"""The command that starts an engine as a deployment was analysed."""
+
+from __future__ import annotations
+
+from roofline.predict.request import Request
+from roofline.specs.deployment import Deployment
+from roofline.text import quoted
+
+_TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+
+
+def engine_command(request: Request, longest: int) -> tuple[str, ...]:
+    """The arguments of the engine's server for sequences of up to `longest` tokens and the request's batch.
+
+    Sizes are of one replica where the engine counts so (`--max-num-seqs`). What the engine takes from the checkpoint, or has
+    as its own default, is left out.
+
+    Source: vLLM, engine arguments, https://docs.vllm.ai/en/latest/configuration/engine_args.html.
+    """
+    deployment = request.deployment
+    replica = -(-request.workload.batch // deployment.data_parallel_size)
+    found = ["vllm", "serve", request.model.hf_id or request.model.name, *_parallelism(deployment)]
+    found += ["--max-model-len", str(longest), "--max-num-seqs", str(deployment.max_num_seqs or replica)]
+    for flag, value in (
+        ("--max-num-batched-tokens", deployment.max_num_batched_tokens),
+        ("--gpu-memory-utilization", deployment.gpu_memory_utilization),
+        ("--block-size", deployment.block_size),
+    ):
+        if value is not None:
+            found += [flag, f"{value:.10g}"]
+    return (*found, *_formats(request))
+
+
+def _parallelism(deployment: Deployment) -> list[str]:
+    found: list[str] = []
+    for flag, size in (
+        ("--tensor-parallel-size", deployment.tensor_parallel_size),
+        ("--pipeline-parallel-size", deployment.pipeline_parallel_size),
+        ("--data-parallel-size", deployment.data_parallel_size),
+    ):
+        if size > 1:
+            found += [flag, str(size)]
+    return [*found, "--enable-expert-parallel"] if deployment.expert_parallel_size > 1 else found
+
+
+def _formats(request: Request) -> list[str]:
+    deployment, kv = request.deployment, request.precision.kv.name
+    found = ["--kv-cache-dtype", kv] if deployment.kv_cache_dtype and kv != request.precision.activation.name else []
+    if deployment.quantization not in (None, "none"):
+        return [*found, "--quantization", str(deployment.quantization)]
+    if deployment.dtype == "fp8":
+        return [*found, "--quantization", "fp8"]
+    return [*found, "--dtype", _TORCH[deployment.dtype]] if deployment.dtype in _TORCH else found
+
+
+def shell_line(arguments: tuple[str, ...]) -> str:
+    """Arguments as one line for a POSIX shell, each quoted where it has to be."""
+    return " ".join(quoted(part) for part in arguments)

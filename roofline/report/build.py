@@ -1,0 +1,110 @@
+"""Pages from a question: the first state, the controls, the translated program and its data, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.predict.engine_command import shell_line
+from roofline.predict.flags import OVERRIDES, SHORT, quantity
+from roofline.predict.request import Request, prepare
+from roofline.report.live import page_script, program, specs
+from roofline.report.page import page
+from roofline.report.plots import plot
+from roofline.report.settings import longest_context, settings
+from roofline.report.view.csv_text import csv_text
+from roofline.report.view.state import WEIGHTS, Values
+from roofline.report.view.whole import reproduced, view
+from roofline.specs.library import ids, load_hardware, load_model
+
+TTFT_MS, TPOT_MS = 1000.0, 50.0
+_OUTPUT_LEN = 256
+_CALCULATOR = ("llama-3.1-8b", "h100-sxm")
+_UNITS = {"peak_flops": ("peak_tflops", 1e12), "bandwidth": ("bandwidth_gbs", 1e9), "memory": ("memory_gb", 1e9)}
+_CONTROLLED = {*SHORT.values(), "batch", "input_len", "context", "output_len", "kv_cache_dtype", "backend", *OVERRIDES}
+Formulas = Callable[[Request], str]
+"""What makes the formulas of a request, as HTML; they stand on symbols, which a page needs nowhere else."""
+
+
+def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], formulas: Formulas | None = None) -> str:
+    """The page of one model on one hardware, or several side by side. Options are those of `analyze`."""
+    for name in ("segments", "phase"):
+        if options.get(name) is not None:
+            raise InputError(f"a page shows prefill and decode: leave out --{name}")
+    asked = {**options, "output_len": options.get("output_len") or _OUTPUT_LEN}
+    requests = [prepare(model, name, **asked) for name in dict.fromkeys(hardware)]
+    values = _values(requests[0], model, list(dict.fromkeys(hardware)), options)
+    shown = [(name, load_hardware(name)[0].title) for name in dict.fromkeys([*hardware, *ids("hardware")])]
+    words = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
+    flags = reproduced({**values, "fixed": {**values["fixed"], **_assumed(options)}})
+    line = shell_line(("roofline", "report", model, *words, *flags, "--output", "report.html"))
+    return _page(values, [(model, requests[0].model.title)], shown, line, formulas(requests[0]) if formulas else "")
+
+
+def calculator() -> str:
+    """A page in which any shipped model and hardware can be chosen."""
+    model, hardware = _CALCULATOR
+    request = prepare(model, hardware, output_len=_OUTPUT_LEN)
+    values = _values(request, model, [hardware], {})
+    models = [(name, load_model(name)[0].title) for name in ids("models")]
+    devices = [(name, load_hardware(name)[0].title) for name in ids("hardware")]
+    return _page(values, models, devices, shell_line(("roofline", "report", "--calculator", "--output", "calculator.html")), "")
+
+
+def _page(
+    values: Values, models: Sequence[tuple[str, str]], hardware: Sequence[tuple[str, str]], line: str, formulas: str
+) -> str:
+    made = program()
+    made.export("view", view)
+    made.export("plot", plot)
+    made.export("csv", csv_text)
+    assume = values["fixed"].get("assume")
+    data = specs(made, [name for name, _ in models], [name for name, _ in hardware], assume, values["fixed"].get("engine"))
+    loaded = [load_model(name, assume if len(models) == 1 else None)[0] for name, _ in models]
+    controls = settings(values, longest_context(loaded), models, hardware)
+    first = view(values)
+    return page(first, controls, page_script(made), {"specs": data, "values": values}, line, formulas)
+
+
+def _values(request: Request, model: str, hardware: list[str], options: Mapping[str, Any]) -> Values:
+    """The first state, from options as a user wrote them."""
+    workload, deployment = request.workload, request.deployment
+    full = {SHORT.get(name, name): value for name, value in options.items() if value is not None and value is not False}
+    weights = next((key for key, (name, value) in WEIGHTS.items() if getattr(deployment, name) == value), "")
+    kv = deployment.kv_cache_dtype if deployment.kv_cache_dtype in ("bf16", "fp8") else ""
+    own = {key: quantity(name, full[name], OVERRIDES[name]) / unit for name, (key, unit) in _UNITS.items() if name in full}
+    controlled = {*_CONTROLLED, *([WEIGHTS[weights][0]] if weights else [])} - ({"kv_cache_dtype"} if not kv else set())
+    return {
+        "model": model,
+        "hardware": hardware[0],
+        "others": hardware[1:],
+        "batch": workload.batch,
+        "input_len": workload.input_len,
+        "context": workload.context,
+        "output_len": workload.output_len or _OUTPUT_LEN,
+        "tp": str(deployment.tensor_parallel_size),
+        "pp": str(deployment.pipeline_parallel_size),
+        "dp": str(deployment.data_parallel_size),
+        "ep": str(deployment.expert_parallel_size),
+        "weights": weights,
+        "kv": kv,
+        "backend": deployment.backend if deployment.backend in ("vllm", "sglang", "trtllm") else "",
+        "efficiency": True,
+        **{key: own.get(key, 0) for key, _ in _UNITS.values()},
+        "ttft_ms": TTFT_MS,
+        "tpot_ms": TPOT_MS,
+        "fixed": {name: _settled(request, name, value) for name, value in full.items() if name not in controlled},
+    }
+
+
+def _settled(request: Request, name: str, value: Any) -> Any:
+    """An option that no control changes, as the request has read it: a number where it is one."""
+    for owner in (request.deployment, request.deployment.conventions):
+        if hasattr(owner, name):
+            return getattr(owner, name)
+    return value
+
+
+def _assumed(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"assume": options["assume"]} if options.get("assume") else {}

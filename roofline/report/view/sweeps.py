@@ -1,0 +1,184 @@
+"""The same deployment at other workloads: throughput against TPOT, TTFT against the prompt, a map of batches and contexts."""
+
+from __future__ import annotations
+
+from roofline.graph import build
+from roofline.predict.bounds import times
+from roofline.predict.request import Request
+from roofline.predict.result import Analysis, Duration
+from roofline.predict.timing import pipeline
+from roofline.report.figure import Axis, Figure, Mark, Series, Zone
+from roofline.report.view.cells import best, figure, seconds, table, whole, words
+from roofline.report.view.points import batches, lengths, spread
+from roofline.specs.workload import Step, decode, prefill
+from roofline.units import format_si
+
+_COLUMNS, _ROWS = 10, 8
+_LETTERS = {"compute": "C", "memory": "M", "link": "L", "overhead": "O"}
+
+
+def explorer(request: Request, result: Analysis, slo: float) -> Figure:
+    """Throughput of a GPU against TPOT, along the batch."""
+    sizes, context = batches(request, result), request.workload.context
+    devices = request.deployment.devices
+    took = [pipeline(request, decode(size, context)) for size in sizes]
+    fits = [request.memory.fits(decode(size, context)) for size in sizes]
+    rates = [size / (best(time) or 1.0) / devices for size, time in zip(sizes, took, strict=True)]
+    held = [index for index, fit in enumerate(fits) if fit]
+    beyond = [index for index, fit in enumerate(fits) if not fit]
+    series = []
+    estimated = bool(took) and took[0].estimate is not None
+    series.append(_line("bound", "bound", sizes, held, [time.bound for time in took], devices))
+    if estimated:
+        series.append(_line("estimate", "estimate", sizes, held, [time.estimate for time in took], devices))
+    if beyond:
+        series.append(_line("more than memory holds", "missing", sizes, beyond, [best(time) for time in took], devices))
+    marks = []
+    if slo:
+        marks.append(Mark(text=f"TPOT {format_si(slo, 's', 3)}", x=slo, role="slo"))
+    if held and result.memory.max_batch in sizes:
+        last = sizes.index(result.memory.max_batch)
+        marks.append(Mark(text=f"KV limit: batch {sizes[last]:,}", x=best(took[last])))
+    critical = result.limits.critical_batch_step
+    if critical is not None and critical <= sizes[-1]:
+        marks.append(
+            Mark(text=f"compute binds from {critical:,}", x=best(pipeline(request, decode(critical, context))), role="compute")
+        )
+    zones = (Zone(text="within the TPOT", role="slo", x0=None, x1=slo),) if slo else ()
+    rows = [
+        (
+            whole(size),
+            seconds(time.bound),
+            seconds(time.estimate),
+            seconds(time.low),
+            seconds(time.high),
+            figure(rate),
+            words("yes" if fit else "no"),
+        )
+        for size, time, fit, rate in zip(sizes, took, fits, rates, strict=True)
+    ]
+    names = ("batch", "TPOT bound", "TPOT estimate", "from", "to", "tokens/s a GPU", "fits")
+    return Figure(
+        key="explorer",
+        title="Throughput against TPOT",
+        note=f"Decode at {context:,} cached tokens, along the batch: each point is a batch. Up is more tokens a second from a "
+        "GPU, left is a faster stream for each user.",
+        x=Axis(title="TPOT", scale="log", unit="s"),
+        y=Axis(title="throughput of a GPU", scale="log", unit="tokens/s"),
+        series=tuple(series),
+        marks=tuple(marks),
+        zones=zones,
+        table=table("explorer-rows", "Batches", "", names, rows),
+    )
+
+
+def _line(name: str, role: str, sizes: list[int], kept: list[int], times: list[float | None], devices: int) -> Series:
+    xs = [times[index] or 0.0 for index in kept]
+    ys = [sizes[index] / (times[index] or 1.0) / devices for index in kept]
+    return Series(
+        name=name,
+        kind="line",
+        role=role,
+        x=tuple(xs),
+        y=tuple(ys),
+        labels=tuple(
+            f"batch {sizes[index]:,}: TPOT {format_si(x, 's', 3)}, {y:,.4g} tokens/s a GPU"
+            for index, x, y in zip(kept, xs, ys, strict=True)
+        ),
+        short=tuple(f"{sizes[index]:,}" for index in kept),
+    )
+
+
+def first_token(requests: list[Request], slo: float) -> Figure:
+    """TTFT of a batch of prompts against their length, for each hardware."""
+    series, rows = [], []
+    for variant, request in enumerate(requests):
+        name, found = request.hardware.name, lengths(request)
+        took = [pipeline(request, prefill(request.workload.batch, length)) for length in found]
+        series.append(_curve(f"{name} bound", "bound", variant, found, [time.bound for time in took]))
+        if took[0].estimate is not None:
+            series.append(_curve(f"{name} estimate", "estimate", variant, found, [time.estimate for time in took]))
+            series.append(_interval(f"{name} 8 of 10", variant, found, took))
+        for length, time in zip(found, took, strict=True):
+            row = (words(name), whole(length), seconds(time.bound), seconds(time.estimate), seconds(time.low))
+            rows.append((*row, seconds(time.high)))
+    batch = requests[0].workload.batch
+    several = f"{batch:,} prompts at once" if batch > 1 else "one prompt alone"
+    return Figure(
+        key="ttft",
+        title="TTFT against the prompt",
+        note=f"Prefill of {several}, with nothing cached and no queue: the time to the first token is at least this.",
+        x=Axis(title="prompt", scale="log", unit="tokens"),
+        y=Axis(title="TTFT", scale="log", unit="s"),
+        series=tuple(series),
+        marks=(Mark(text=f"TTFT {format_si(slo, 's', 3)}", y=slo, role="slo"),) if slo else (),
+        table=table("ttft-rows", "TTFT", "", ("hardware", "prompt", "bound", "estimate", "from", "to"), rows),
+    )
+
+
+def _curve(name: str, role: str, variant: int, xs: list[int], ys: list[float | None]) -> Series:
+    labels = tuple(f"{name}: {x:,} tokens, {format_si(y or 0.0, 's', 3)}" for x, y in zip(xs, ys, strict=True))
+    return Series(name=name, kind="line", role=role, x=tuple(xs), y=tuple(ys), labels=labels, variant=variant)
+
+
+def _interval(name: str, variant: int, xs: list[int], took: list[Duration]) -> Series:
+    return Series(
+        name=name,
+        kind="band",
+        role="estimate",
+        x=tuple(xs),
+        y=tuple(time.estimate for time in took),
+        low=tuple(time.low or 0.0 for time in took),
+        high=tuple(time.high or 0.0 for time in took),
+        variant=variant,
+    )
+
+
+def heatmap(request: Request, result: Analysis) -> Figure:
+    """TPOT at batches and contexts, what binds there, and what does not fit."""
+    columns = spread(batches(request, result), _COLUMNS)
+    rows = spread(lengths(request), _ROWS)
+    z, texts, hatched, cells = [], [], [], []
+    for context in rows:
+        line, written, odd = [], [], []
+        for size in columns:
+            step = decode(size, context)
+            time, fits = pipeline(request, step), request.memory.fits(step)
+            value, letter = best(time), _LETTERS[_binds(request, step)]
+            line.append(value)
+            written.append(f"{format_si(value or 0.0, 's', 2)} {letter}")
+            odd.append(not fits)
+            cells.append((whole(context), whole(size), seconds(value), words(letter), words("yes" if fits else "no")))
+        z.append(tuple(line))
+        texts.append(tuple(written))
+        hatched.append(tuple(odd))
+    map_of = Series(
+        name="TPOT",
+        kind="heat",
+        role="estimate",
+        x=tuple(f"{size:,}" for size in columns),
+        y=tuple(f"{context:,}" for context in rows),
+        z=tuple(z),
+        texts=tuple(texts),
+        hatched=tuple(hatched),
+        hatched_name="does not fit",
+    )
+    return Figure(
+        key="heatmap",
+        title="TPOT by batch and context",
+        note="C: compute takes the larger share of the bound, M: memory, L: the link. Hatched: does not fit in memory.",
+        x=Axis(title="sequences", scale="category"),
+        y=Axis(title="cached tokens", scale="category"),
+        series=(map_of,),
+        table=table("heatmap-rows", "Map", "", ("cached tokens", "batch", "TPOT", "binds", "fits"), cells),
+    )
+
+
+def _binds(request: Request, step: Step) -> str:
+    """The resource with the largest share of the bound, in the fullest stage."""
+    shares = {"compute": 0.0, "memory": 0.0, "link": 0.0}
+    graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
+    for operator, repeat in graph.values():
+        busy = times(operator, operator.cost() * repeat, request.hardware)
+        shares[busy.bound_by] += busy.bound
+    return max(shares, key=lambda kind: shares[kind])

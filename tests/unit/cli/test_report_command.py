@@ -1,0 +1,134 @@
+"""`roofline report`: what it writes, and what it refuses before it has done the work."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from roofline.cli.pages import write
+from roofline.errors import InputError, RooflineError, SpecError
+from roofline.predict.analyze import analyze
+from roofline.report.build import report
+
+HOSTILE = ["<script>alert(1)</script>", "\"quoted\" & 'so'", "</script><b>", "x" * 10_000, "\u202eright to left\u200f"]
+
+
+def call(output: Path | None, model: str | None = None, hardware: tuple[str, ...] = (), **more: object) -> None:
+    """What the command does."""
+    calculator, saved = bool(more.pop("calculator", False)), more.pop("saved", None)
+    assert saved is None or isinstance(saved, Path)
+    write(model, list(hardware), dict(more), calculator=calculator, saved=saved, output=output, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A page."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    call(path, "gpt2", ("a100-sxm-80gb",), batch="4")
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_same_question_makes_the_same_bytes(made: str, tmp_path: Path) -> None:
+    """No date, no random name."""
+    call(tmp_path / "again.html", "gpt2", ("a100-sxm-80gb",), batch="4")
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == made
+
+
+def test_a_page_is_whole_and_not_too_large(made: str) -> None:
+    """One file, at most 2 MB, that says how it was made and asks nobody for anything."""
+    assert len(made.encode()) <= 2e6
+    assert "roofline report gpt2 --hardware a100-sxm-80gb --batch 4" in made
+    assert "default-src &#39;none&#39;" in made
+    assert 'id="op-' in made
+
+
+def test_a_saved_result_makes_the_page_again(made: str, tmp_path: Path) -> None:
+    """From what `analyze --json` wrote."""
+    saved = tmp_path / "result.json"
+    saved.write_text(analyze("gpt2", "a100-sxm-80gb", batch="4").to_json(), encoding="utf-8")
+    call(tmp_path / "again.html", saved=saved)
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == made
+
+
+def test_a_saved_result_whose_files_have_changed_is_refused(tmp_path: Path) -> None:
+    """Its numbers would be others."""
+    saved = tmp_path / "result.json"
+    found = analyze("gpt2", "a100-sxm-80gb").to_dict()
+    found["inputs"]["model"]["sha256"] = "0" * 64
+    saved.write_text(json.dumps(found, default=str), encoding="utf-8")
+    with pytest.raises(SpecError, match="the model gpt2 has changed"):
+        call(tmp_path / "again.html", saved=saved)
+    assert not (tmp_path / "again.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "is no JSON"), ("[]", "no key `asked`"), ('{"asked": {"model": 1}}', "no key `asked`")]
+)
+def test_what_is_no_result(tmp_path: Path, text: str, said: str) -> None:
+    """One message with the file's name."""
+    saved = tmp_path / "result.json"
+    saved.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError, match=said) as caught:
+        call(tmp_path / "again.html", saved=saved)
+    assert str(saved) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "one of MODEL"),
+        ({"model": "gpt2"}, "wants --hardware"),
+        ({"model": "gpt2", "calculator": True}, "one of MODEL"),
+        ({"calculator": True, "batch": "4"}, "takes no other options"),
+        ({"model": "gpt2", "hardware": ("a100-sxm-80gb",), "segments": "1x1@1"}, "leave out --segments"),
+        ({"model": "gpt2", "hardware": ("a100-sxm-80gb",), "batch": "many"}, "must be a whole number"),
+        ({"model": "gpt2", "hardware": ("h1000",)}, "unknown hardware"),
+    ],
+)
+def test_wrong_questions(tmp_path: Path, options: dict[str, object], said: str) -> None:
+    """Refused, and nothing written."""
+    with pytest.raises(RooflineError, match=said):
+        call(tmp_path / "page.html", **options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_a_page_cannot_be_written(tmp_path: Path) -> None:
+    """Said before anything is computed."""
+    places = ((None, "with -o"), (tmp_path / "page.pdf", "is a .html file"), (tmp_path / "no" / "page.html", "no folder"))
+    for path, said in places:
+        with pytest.raises(InputError, match=said):
+            call(path, "gpt2", ("a100-sxm-80gb",))
+    sealed = tmp_path / "sealed"
+    sealed.mkdir(mode=0o500)
+    if os.access(sealed, os.W_OK):
+        pytest.skip("this user may write anywhere")
+    with pytest.raises(InputError, match="read-only"):
+        call(sealed / "page.html", "gpt2", ("a100-sxm-80gb",))
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=["script", "quotes", "end", "long", "direction"])
+def test_a_name_is_text(tmp_path: Path, name: str) -> None:
+    """Whatever a file calls its model, the page has no more elements for it."""
+    import roofline
+
+    folder = Path(roofline.__file__).resolve().parents[1] / "models"
+    text = (folder / "gpt2.yaml").read_text(encoding="utf-8")
+    title = next(line for line in text.splitlines() if line.startswith("title:"))
+    path = tmp_path / "odd.yaml"
+    path.write_text(text.replace(title, f"title: {json.dumps(name)}"), encoding="utf-8")
+    page, plain = report(str(path), ["a100-sxm-80gb"], {}), report("gpt2", ["a100-sxm-80gb"], {})
+    for tag in ("<script", "</script", "<b>", "<table", "<section", "<style"):
+        assert page.count(tag) == plain.count(tag)
+    assert "\u202e" not in page
+    assert "\u200f" not in page
+
+
+def test_without_plotly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Pages hold the plot library; Python's is not asked for."""
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    call(tmp_path / "page.html", "gpt2", ("a100-sxm-80gb",))
+    assert (tmp_path / "page.html").stat().st_size > 100_000
