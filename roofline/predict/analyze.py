@@ -177,7 +177,7 @@ def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Pha
     if timed and time is not None and request.steps is not None:
         whole = with_engine(request, time, replica(request, step))
         if (added := whole.seconds - time.seconds) > 0:
-            operators += (_engine(added, request),)
+            operators = (*operators, _engine(added, request))
         time = whole
     cost = sum((op.cost for op in operators), ZERO)
     share = {"compute": 0.0, "memory": 0.0, "link": 0.0}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import zlib
 from pathlib import Path
 
 import pytest
+from browser.paper import pages_of
 from browser.standin import NAME, made
 
 
@@ -114,24 +113,12 @@ def test_theme(open_page, path):
     assert page.evaluate(ground) == dark
 
 
-def _pages(pdf: bytes) -> list[int]:
-    """The texts that each page of a PDF draws, as far as the operators in its streams tell."""
-    objects = dict(re.findall(rb"\n(\d+) 0 obj\b(.*?)\bendobj", pdf, re.DOTALL))
-    found = []
-    for body in objects.values():
-        if re.search(rb"/Type\s*/Page\b", body):
-            (contents,) = re.findall(rb"/Contents (\d+) 0 R", body)
-            stream = re.search(rb"stream\r?\n(.*?)\r?\nendstream", objects[contents], re.DOTALL)[1]
-            found.append(len(re.findall(rb"T[jJ]\b", zlib.decompress(stream))))
-    return found
-
-
 @pytest.mark.parametrize("fragment", ["", "#batch=64"])
 @pytest.mark.parametrize("script", [True, False], ids=["live", "no script"])
 @pytest.mark.parametrize("paper", ["A4", "Letter"])
 def test_pdf_has_no_empty_page(open_page, path, fragment, script, paper):
     page = open_page(path, fragment, java_script_enabled=script)
-    pages = _pages(page.pdf(format=paper))
+    pages = pages_of(page.pdf(format=paper))
     assert 2 <= len(pages) <= 7
     assert min(pages) > 0, pages
 

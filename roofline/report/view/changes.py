@@ -109,7 +109,7 @@ def comparison(requests: list[Request], results: list[Analysis]) -> Table:
     rows.append((words("memory"), *(gibibytes(result.memory.capacity_bytes) for result in results)))
     rows.append((words("bandwidth"), *(amount(request.hardware.bandwidth, "B/s") for request in requests)))
     rows.append((words("16-bit peak"), *(amount(_peak(request), "FLOP/s") for request in requests)))
-    names = ("", *(str(result.hardware["title"]) for result in results))
+    names = ("what", *(str(result.hardware["title"]) for result in results))
     note = "★: the lowest time, or the highest rate, of those that have one. Memory in GiB. Times are estimates where known."
     return table("compare", "Times, rates and memory", note, names, rows)
 
