@@ -115,7 +115,7 @@ def operators_table(result: Analysis, phase: Phase) -> Table:
     names += (["link"] if linked else []) + ["FLOP/byte", "bound"] + (["estimate"] if estimated else [])
     rows = []
     for op in phase.operators:
-        row = [words(op.path), figure(op.repeat), amount(op.cost.flops, ""), amount(op.cost.bytes, "B")]
+        row = [words(op.path.removeprefix("layers/")), figure(op.repeat), amount(op.cost.flops, ""), amount(op.cost.bytes, "B")]
         if linked:
             row.append(amount(op.cost.link_bytes, "B") if op.cost.link_bytes else words(""))
         row.append(figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else words(""))

@@ -33,7 +33,8 @@ def view(values: Values) -> View:
     every = [first, *(asked(values, name) for name in names[1:])]
     requests, results = [entry.request for entry in every], [run(entry.request) for entry in every]
     request, result = requests[0], results[0]
-    longest = max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
+    # the last token that is drawn needs no place in the cache, but counts in the engine's limit
+    longest = 1 + max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
     return View(
         title=summary.headline(result),
         subtitle=summary.subtitle(result),

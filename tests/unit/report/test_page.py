@@ -78,9 +78,8 @@ def test_policy_lists_what_is_inline_and_nothing_else(text):
     allowed = policy(parts)
     assert allowed["default-src"] == allowed["connect-src"] == allowed["base-uri"] == allowed["form-action"] == ["'none'"]
     assert allowed["img-src"] == ["data:", "blob:"]
-    _, program, plotly = (
-        zlib.decompress(b64decode(packed), wbits=-zlib.MAX_WBITS).decode() for packed in parts.inline["application/octet-stream"]
-    )
+    packed = [b64decode(text) for text in parts.inline["application/octet-stream"]]
+    _, program, plotly = (zlib.decompress(text, wbits=-zlib.MAX_WBITS).decode() for text in packed)
     (own,) = parts.inline["script"]
     assert allowed["script-src"] == [hashed(script) for script in (program, own, plotly)]
     (style,) = parts.inline["style"]
