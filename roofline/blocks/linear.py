@@ -5,36 +5,44 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from roofline.blocks.base import Block, Cache, FeedForwardBlock, MixerBlock, Operators, Site
+from roofline.blocks.base import Cache, FeedForwardBlock, MixerBlock, Operators, Site
 from roofline.operators.gemm import Gemm
 
 
-class _Linear(Block):
+def _product(site: Site, path: str, *, bias: bool) -> Operators:
     """A square matrix of the hidden size. Nothing divides it: every tensor-parallel device has the whole of it.
 
     Source: Bercovich et al. 2024 (Puzzle), arXiv:2411.19146, section 2.
     """
+    width, dtypes = site.hidden_size, site.precision.dtypes(f"{path}/linear")
+    return {"linear": Gemm(m=site.tokens, n=width, k=width, bias=bias, dtypes=dtypes)}
+
+
+class LinearMixer(MixerBlock):
+    """In the place of attention: no token meets another."""
 
     divided: ClassVar[bool] = False
+
+    kind: Literal["linear_mixer"]
     bias: bool = False
 
     def operators(self, site: Site) -> Operators:
         """The product."""
-        width, dtypes = site.hidden_size, site.precision.dtypes(f"{self.path}/linear")
-        return {"linear": Gemm(m=site.tokens, n=width, k=width, bias=self.bias, dtypes=dtypes)}
-
-
-class LinearMixer(_Linear, MixerBlock):
-    """In the place of attention: no token meets another."""
-
-    kind: Literal["linear_mixer"]
+        return _product(site, self.path, bias=self.bias)
 
     def cache(self) -> Cache | None:
         """Nothing is kept."""
         return None
 
 
-class LinearMlp(_Linear, FeedForwardBlock):
+class LinearMlp(FeedForwardBlock):
     """In the place of a feed-forward block."""
 
+    divided: ClassVar[bool] = False
+
     kind: Literal["linear_mlp"]
+    bias: bool = False
+
+    def operators(self, site: Site) -> Operators:
+        """The product."""
+        return _product(site, self.path, bias=self.bias)

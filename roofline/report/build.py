@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.formulas.javascript import Program
 from roofline.predict.engine_command import shell_line
 from roofline.predict.flags import OVERRIDES, SHORT, quantity
 from roofline.predict.request import Request, prepare
-from roofline.report.live import page_script, program, specs
+from roofline.report.live import every_spec, page_script, program, specs
 from roofline.report.page import page
 from roofline.report.plots import plot
 from roofline.report.settings import longest_context, settings
@@ -32,6 +34,9 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
     for name in ("segments", "phase"):
         if options.get(name) is not None:
             raise InputError(f"a page shows prefill and decode: leave out --{name}")
+    if str(options.get("backend") or "").endswith((".yaml", ".yml")):
+        why = "put it under hardware/fits/<accelerator>/<backend>.yaml in a folder on ROOFLINE_PATH, and name the backend"
+        raise InputError(f"a page finds fits by name, not --backend {options['backend']}: {why}")
     asked = {**options, "output_len": options.get("output_len") or _OUTPUT_LEN}
     requests = [prepare(model, name, **asked) for name in dict.fromkeys(hardware)]
     values = _values(requests[0], model, list(dict.fromkeys(hardware)), options)
@@ -52,13 +57,22 @@ def calculator() -> str:
     return _page(values, models, devices, shell_line(("roofline", "report", "--calculator", "--output", "calculator.html")), "")
 
 
-def _page(
-    values: Values, models: Sequence[tuple[str, str]], hardware: Sequence[tuple[str, str]], line: str, formulas: str
-) -> str:
+@cache
+def _program() -> Program:
+    """The program of every page: with all kinds of specs, whatever a page holds, so that all pages have the same."""
     made = program()
     made.export("view", view)
     made.export("plot", plot)
     made.export("csv", csv_text)
+    for spec in every_spec():
+        made.refer(spec)
+    return made
+
+
+def _page(
+    values: Values, models: Sequence[tuple[str, str]], hardware: Sequence[tuple[str, str]], line: str, formulas: str
+) -> str:
+    made = _program()
     assume = values["fixed"].get("assume")
     data = specs(made, [name for name, _ in models], [name for name, _ in hardware], assume, values["fixed"].get("engine"))
     loaded = [load_model(name, assume if len(models) == 1 else None)[0] for name, _ in models]
@@ -89,7 +103,7 @@ def _values(request: Request, model: str, hardware: list[str], options: Mapping[
         "ep": str(deployment.expert_parallel_size),
         "weights": weights,
         "kv": kv,
-        "backend": deployment.backend if deployment.backend in ("vllm", "sglang", "trtllm") else "",
+        "backend": deployment.backend or "",
         "efficiency": True,
         **{key: own.get(key, 0) for key, _ in _UNITS.values()},
         "ttft_ms": TTFT_MS,

@@ -18,9 +18,12 @@ from roofline.predict import flags
 from roofline.predict.efficiency import forms
 from roofline.predict.result import Analysis
 from roofline.specs import library, quantization, workload, yaml_file
+from roofline.specs.base import Spec
+from roofline.specs.sections import kinds
 from roofline.units import parse_count, parse_quantity
 
 LIBRARY = library.shipped("reports") / "library.js"
+_OF_SPECS = ("roofline.specs.", "roofline.blocks.")
 _ENGINES = ("vllm",)
 _STEPS = ("vllm", "sglang", "trtllm")
 _READ_ONCE: dict[Any, str] = {
@@ -65,6 +68,19 @@ def program() -> Program:
     return Program(_READ_ONCE)
 
 
+def every_spec() -> list[type[Spec]]:
+    """All classes that the files of models, hardware, engines and fits are made of, by name."""
+    for role in ("mixer", "mlp"):
+        kinds(role)
+    found, stack = {}, [Spec]
+    while stack:
+        for cls in stack.pop().__subclasses__():
+            stack.append(cls)
+            if cls.__module__.startswith(_OF_SPECS):
+                found[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    return [found[name] for name in sorted(found)]
+
+
 def page_script(made: Program) -> str:
     """The script of a page: the program, the library that it reads from, and what the page's own script calls."""
     folder = library.shipped("reports")
@@ -76,11 +92,12 @@ def specs(
 ) -> dict[str, Any]:
     """The specs that the translated functions read, as data: models and hardware by name, engines, all fits."""
     fits = {f"{name}/{path.stem}": library.load_fit(path)[0] for name, paths in library.fit_files().items() for path in paths}
+    engines = dict.fromkeys((*_ENGINES, *([engine] if engine else [])))
     steps = {name: found[0] for name in _STEPS if (found := library.load_engine_steps([name])) is not None}
     specs: dict[str, dict[str, Any]] = {
         "models": {name: into.encode(library.load_model(name, assume)[0]) for name in models},
         "hardware": {name: into.encode(library.load_hardware(name)[0]) for name in hardware},
-        "engines": {name: into.encode(library.load_engine(name)[0]) for name in {*_ENGINES, *([engine] if engine else [])}},
+        "engines": {name: into.encode(library.load_engine(name)[0]) for name in engines},
         "steps": {name: into.encode(entry) for name, entry in steps.items()},
         "fits": {name: into.encode(fit) for name, fit in fits.items()},
         "spread": into.encode(library.load_spread()),

@@ -47,7 +47,7 @@ def settings(
         _choice("weights", "Weights", _WEIGHTS, values, DEPLOYMENT),
         _choice("kv", "KV cache", _KV, values, DEPLOYMENT),
         *(_parallel(key, label, values) for key, label in _PARALLEL),
-        _choice("backend", "Kernels", _BACKENDS, values, DEPLOYMENT),
+        _choice("backend", "Kernels", _backends(str(values["backend"])), values, DEPLOYMENT),
         _objective("ttft_ms", "TTFT", values, 1e6),
         _objective("tpot_ms", "TPOT", values, 1e5),
     ]
@@ -95,6 +95,11 @@ def _objective(key: str, label: str, values: Values, high: float) -> Control:
         help="0: none",
         group=OBJECTIVES,
     )
+
+
+def _backends(asked: str) -> tuple[tuple[str, str], ...]:
+    """The engines' kernels, and others where those were asked for."""
+    return _BACKENDS if asked in dict(_BACKENDS) else (*_BACKENDS, (asked, asked))
 
 
 def _parallel(key: str, label: str, values: Values) -> Control:

@@ -54,6 +54,7 @@ class Program:
         self._found = Register(natives.values())
         self._values: dict[int, object] = {}
         self._roots: dict[str, str] = {}
+        self._made: tuple[tuple[int, int, int], str] | None = None
         self.missing: list[TypeError] = []
         """Calls of methods that no class has which is known yet."""
 
@@ -66,7 +67,14 @@ class Program:
         return self._encoder.encode(value)
 
     def source(self) -> str:
-        """The script: `const program = {name: function, ...}`."""
+        """The script: `const program = {name: function, ...}`. It is made again only where more has been referred to since."""
+        state = (len(self._found), len(self._roots), len(self._encoder.functions))
+        if self._made is None or self._made[0] != state:
+            text = self._script()
+            self._made = ((len(self._found), len(self._roots), len(self._encoder.functions)), text)
+        return self._made[1]
+
+    def _script(self) -> str:
         texts: dict[int, str] = {}
         known = -1
         while known != len(self._found):  # what is found last may have methods that change how those of its names are called

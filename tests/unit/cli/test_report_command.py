@@ -87,6 +87,7 @@ def test_what_is_no_result(tmp_path: Path, text: str, said: str) -> None:
         ({"model": "gpt2", "hardware": ("a100-sxm-80gb",), "segments": "1x1@1"}, "leave out --segments"),
         ({"model": "gpt2", "hardware": ("a100-sxm-80gb",), "batch": "many"}, "must be a whole number"),
         ({"model": "gpt2", "hardware": ("h1000",)}, "unknown hardware"),
+        ({"model": "gpt2", "hardware": ("h100-sxm",), "backend": "fit.yaml"}, "a page finds fits by name"),
     ],
 )
 def test_wrong_questions(tmp_path: Path, options: dict[str, object], said: str) -> None:

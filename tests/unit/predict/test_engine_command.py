@@ -35,11 +35,13 @@ def test_parallelism_and_formats() -> None:
 
 @pytest.mark.parametrize(("dtype", "flags"), [("bf16", ["--dtype", "bfloat16"]), ("fp8", ["--quantization", "fp8"])])
 def test_dtype(dtype: str, flags: list[str]) -> None:
-    """vLLM has fp8 weights under another flag."""
+    """VLLM has fp8 weights under another flag."""
     assert command(dtype=dtype)[-2:] == flags
 
 
-@pytest.mark.parametrize("name", ["a b", "it's", "$(reboot)", "`x`", "a;b", "a\nb", '"', "\\", "~", "*", "-rf", "é", "x" * 1000])
+@pytest.mark.parametrize(
+    "name", ["a b", "it's", "$(reboot)", "`x`", "a;b", "a\nb", '"', "\\", "~", "*", "-rf", "é", "x" * 1000]
+)
 def test_a_name_is_one_word(name: str) -> None:
     """Whatever a file calls its model, the shell sees one argument."""
     request = prepare("gpt2", "h200-sxm")
