@@ -1,0 +1,160 @@
+"""What a page shows is what `analyze` answers, point by point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.report.figure import Cell, Section, Table, View
+from roofline.report.view.csv_text import csv_text
+from roofline.report.view.state import options
+from roofline.report.view.whole import reproduced, view
+
+STATE: dict[str, Any] = {
+    "model": "llama-3.1-8b", "hardware": "h100-sxm", "others": ["a100-sxm-80gb"], "fixed": {}, "batch": 8, "input_len": 512,
+    "context": 2048, "output_len": 64, "tp": "1", "pp": "1", "dp": "1", "ep": "1", "weights": "", "kv": "", "backend": "",
+    "efficiency": True, "peak_tflops": 0, "bandwidth_gbs": 0, "memory_gb": 0, "ttft_ms": 1000.0, "tpot_ms": 50.0,
+}  # fmt: skip
+DIGITS = pytest.approx
+
+
+@pytest.fixture(scope="module")
+def shown() -> View:
+    """The page of the state."""
+    return view(STATE)
+
+
+def ask(**changes: Any) -> Any:
+    """`analyze` of the state, with changes."""
+    return roofline.analyze("llama-3.1-8b", "h100-sxm", **{"batch": 8, "input_len": 512, "context": 2048, **changes})
+
+
+def section(shown: View, key: str) -> Section:
+    """A section by its key."""
+    return next(entry for entry in shown.sections if entry.key == key)
+
+
+def rows(shown: View, key: str) -> list[tuple[Cell, ...]]:
+    """The rows of a figure's table."""
+    figure = section(shown, key).figure
+    assert figure is not None
+    assert figure.table is not None
+    return list(figure.table.rows)
+
+
+def test_explorer(shown: View) -> None:
+    """TPOT of a batch is the decode step of that batch."""
+    for row in rows(shown, "explorer"):
+        found = ask(batch=int(row[0].value or 0), ignore_capacity=True)
+        assert [cell.value for cell in row[1:5]] == [
+            DIGITS(getattr(found.decode.pipeline, name)) for name in ("bound", "estimate", "low", "high")
+        ]
+        assert row[5].value == DIGITS(row[0].value / found.decode.pipeline.estimate)
+        assert row[6].text == ("yes" if ask(batch=int(row[0].value or 0), phase="decode").memory.fits else "no")
+
+
+def test_heatmap(shown: View) -> None:
+    """A cell is the decode step of its batch and context; what binds there too."""
+    cells = rows(shown, "heatmap")
+    for context, batch, tpot, letter, fits in cells[::7]:
+        found = ask(batch=int(batch.value or 0), context=int(context.value or 0), phase="decode", ignore_capacity=True)
+        assert tpot.value == DIGITS(found.decode.pipeline.estimate)
+        assert letter.text == found.decode.bound_by[0].upper()
+        assert (fits.text == "yes") == found.memory.fits
+
+
+def test_first_token(shown: View) -> None:
+    """TTFT of a prompt is its prefill, on the hardware of its row."""
+    for name, length, bound, estimate, *_ in rows(shown, "ttft")[::4]:
+        found = roofline.analyze("llama-3.1-8b", name.text, batch=8, input_len=int(length.value or 0), ignore_capacity=True)
+        assert [bound.value, estimate.value] == [
+            DIGITS(found.prefill.pipeline.bound), DIGITS(found.prefill.pipeline.estimate),
+        ]  # fmt: skip
+
+
+def test_sensitivity(shown: View) -> None:
+    """A fifth more bandwidth is `--bandwidth` with a fifth more; efficiency never beats the bound."""
+    changes = {row[0].text: (row[1].value, row[2].value) for row in rows(shown, "sensitivity")}
+    base = ask().decode.pipeline
+    faster = ask(bandwidth="4.02 TB/s").decode.pipeline.estimate  # 1.2 x 3.35 TB/s
+    assert changes["memory bandwidth"][1] == DIGITS(faster / base.estimate - 1)
+    assert changes["efficiency of kernels"][1] == DIGITS(max(base.estimate / 1.2, base.bound) / base.estimate - 1)
+    assert changes["context"][0] == DIGITS(ask(context=1638).decode.pipeline.estimate / base.estimate - 1)
+
+
+def test_memory_adds_up(shown: View) -> None:
+    """The parts of a bar are the engine's share."""
+    figure = section(shown, "memory").figure
+    assert figure is not None
+    budget = ask().memory.budget_bytes / 2**30
+    bars = [series for series in figure.series if series.kind == "bars"]
+    assert sum(float(series.x[0]) for series in bars) == DIGITS(budget)
+    ends = [base + float(x) for series in bars for base, x in zip(series.base[:1], series.x[:1], strict=True)]
+    assert max(ends) == DIGITS(budget)
+
+
+def test_time_budget_is_the_estimate(shown: View) -> None:
+    """Operators one after another take as long as the stage."""
+    figure = section(shown, "time-decode").figure
+    assert figure is not None
+    lane = figure.series[0]
+    assert sum(map(float, lane.x)) == DIGITS(ask().decode.time.estimate)
+    assert lane.base[1] == DIGITS(float(lane.x[0]))
+
+
+def test_the_best_is_marked(shown: View) -> None:
+    """By the lowest time or the highest rate."""
+    (table,) = section(shown, "compare").tables
+    for name, *cells in table.rows:
+        marked = [cell for cell in cells if cell.text.startswith("★")]
+        if name.text in ("TPOT", "TTFT"):
+            assert [cell.value for cell in marked] == [min(cell.value for cell in cells)]
+        elif name.text in ("tokens/s a GPU", "largest batch"):
+            assert [cell.value for cell in marked] == [max(cell.value for cell in cells)]
+        else:
+            assert marked == []
+
+
+def test_without_efficiency_there_is_the_bound_alone() -> None:
+    """No estimate in any table."""
+    found = view({**STATE, "efficiency": False})
+    assert "about" not in " ".join(found.answer)
+    assert all(row[2].value is None for row in rows(found, "explorer"))
+
+
+def test_typed_figures_belong_to_the_chosen_hardware() -> None:
+    """Not to those beside it."""
+    asked = {**STATE, "bandwidth_gbs": 1000}
+    assert options(asked)["bandwidth"] == 1e12
+    (table,) = section(view(asked), "compare").tables
+    bandwidth = next(row for row in table.rows if row[0].text == "bandwidth")
+    assert [cell.value for cell in bandwidth[1:]] == [1e12, 2.039e12]
+
+
+def test_what_reproduces_it() -> None:
+    """Flags of `analyze`, none that says nothing."""
+    asked = {
+        **STATE,
+        "kv": "fp8",
+        "weights": "awq",
+        "tp": "2",
+        "peak_tflops": 500,
+        "fixed": {"mask": "full", "ignore_capacity": True},
+    }
+    line = reproduced(asked)
+    assert line[8:] == (
+        "--tp", "2", "--quantization", "awq", "--kv-cache-dtype", "fp8", "--peak-flops", "500 TFLOP/s", "--mask", "full",
+        "--ignore-capacity",
+    )  # fmt: skip
+
+
+def test_csv_has_every_cell(shown: View) -> None:
+    """A line a cell; none that a spreadsheet would run."""
+    lines = csv_text(shown).splitlines()
+    tables: list[Table] = [table for entry in shown.sections for table in entry.tables]
+    tables += [entry.figure.table for entry in shown.sections if entry.figure and entry.figure.table]
+    cells = sum(len(row) for table in [*tables, shown.assumptions] for row in table.rows)
+    assert len(lines) == 1 + len(shown.tiles) + cells
+    assert not [line for line in lines if line.rsplit(",", 1)[-1][:1] in ("=", "+", "@")]
