@@ -125,11 +125,17 @@ def test_show(measured: Path) -> None:
     assert sum(entry["n"] for entry in found["ops"]) == found["records"]
 
 
+def _heeds_interrupts() -> None:
+    """A shell starts what runs in the background with Ctrl-C ignored, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started(folder: Path) -> subprocess.Popen[bytes]:
     """A run that has written a few records."""
     process = subprocess.Popen(
         command("bench", "run", "--suite", "ceilings,operators", "--device", "cpu", "-o", folder),
         env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        preexec_fn=_heeds_interrupts,  # noqa: PLW1509 - this process has no threads of its own
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
