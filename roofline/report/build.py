@@ -42,7 +42,7 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
     values = _values(requests[0], model, list(dict.fromkeys(hardware)), options)
     shown = [(name, load_hardware(name)[0].title) for name in dict.fromkeys([*hardware, *ids("hardware")])]
     words = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
-    flags = reproduced({**values, "fixed": {**values["fixed"], **_assumed(options)}})
+    flags = reproduced(values)
     line = shell_line(("roofline", "report", model, *words, *flags, "--output", "report.html"))
     return _page(values, [(model, requests[0].model.title)], shown, line, formulas(requests[0]) if formulas else "")
 
@@ -118,7 +118,3 @@ def _settled(request: Request, name: str, value: Any) -> Any:
         if hasattr(owner, name):
             return getattr(owner, name)
     return value
-
-
-def _assumed(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"assume": options["assume"]} if options.get("assume") else {}

@@ -220,5 +220,5 @@ def reproduced(values: Values) -> tuple[str, ...]:
             found += [flag, f"{values[key]:.10g} {unit}"]
     for name, value in values["fixed"].items():
         flag = f"--{name.replace('_', '-')}"
-        found += [flag] if value is True else [flag, str(value)]
+        found += [flag] if value is True else [flag, f"{value:.0f} B" if name == "reserve" else str(value)]
     return tuple(found)

@@ -150,6 +150,13 @@ def test_what_reproduces_it() -> None:
     )  # fmt: skip
 
 
+def test_bytes_kept_free_have_their_unit() -> None:
+    """A naked number is refused on the command line."""
+    line = reproduced({**STATE, "fixed": {"reserve": 2147483648.0}})
+    assert line[-2:] == ("--reserve", "2147483648 B")
+    assert ask(reserve=line[-1]).memory.reserved_bytes == 2**31
+
+
 def test_csv_has_every_cell(shown: View) -> None:
     """A line a cell; none that a spreadsheet would run."""
     lines = csv_text(shown).splitlines()
