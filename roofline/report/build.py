@@ -16,14 +16,13 @@ from roofline.report.page import page
 from roofline.report.plots import plot
 from roofline.report.settings import longest_context, settings
 from roofline.report.view.csv_text import csv_text
-from roofline.report.view.state import WEIGHTS, Values
-from roofline.report.view.whole import reproduced, view
+from roofline.report.view.state import FIGURES, WEIGHTS, Values, flags
+from roofline.report.view.whole import view
 from roofline.specs.library import ids, load_hardware, load_model
 
 TTFT_MS, TPOT_MS = 1000.0, 50.0
 _OUTPUT_LEN = 256
 _CALCULATOR = ("llama-3.1-8b", "h100-sxm")
-_UNITS = {"peak_flops": ("peak_tflops", 1e12), "bandwidth": ("bandwidth_gbs", 1e9), "memory": ("memory_gb", 1e9)}
 _CONTROLLED = {*SHORT.values(), "batch", "input_len", "context", "output_len", "kv_cache_dtype", "backend", *OVERRIDES}
 Formulas = Callable[[Request], str]
 """What makes the formulas of a request, as HTML; they stand on symbols, which a page needs nowhere else."""
@@ -42,8 +41,7 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
     values = _values(requests[0], model, list(dict.fromkeys(hardware)), options)
     shown = [(name, load_hardware(name)[0].title) for name in dict.fromkeys([*hardware, *ids("hardware")])]
     words = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
-    flags = reproduced(values)
-    line = shell_line(("roofline", "report", model, *words, *flags, "--output", "report.html"))
+    line = shell_line(("roofline", "report", model, *words, *flags(values), "--output", "report.html"))
     return _page(values, [(model, requests[0].model.title)], shown, line, formulas(requests[0]) if formulas else "")
 
 
@@ -87,7 +85,7 @@ def _values(request: Request, model: str, hardware: list[str], options: Mapping[
     full = {SHORT.get(name, name): value for name, value in options.items() if value is not None and value is not False}
     weights = next((key for key, (name, value) in WEIGHTS.items() if getattr(deployment, name) == value), "")
     kv = deployment.kv_cache_dtype if deployment.kv_cache_dtype in ("bf16", "fp8") else ""
-    own = {key: quantity(name, full[name], OVERRIDES[name]) / unit for name, (key, unit) in _UNITS.items() if name in full}
+    typed = {name: quantity(name, full[name], unit) for name, unit in OVERRIDES.items() if name in full}
     controlled = {*_CONTROLLED, *([WEIGHTS[weights][0]] if weights else [])} - ({"kv_cache_dtype"} if not kv else set())
     return {
         "model": model,
@@ -105,7 +103,7 @@ def _values(request: Request, model: str, hardware: list[str], options: Mapping[
         "kv": kv,
         "backend": deployment.backend or "",
         "efficiency": True,
-        **{key: own.get(key, 0) for key, _ in _UNITS.values()},
+        **{figure.key: typed.get(figure.option, 0) / figure.scale for figure in FIGURES},
         "ttft_ms": TTFT_MS,
         "tpot_ms": TPOT_MS,
         "fixed": {name: _settled(request, name, value) for name, value in full.items() if name not in controlled},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -76,21 +76,8 @@ def report(  # noqa: PLR0917 - a flag each
     given = dict(locals())
     for name in ("model", "hardware", "calculator", "saved", "output", "quiet"):
         given.pop(name)
-    return _write(model, hardware or [], {name: value for name, value in given.items() if value not in (None, False)},
-                  calculator=calculator, saved=saved, output=output, quiet=quiet)  # fmt: skip
-
-
-def _write(
-    model: str | None,
-    hardware: list[str],
-    given: dict[str, Any],
-    *,
-    calculator: bool,
-    saved: Path | None,
-    output: Path | None,
-    quiet: bool,
-) -> int:
     from roofline.cli import pages
 
-    pages.write(model, hardware, given, calculator=calculator, saved=saved, output=output, quiet=quiet)
+    given = {name: value for name, value in given.items() if value not in (None, False)}
+    pages.write(model, hardware or [], given, calculator=calculator, saved=saved, output=output, quiet=quiet)
     return 0

@@ -18,25 +18,31 @@ WEIGHTS: dict[str, tuple[str, str]] = {
     "awq": ("quantization", "awq"),
     "nvfp4": ("quantization", "nvfp4"),
 }
-_PLAIN = ("batch", "input_len", "context", "output_len", "tp", "pp", "dp", "ep")
-# Controls in a unit of their own, the option that they set, and what one of them is in base units. 0: the datasheet's.
-_FIGURES = (("peak_tflops", "peak_flops", 1e12), ("bandwidth_gbs", "bandwidth", 1e9), ("memory_gb", "memory", 1e9))
+_SIZES = ("tp", "pp", "dp", "ep")
+_COUNTS = ("batch", "input_len", "context", "output_len", *_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request, and the options that it was made from."""
+class Typed:
+    """A figure that can be typed in the place of the datasheet's: its control, the option that it sets, and its unit."""
 
-    request: Request
-    options: Values
-    values: Values
+    key: str
+    option: str
+    unit: str
+    scale: float
+    """The unit, in base units."""
+
+
+FIGURES = (
+    Typed("peak_tflops", "peak_flops", "TFLOP/s", 1e12),
+    Typed("bandwidth_gbs", "bandwidth", "GB/s", 1e9),
+    Typed("memory_gb", "memory", "GB", 1e9),
+)
 
 
 def options(values: Values) -> Values:
     """Options of `analyze`."""
-    found: Values = dict(values["fixed"])
-    for name in _PLAIN:
-        found[name] = int(values[name])
+    found: Values = {name: int(values[name]) for name in _COUNTS} | dict(values["fixed"])
     if values["weights"] in WEIGHTS:
         name, value = WEIGHTS[values["weights"]]
         found[name] = value
@@ -44,18 +50,35 @@ def options(values: Values) -> Values:
         found["kv_cache_dtype"] = values["kv"]
     if values["backend"]:
         found["backend"] = values["backend"]
-    for key, name, unit in _FIGURES:
-        if values[key]:
-            found[name] = values[key] * unit
+    for figure in FIGURES:
+        if values[figure.key]:
+            found[figure.option] = values[figure.key] * figure.scale
     return found
 
 
-def asked(values: Values, hardware: str) -> Asked:
+def asked(values: Values, hardware: str) -> Request:
     """The request for one hardware. Figures that were typed in belong to the one that the controls name."""
     wanted = options(values)
     if hardware != values["hardware"]:
-        wanted = {name: value for name, value in wanted.items() if name not in [entry for _, entry, _ in _FIGURES]}
+        wanted = {name: value for name, value in wanted.items() if name not in [figure.option for figure in FIGURES]}
     request = prepare(values["model"], hardware, **wanted)
-    if not values["efficiency"]:
-        request = replace(request, estimator=replace(request.estimator, wanted=False), steps=None)
-    return Asked(request, wanted, values)
+    if values["efficiency"]:
+        return request
+    return replace(request, estimator=replace(request.estimator, wanted=False), steps=None)
+
+
+def flags(values: Values) -> tuple[str, ...]:
+    """The same options as `roofline analyze` and `roofline report` take them on a command line."""
+    found: list[str] = []
+    units = {figure.option: figure for figure in FIGURES}
+    for name, value in options(values).items():
+        flag = f"--{name.replace('_', '-')}"
+        if name in units:
+            found += [flag, f"{value / units[name].scale:.10g} {units[name].unit}"]
+        elif name == "reserve":
+            found += [flag, f"{value:.0f} B"]
+        elif value is True:
+            found.append(flag)
+        elif name not in _SIZES or value != 1:
+            found += [flag, str(value)]
+    return tuple(found)

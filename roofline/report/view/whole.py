@@ -15,7 +15,7 @@ from roofline.report.view.budgets import memory_budget, time_budget
 from roofline.report.view.cells import best, figure, gibibytes, seconds, share, table, whole, words
 from roofline.report.view.changes import comparison, sensitivity
 from roofline.report.view.roof import operators_table, roofline_figure
-from roofline.report.view.state import WEIGHTS, Values, asked
+from roofline.report.view.state import Values, asked, flags
 from roofline.report.view.sweeps import explorer, first_token, heatmap
 
 _NOT_MODELLED = (
@@ -28,10 +28,9 @@ _NOT_MODELLED = (
 
 def view(values: Values) -> View:
     """Everything that the page shows of a state."""
-    first = asked(values, values["hardware"])
     names = [values["hardware"], *(name for name in values["others"] if name != values["hardware"])]
-    every = [first, *(asked(values, name) for name in names[1:])]
-    requests, results = [entry.request for entry in every], [run(entry.request) for entry in every]
+    requests = [asked(values, name) for name in names]
+    results = [run(request) for request in requests]
     request, result = requests[0], results[0]
     # the last token that is drawn needs no place in the cache, but counts in the engine's limit
     longest = 1 + max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
@@ -54,7 +53,7 @@ def view(values: Values) -> View:
 
 def _in_terminal(values: Values) -> str:
     start = ("roofline", "analyze", str(values["model"]), "--hardware", str(values["hardware"]))
-    return shell_line((*start, *reproduced(values)))
+    return shell_line((*start, *flags(values)))
 
 
 def _tiles(result: Analysis) -> tuple[Tile, ...]:
@@ -155,16 +154,12 @@ def _checked(request: Request) -> Table:
 
 def _inputs(request: Request) -> Table:
     hardware, accelerator = request.hardware, request.hardware.accelerator
-    facts = [
-        (
-            "model",
-            request.model.title,
-            None,
-            ", ".join(source.url or source.title for source in request.model.sources.values()),
-        ),
-        ("hardware", hardware.title, None, ", ".join(source.url or source.title for source in accelerator.sources.values())),
+    read = ", ".join(source.url or source.title for source in request.model.sources.values())
+    sheets = ", ".join(source.url or source.title for source in accelerator.sources.values())
+    rows: list[tuple[Cell, ...]] = [
+        (words("model"), words(request.model.title), words(read)),
+        (words("hardware"), words(hardware.title), words(sheets)),
     ]
-    rows: list[tuple[Cell, ...]] = [(words(name), words(text), words(source)) for name, text, _, source in facts]
     memory = accelerator.memory
     held = memory.reported or memory.label
     rows += [
@@ -188,37 +183,3 @@ def _assumptions(result: Analysis) -> Table:
     shown = summary.assumptions_table(result)
     rows: list[tuple[Cell, ...]] = [tuple(words(cell) for cell in row) for row in shown.rows]
     return table("assumptions", "What is assumed", "", shown.columns, rows)
-
-
-# Controls, the flags of `roofline analyze` that they are, and units of those that have one. Left out where they say nothing.
-_ALWAYS = (("batch", "--batch"), ("input_len", "--input-len"), ("context", "--context"), ("output_len", "--output-len"))
-_PARALLEL = (("tp", "--tp"), ("pp", "--pp"), ("dp", "--dp"), ("ep", "--ep"))
-_FORMATS = (("kv", "--kv-cache-dtype"), ("backend", "--backend"))
-_OWN = (
-    ("peak_tflops", "--peak-flops", "TFLOP/s"),
-    ("bandwidth_gbs", "--bandwidth", "GB/s"),
-    ("memory_gb", "--memory", "GB"),
-)
-
-
-def reproduced(values: Values) -> tuple[str, ...]:
-    """The options of `roofline analyze` that give the same numbers."""
-    found: list[str] = []
-    for key, flag in _ALWAYS:
-        found += [flag, f"{values[key]:.0f}"]
-    for key, flag in _PARALLEL:
-        if int(values[key]) != 1:
-            found += [flag, f"{int(values[key])}"]
-    if values["weights"] in WEIGHTS:
-        name, value = WEIGHTS[values["weights"]]
-        found += [f"--{name}", value]
-    for key, flag in _FORMATS:
-        if values[key]:
-            found += [flag, str(values[key])]
-    for key, flag, unit in _OWN:
-        if values[key]:
-            found += [flag, f"{values[key]:.10g} {unit}"]
-    for name, value in values["fixed"].items():
-        flag = f"--{name.replace('_', '-')}"
-        found += [flag] if value is True else [flag, f"{value:.0f} B" if name == "reserve" else str(value)]
-    return tuple(found)

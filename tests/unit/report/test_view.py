@@ -9,8 +9,8 @@ import pytest
 import roofline
 from roofline.report.figure import Cell, Section, Table, View
 from roofline.report.view.csv_text import csv_text
-from roofline.report.view.state import options
-from roofline.report.view.whole import reproduced, view
+from roofline.report.view.state import flags, options
+from roofline.report.view.whole import view
 
 STATE: dict[str, Any] = {
     "model": "llama-3.1-8b", "hardware": "h100-sxm", "others": ["a100-sxm-80gb"], "fixed": {}, "batch": 8, "input_len": 512,
@@ -134,25 +134,23 @@ def test_typed_figures_belong_to_the_chosen_hardware() -> None:
 
 
 def test_what_reproduces_it() -> None:
-    """Flags of `analyze`, none that says nothing."""
-    asked = {
-        **STATE,
-        "kv": "fp8",
-        "weights": "awq",
-        "tp": "2",
-        "peak_tflops": 500,
-        "fixed": {"mask": "full", "ignore_capacity": True},
-    }
-    line = reproduced(asked)
-    assert line[8:] == (
-        "--tp", "2", "--quantization", "awq", "--kv-cache-dtype", "fp8", "--peak-flops", "500 TFLOP/s", "--mask", "full",
-        "--ignore-capacity",
-    )  # fmt: skip
+    """Flags of `analyze`, each once, and no size of one device."""
+    fixed = {"mask": "full", "ignore_capacity": True, "quantization": "gptq"}
+    line = flags({**STATE, "kv": "fp8", "weights": "awq", "tp": "2", "peak_tflops": 500, "fixed": fixed})
+    pairs = dict(zip(line, (*line[1:], ""), strict=True))
+    assert line[:8] == ("--batch", "8", "--input-len", "512", "--context", "2048", "--output-len", "64")
+    assert pairs["--tp"] == "2"
+    assert pairs["--quantization"] == "awq"  # the control, which stands before what was fixed
+    assert pairs["--kv-cache-dtype"] == "fp8"
+    assert pairs["--peak-flops"] == "500 TFLOP/s"
+    assert pairs["--mask"] == "full"
+    assert "--ignore-capacity" in line
+    assert len([part for part in line if part.startswith("--")]) == len({part for part in line if part.startswith("--")}) == 10
 
 
 def test_bytes_kept_free_have_their_unit() -> None:
     """A naked number is refused on the command line."""
-    line = reproduced({**STATE, "fixed": {"reserve": 2147483648.0}})
+    line = flags({**STATE, "fixed": {"reserve": 2147483648.0}})
     assert line[-2:] == ("--reserve", "2147483648 B")
     assert ask(reserve=line[-1]).memory.reserved_bytes == 2**31
 
