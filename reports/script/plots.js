@@ -27,13 +27,21 @@ function makeCharts(model, isDark, opened) {
   const sizes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       const chart = ofBox(target);
-      if (chart && chart.plot && !isPrinting && chart.width !== target.clientWidth) chart.isStale = true;
+      if (chart && !isPrinting && chart.width !== target.clientWidth) prepare(chart);
     }
     drawNext();
   });
 
+  /** What plotly is to draw. The box takes its height at once, so that drawing it later moves nothing under a pointer. */
+  function prepare(chart) {
+    chart.width = isPrinting ? PAPER_WIDTH : chart.box.clientWidth;
+    chart.made = model.plot(chart.figure, isDark() && !isPrinting, chart.width < NARROW);
+    chart.box.style.height = `${chart.made.layout.height}px`;
+    chart.isStale = true;
+  }
+
   function draw(chart) {
-    const { box, figure } = chart;
+    const { box, figure, made } = chart;
     chart.isStale = false;
     if (!chart.plot) {
       chart.plot = document.createElement("div");
@@ -41,9 +49,7 @@ function makeCharts(model, isDark, opened) {
       box.append(chart.plot);
       box.dataset.drawn = "";
     }
-    chart.width = isPrinting ? PAPER_WIDTH : box.clientWidth;
-    const { data, layout } = model.plot(figure, isDark() && !isPrinting, chart.width < NARROW);
-    Plotly.react(chart.plot, data, { ...layout, width: chart.width }, PLOT_CONFIG);
+    Plotly.react(chart.plot, made.data, { ...made.layout, width: chart.width }, PLOT_CONFIG);
     if (!chart.points) chart.points = makePoints(chart.plot, figure.title, opened);
     chart.points.renew();
   }
@@ -72,19 +78,20 @@ function makeCharts(model, isDark, opened) {
     }
     for (const figure of figures) {
       const box = boxes.get(figure.key);
-      const chart = charts.get(figure.key);
-      if (chart) Object.assign(chart, { figure, isStale: true });
-      else {
-        charts.set(figure.key, { box, figure, plot: null, points: null, width: 0, isInView: false, isStale: true });
-        inView.observe(box);
-        sizes.observe(box);
-      }
+      const known = charts.get(figure.key);
+      const chart = known ?? { box, plot: null, points: null, isInView: false };
+      chart.figure = figure;
+      prepare(chart);
+      if (known) continue;
+      charts.set(figure.key, chart);
+      inView.observe(box);
+      sizes.observe(box);
     }
     drawNext();
   }
 
   function restyle() {
-    for (const chart of charts.values()) chart.isStale = true;
+    for (const chart of charts.values()) prepare(chart);
     drawNext();
   }
 
@@ -93,8 +100,8 @@ function makeCharts(model, isDark, opened) {
     if (typeof Plotly === "undefined") return;
     isPrinting = on;
     for (const chart of charts.values()) {
+      prepare(chart);
       if (on) draw(chart);
-      else chart.isStale = true;
     }
     drawNext();
   }

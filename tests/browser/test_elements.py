@@ -12,7 +12,8 @@ from browser.standin import FIRST, NAME, made, view
 # Elements with sorted attributes and their texts; pictures and plots, and what a reader has opened, are left out.
 _OUTLINE = """(root) => {
   const outline = (element) => {
-    const attributes = element.getAttributeNames().filter((name) => !["open", "data-drawn"].includes(name)).sort();
+    const own = element.dataset.chart ? ["data-drawn", "style"] : ["open"];
+    const attributes = element.getAttributeNames().filter((name) => !own.includes(name)).sort();
     const inside = element.hasAttribute("data-keep") ? [] : [...element.childNodes].flatMap((node) => {
       if (node.nodeType === Node.ELEMENT_NODE) return [outline(node)];
       return node.nodeType === Node.TEXT_NODE && node.data.trim() ? [node.data] : [];

@@ -93,6 +93,21 @@ def test_plots_wait_until_they_are_seen(open_page, path):
     assert not page.locator("[data-chart=grid] .still svg").is_visible()
 
 
+@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("fragment", ["", "#batch=64"])
+def test_drawing_moves_nothing(open_page, draw_all, path, fragment, width):
+    """A button that slips away between press and release is not pressed."""
+    places = """() => [...document.querySelectorAll("main *:not(.chart *)")].map((element) => {
+      const { top, height } = element.getBoundingClientRect();
+      return [element.localName, element.id, Math.round(top + scrollY), Math.round(height)];
+    })"""
+    page = open_page(path, fragment, width=width)
+    before = page.evaluate(places)
+    draw_all(page)
+    assert page.evaluate(places) == before
+    assert len(before) > 50
+
+
 def test_theme(open_page, path):
     page = open_page(path, color_scheme="light")
     ground = "getComputedStyle(document.body).backgroundColor"
