@@ -119,7 +119,7 @@ def operators_table(result: Analysis, phase: Phase) -> Table:
         if linked:
             row.append(amount(op.cost.link_bytes, "B") if op.cost.link_bytes else words(""))
         row.append(figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else words(""))
-        row.append(seconds(op.times.bound))
+        row.append(seconds(op.time.bound))
         if estimated:
             row.append(seconds(op.time.estimate))
         rows.append((*row, words(op.bound_by)))

@@ -7,8 +7,8 @@ from roofline.predict.bounds import times
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis, Duration
 from roofline.predict.timing import pipeline
-from roofline.report.figure import Axis, Figure, Mark, Series, Zone
-from roofline.report.view.cells import best, figure, seconds, table, whole, words
+from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Zone
+from roofline.report.view.cells import NOTHING, best, figure, seconds, table, whole, words
 from roofline.report.view.points import batches, lengths, spread
 from roofline.specs.workload import Step, decode, prefill
 from roofline.units import format_si
@@ -23,20 +23,17 @@ def explorer(request: Request, result: Analysis, slo: float) -> Figure:
     devices = request.deployment.devices
     took = [pipeline(request, decode(size, context)) for size in sizes]
     fits = [request.memory.fits(decode(size, context)) for size in sizes]
+    shown = [index for index, fit in enumerate(fits) if fit or request.ignore_capacity]
     rates = [size / (best(time) or 1.0) / devices for size, time in zip(sizes, took, strict=True)]
-    held = [index for index, fit in enumerate(fits) if fit]
-    beyond = [index for index, fit in enumerate(fits) if not fit]
     series = []
     estimated = bool(took) and took[0].estimate is not None
-    series.append(_line("bound", "bound", sizes, held, [time.bound for time in took], devices))
+    series.append(_line("bound", "bound", sizes, shown, [time.bound for time in took], devices))
     if estimated:
-        series.append(_line("estimate", "estimate", sizes, held, [time.estimate for time in took], devices))
-    if beyond:
-        series.append(_line("more than memory holds", "missing", sizes, beyond, [best(time) for time in took], devices))
+        series.append(_line("estimate", "estimate", sizes, shown, [time.estimate for time in took], devices))
     marks = []
     if slo:
         marks.append(Mark(text=f"TPOT {format_si(slo, 's', 3)}", x=slo, role="slo"))
-    if held and result.memory.max_batch in sizes:
+    if result.memory.max_batch in sizes:
         last = sizes.index(result.memory.max_batch)
         marks.append(Mark(text=f"KV limit: batch {sizes[last]:,}", x=best(took[last])))
     critical = result.limits.critical_batch_step
@@ -45,18 +42,11 @@ def explorer(request: Request, result: Analysis, slo: float) -> Figure:
             Mark(text=f"compute binds from {critical:,}", x=best(pipeline(request, decode(critical, context))), role="compute")
         )
     zones = (Zone(text="within the TPOT", role="slo", x0=None, x1=slo),) if slo else ()
-    rows = [
-        (
-            whole(size),
-            seconds(time.bound),
-            seconds(time.estimate),
-            seconds(time.low),
-            seconds(time.high),
-            figure(rate),
-            words("yes" if fit else "no"),
-        )
-        for size, time, fit, rate in zip(sizes, took, fits, rates, strict=True)
-    ]
+    rows = []
+    for index, (size, time, fit) in enumerate(zip(sizes, took, fits, strict=True)):
+        cells = [*_durations(time), figure(rates[index])]
+        # no rate of what does not fit, unless it was asked for
+        rows.append((whole(size), *(cells if index in shown else [NOTHING] * len(cells)), words("yes" if fit else "no")))
     names = ("batch", "TPOT bound", "TPOT estimate", "from", "to", "tokens/s a GPU", "fits")
     return Figure(
         key="explorer",
@@ -89,19 +79,27 @@ def _line(name: str, role: str, sizes: list[int], kept: list[int], times: list[f
     )
 
 
+def _durations(time: Duration) -> list[Cell]:
+    return [seconds(value) for value in (time.bound, time.estimate, time.low, time.high)]
+
+
 def first_token(requests: list[Request], slo: float) -> Figure:
     """TTFT of a batch of prompts against their length, for each hardware."""
     series, rows = [], []
     for variant, request in enumerate(requests):
-        name, found = request.hardware.name, lengths(request)
-        took = [pipeline(request, prefill(request.workload.batch, length)) for length in found]
-        series.append(_curve(f"{name} bound", "bound", variant, found, [time.bound for time in took]))
+        name, tried = request.hardware.name, lengths(request)
+        steps = [prefill(request.workload.batch, length) for length in tried]
+        fits = [request.memory.fits(step) for step in steps]
+        took = [pipeline(request, step) for step in steps]
+        shown = [index for index, fit in enumerate(fits) if fit or request.ignore_capacity]
+        xs, times_of = [tried[index] for index in shown], [took[index] for index in shown]
+        series.append(_curve(f"{name} bound", "bound", variant, xs, [time.bound for time in times_of]))
         if took[0].estimate is not None:
-            series.append(_curve(f"{name} estimate", "estimate", variant, found, [time.estimate for time in took]))
-            series.append(_interval(f"{name} 8 of 10", variant, found, took))
-        for length, time in zip(found, took, strict=True):
-            row = (words(name), whole(length), seconds(time.bound), seconds(time.estimate), seconds(time.low))
-            rows.append((*row, seconds(time.high)))
+            series.append(_curve(f"{name} estimate", "estimate", variant, xs, [time.estimate for time in times_of]))
+            series.append(_interval(f"{name} 8 of 10", variant, xs, times_of))
+        for index, (length, time, fit) in enumerate(zip(tried, took, fits, strict=True)):
+            cells = _durations(time) if index in shown else [NOTHING] * 4
+            rows.append((words(name), whole(length), *cells, words("yes" if fit else "no")))
     batch = requests[0].workload.batch
     several = f"{batch:,} prompts at once" if batch > 1 else "one prompt alone"
     return Figure(
@@ -112,7 +110,7 @@ def first_token(requests: list[Request], slo: float) -> Figure:
         y=Axis(title="TTFT", scale="log", unit="s"),
         series=tuple(series),
         marks=(Mark(text=f"TTFT {format_si(slo, 's', 3)}", y=slo, role="slo"),) if slo else (),
-        table=table("ttft-rows", "TTFT", "", ("hardware", "prompt", "bound", "estimate", "from", "to"), rows),
+        table=table("ttft-rows", "TTFT", "", ("hardware", "prompt", "bound", "estimate", "from", "to", "fits"), rows),
     )
 
 

@@ -102,7 +102,8 @@ def _sections(values: Values, requests: list[Request], results: list[Analysis]) 
     found.append(_drawn(explorer(request, result, tpot), []))
     found.append(_drawn(first_token(requests, ttft), []))
     found.append(_drawn(heatmap(request, result), []))
-    found.append(_drawn(sensitivity(request), []))
+    if result.memory.fits or request.ignore_capacity:
+        found.append(_drawn(sensitivity(request), []))
     found.append(_section("checked", "Model against measurement", _CHECKED, None, [_checked(request)]))
     return found
 

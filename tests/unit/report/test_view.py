@@ -45,14 +45,30 @@ def rows(shown: View, key: str) -> list[tuple[Cell, ...]]:
 
 
 def test_explorer(shown: View) -> None:
-    """TPOT of a batch is the decode step of that batch."""
+    """TPOT of a batch is the decode step of that batch; what does not fit has no rate."""
+    fitting = 0
     for row in rows(shown, "explorer"):
-        found = ask(batch=int(row[0].value or 0), ignore_capacity=True)
-        assert [cell.value for cell in row[1:5]] == [
-            DIGITS(getattr(found.decode.pipeline, name)) for name in ("bound", "estimate", "low", "high")
-        ]
-        assert row[5].value == DIGITS(row[0].value / found.decode.pipeline.estimate)
-        assert row[6].text == ("yes" if ask(batch=int(row[0].value or 0), phase="decode").memory.fits else "no")
+        found = ask(batch=int(row[0].value or 0), phase="decode")
+        fitting += found.memory.fits
+        assert row[6].text == ("yes" if found.memory.fits else "no")
+        spans = [getattr(found.decode.pipeline, name) for name in ("bound", "estimate", "low", "high")]
+        assert [cell.value for cell in row[1:5]] == [None if value is None else DIGITS(value) for value in spans]
+        rate = row[0].value / spans[1] if found.memory.fits else None
+        assert row[5].value == (None if rate is None else DIGITS(rate))
+    assert 3 < fitting < len(rows(shown, "explorer"))
+
+
+def test_what_does_not_fit_has_no_times() -> None:
+    """Neither in tiles nor in tables; the map says where it would fit."""
+    found = view({**STATE, "model": "llama-3.1-70b", "hardware": "l4", "others": []})
+    assert not found.fits
+    assert [tile.cell.value for tile in found.tiles if tile.label in ("TPOT", "TTFT")] == [None, None]
+    assert {row[5].value for row in rows(found, "explorer")} == {None}
+    assert {row[2].value for row in rows(found, "ttft")} == {None}
+    (table,) = [table for table in section(found, "roofline").tables if table.key == "operators-decode"]
+    at = [column.name for column in table.columns].index("bound")
+    assert {row[at].value for row in table.rows} == {None}
+    assert "sensitivity" not in [entry.key for entry in found.sections]
 
 
 def test_heatmap(shown: View) -> None:
@@ -66,12 +82,15 @@ def test_heatmap(shown: View) -> None:
 
 
 def test_first_token(shown: View) -> None:
-    """TTFT of a prompt is its prefill, on the hardware of its row."""
-    for name, length, bound, estimate, *_ in rows(shown, "ttft")[::4]:
-        found = roofline.analyze("llama-3.1-8b", name.text, batch=8, input_len=int(length.value or 0), ignore_capacity=True)
-        assert [bound.value, estimate.value] == [
-            DIGITS(found.prefill.pipeline.bound), DIGITS(found.prefill.pipeline.estimate),
-        ]  # fmt: skip
+    """TTFT of a prompt is its prefill, on the hardware of its row; where it does not fit there is none."""
+    fitting = 0
+    for name, length, bound, estimate, _, _, fits in rows(shown, "ttft")[::2]:
+        found = roofline.analyze("llama-3.1-8b", name.text, batch=8, input_len=int(length.value or 0), phase="prefill")
+        fitting += found.memory.fits
+        assert fits.text == ("yes" if found.memory.fits else "no")
+        spans = [found.prefill.pipeline.bound, found.prefill.pipeline.estimate]
+        assert [bound.value, estimate.value] == [None if value is None else DIGITS(value) for value in spans]
+    assert 3 < fitting < len(rows(shown, "ttft")[::2])
 
 
 def test_sensitivity(shown: View) -> None:
