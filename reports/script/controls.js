@@ -32,7 +32,7 @@ function nearest(stops, number) {
 function shownText(control, value) {
   if (control.kind === "switch") return value ? "on" : "off";
   if (control.kind === "choice") return control.choices.find((choice) => choice.value === value).text;
-  return `${value} ${control.unit}`.trim();
+  return control.zero && value === 0 ? control.zero : `${value} ${control.unit}`.trim();
 }
 
 /** Bind one control: calls `changed(key, value)`, gives a function that shows a value. */

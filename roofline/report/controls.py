@@ -25,7 +25,8 @@ class Control:
     """One thing that can be set, and what it is set to at first.
 
     Numbers lie between `low` and `high`, whole steps above `low`; so with whole `low` and `step` they stay integers. `log` says
-    that the slider is a logarithmic one. `unit` is a word to read ("tokens"), nothing is converted by it.
+    that the slider is a logarithmic one. `unit` is a word to read ("tokens"), nothing is converted by it; `zero` is what a zero
+    means, where it means that there is no number.
     Controls of one `group` stand together under that heading. `needs` names another control and the value that it must have for
     this one to be shown; a control that is not shown keeps its value.
     """
@@ -40,6 +41,7 @@ class Control:
     step: float | None = None
     log: bool = False
     unit: str = ""
+    zero: str = ""
     help: str = ""
     group: str = "Settings"
     needs: tuple[str, Value] | None = None
@@ -74,6 +76,8 @@ class Control:
             return "on" if self.value else "off"
         if self.kind == "choice":
             return next(choice.text for choice in self.choices if choice.value == self.value)
+        if self.zero and self.value == 0:
+            return self.zero
         text = self.value if isinstance(self.value, str) else written(self.value)
         return f"{text} {self.unit}".strip()
 

@@ -75,14 +75,15 @@ def _number(key: str, label: str, values: Values, low: float, high: float, unit:
 
 
 def _own(key: str, label: str, values: Values, high: float, unit: str) -> Control:
-    text = "0: the datasheet's"
-    value = float(values[key])
-    return Control(
-        key=key, label=label, kind="number", value=value, low=0, high=max(high, value), unit=unit, help=text, group=HARDWARE
-    )
+    return _optional(key, label, values, high, unit, "the datasheet's", HARDWARE)
 
 
 def _objective(key: str, label: str, values: Values, high: float) -> Control:
+    return _optional(key, label, values, high, "ms", "none", OBJECTIVES)
+
+
+def _optional(key: str, label: str, values: Values, high: float, unit: str, zero: str, group: str) -> Control:
+    """A number above zero, or none."""
     value = float(values[key])
     return Control(
         key=key,
@@ -91,9 +92,10 @@ def _objective(key: str, label: str, values: Values, high: float) -> Control:
         value=value,
         low=0,
         high=max(high, value),
-        unit="ms",
-        help="0: none",
-        group=OBJECTIVES,
+        unit=unit,
+        zero=zero,
+        help=f"0: {zero}",
+        group=group,
     )
 
 

@@ -41,6 +41,13 @@ def test_steps_count_from_the_low_end():
     assert Control(key="key", label="Label", kind="number", value=1 << 20, low=1, high=1 << 30, step=1).shown == "1048576"
 
 
+def test_a_zero_that_means_none_says_so():
+    made = [
+        Control(key="key", label="Label", kind="number", value=value, low=0, high=9, unit="ms", zero="none") for value in (0, 5)
+    ]
+    assert [control.shown for control in made] == ["none", "5 ms"]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
