@@ -223,6 +223,14 @@ def test_whole_divisions(tmp_path: Path) -> None:
 
 
 @needs_node
+def test_whole_zeros_have_no_sign(tmp_path: Path) -> None:
+    """Python's ints have one zero; the number that JavaScript has for it can be told from -0 by what it is divided by."""
+    text = "data.map(([a, b]) => [$.ceilDiv(a, b), $.floordiv(a, b)].map((zero) => Object.is(zero, 0)))"
+    pairs = [(0, 3), (0, 1), (0, 128)]
+    assert run(tmp_path, RUNTIME.read_text(encoding="utf-8"), text, pairs) == [[True, True]] * 3
+
+
+@needs_node
 def test_sets_have_no_order(tmp_path: Path) -> None:
     """Whether a set holds another is not translated: it is an error, and not JavaScript's comparison of two texts."""
     compared = "(() => { try { return $.set([1]) <= $.set([1]); } catch (error) { return error.message; } })()"

@@ -185,7 +185,7 @@ const $ = (() => {
   const floordiv = (a, b) => {
     if (Number(b) === 0) fail("division by zero");
     const whole = (a - mod(a, b)) / b; // the remainder is exact, so that this is a whole number or its neighbour's rounding
-    return Math.round(whole);
+    return Math.round(whole) + 0; // a zero of Python's whole numbers has no sign
   };
   const pow = (a, b) => Math.pow(Number(a), Number(b));
   const bitor = (a, b) => {
@@ -208,7 +208,7 @@ const $ = (() => {
     if (a instanceof Set_ || Array.isArray(a)) return new Set_(list(a).filter((value) => contains(b, value)));
     return typeof a === "boolean" && typeof b === "boolean" ? a && b : Number(a) & Number(b);
   };
-  const ceilDiv = (a, b) => -floordiv(-a, b);
+  const ceilDiv = (a, b) => 0 - floordiv(-a, b);
   const maximum = (a, b) => Math.max(Number(a), Number(b));
   const minimum = (a, b) => Math.min(Number(a), Number(b));
 
