@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from roofline.numeric import Expr
+from roofline.numeric import Expr, plus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +47,14 @@ class Cost:
     @property
     def flops(self) -> Expr:
         """All FLOP."""
-        return self.matrix_flops + self.vector_flops
+        return plus(self.matrix_flops, self.vector_flops)
 
     @property
     def bytes(self) -> Expr:
         """All bytes that cross the device's memory bus. NB: link bytes are apart."""
-        return (
-            self.weight_bytes
-            + self.activation_bytes
-            + self.kv_read_bytes
-            + self.kv_write_bytes
-            + self.state_read_bytes
-            + self.state_write_bytes
-        )
+        cache = plus(self.kv_write_bytes, self.kv_read_bytes)
+        state = plus(self.state_read_bytes, self.state_write_bytes)
+        return plus(plus(plus(self.weight_bytes, self.activation_bytes), state), cache)
 
     @property
     def arithmetic_intensity(self) -> Expr:

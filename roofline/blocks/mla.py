@@ -142,7 +142,7 @@ class LatentAttentionBlock(MixerBlock):
                 common = shared_in_sight(choices.shared_prefix, segment.cached, None)
                 fetched = segment.count * (segment.cached - common) + reads * common
                 expanded_tokens = expanded_tokens + segment.tokens + fetched
-                if not (isinstance(fetched, int) and fetched == 0):
+                if not (isinstance(segment.cached, int) and segment.cached == 0):
                     latents = fetched * (rank + self.qk_rope_head_dim)
                     cores["kv_fetch" + suffix] = Copy(elements=latents, read="cache", dtypes=vector)
             cores["core" + suffix] = LatentAttention(

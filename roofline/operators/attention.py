@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from roofline.cost import Cost
-from roofline.numeric import Expr, floor_div, maximum, minimum, triangle
+from roofline.numeric import Expr, floor_div, maximum, minimum, plus, triangle
 from roofline.operators.base import Operator
 
 Mask = Literal["causal", "full"]
@@ -133,22 +133,30 @@ class Attention(Operator):
     def cost(self) -> Cost:
         """Pairs that the mask allows; queries, outputs, and the keys and values in sight once."""
         d_v = self.head_dim if self.v_head_dim is None else self.v_head_dim
-        queries = self.batch * self.new * self.n_heads
+        heads = self.batch * self.n_heads
         chunked = self.chunked and self.mask == "causal"  # unmasked, the whole of what the cache keeps is read
-        seen = self.batch * self.n_heads * pairs(self.new, self.cached, self.window, self.mask, chunked=chunked)
+        seen = pairs(self.new, self.cached, self.window, self.mask, chunked=chunked)
         keys = keys_read(self.new, self.cached, self.window, chunked=chunked)
         shared = shared_in_sight(self.shared_prefix, self.cached, self.window, chunked=chunked)
-        stored = self.batch * (keys - shared) + self.prefix_reads * shared
-        activations = queries * (self.head_dim + d_v)
-        if self.eager:
-            activations = activations + 4 * queries * keys  # scores: written, read, written (softmax), read
+        stored = self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes
+        # NB: what depends on the batch alone and what on the lengths alone is put together first, for grids of both
         return Cost(
-            matrix_flops=2 * seen * (self.head_dim + d_v),
-            vector_flops=5 * seen + queries * d_v,
+            matrix_flops=heads * (2 * (self.head_dim + d_v)) * seen,
+            vector_flops=heads * (5 * seen + self.new * d_v),
             weight_bytes=self.parameters * self.dtypes.weight.bytes,
-            activation_bytes=activations * self.dtypes.activation.bytes,
-            kv_read_bytes=stored * self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes,
+            activation_bytes=self.activation_bytes,
+            kv_read_bytes=plus(self.batch * stored * (keys - shared), self.prefix_reads * shared * stored),
         )
+
+    @property
+    def activation_bytes(self) -> Expr:
+        """Queries and outputs; `eager` the scores as well: written, read, written (softmax), read."""
+        queries = self.batch * self.new * self.n_heads
+        elements = queries * (self.head_dim + (self.head_dim if self.v_head_dim is None else self.v_head_dim))
+        if self.eager:
+            chunked = self.chunked and self.mask == "causal"
+            elements = elements + 4 * queries * keys_read(self.new, self.cached, self.window, chunked=chunked)
+        return elements * self.dtypes.activation.bytes
 
     @property
     def parameters(self) -> Expr:

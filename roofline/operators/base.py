@@ -31,6 +31,11 @@ class Operator:
         raise NotImplementedError  # abstract: dataclasses with slots do not mix with ABCMeta's class cells
 
     @property
+    def activation_bytes(self) -> Expr:
+        """Bytes of activations that one call reads and writes; where that is known without the rest of its cost, cheaper."""
+        return self.cost().activation_bytes
+
+    @property
     def measured_as(self) -> str:
         """The op under which measured records know its kernel; empty where it is known by none."""
         return ""

@@ -11,7 +11,6 @@ Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 from roofline.cost import Cost
 from roofline.numeric import Expr, maximum
@@ -34,7 +33,11 @@ class Times:
     @property
     def bound(self) -> Expr:
         """Seconds with perfect overlap."""
-        return reduce(maximum, (self.matrix, self.vector, self.memory, self.link))
+        found = self.memory
+        for busy in (self.matrix, self.vector, self.link):
+            if not (isinstance(busy, float) and busy == 0):
+                found = maximum(found, busy)
+        return found
 
     @property
     def sum(self) -> Expr:

@@ -1,23 +1,27 @@
 """One deployment, many workloads: a function from arrays of batches and lengths to arrays of answers.
 
 The graph is number-agnostic, so it is built once with arrays for the batch and the lengths, each on its own axis.
-Linear operators depend on the token count alone and are therefore evaluated on the batch axis only; nothing is
-broadcast to the whole grid before it has to be. Numbers are those of `analyze`, point by point.
+Linear operators depend on the token count alone and are therefore evaluated on the batch axis only; what every axis moves
+is evaluated a tile at a time (`tiles.py`). Numbers are those of `analyze`, point by point.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
-from roofline.numeric import Expr, maximum
-from roofline.predict.bounds import Times, times
+from roofline.numeric import Expr
+from roofline.predict.bounds import times
+from roofline.predict.columns import COLUMNS, RESOURCES
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.kernels import kernels
+from roofline.predict.grid import Grid
 from roofline.predict.request import Request, prepare
+from roofline.predict.tiles import tiles
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step
@@ -30,7 +34,10 @@ if TYPE_CHECKING:
 
 Phase = Literal["prefill", "decode"]
 PHASES = ("prefill", "decode")
-_KINDS = ("compute", "memory", "link")
+PLAIN = (
+    "time_bound_s", "time_sum_s", "flops", "bytes", "arithmetic_intensity", "bound_by", "memory_bytes", "fits", "tokens_per_s",
+)  # fmt: skip
+ESTIMATED = ("time_estimate_s", "time_low_s", "time_high_s", "tokens_per_s_estimate")
 # Options of `analyze` that say what is run, not on what: here they are the arguments of the compiled function.
 _WORKLOAD = ("batch", "input_len", "context", "output_len", "segments", "ignore_capacity")
 
@@ -66,19 +73,37 @@ class Compiled:
     phase: Phase
 
     def __call__(
-        self, *, batch: ArrayLike = 1, input_len: ArrayLike = 1024, context: ArrayLike | None = None, estimate: bool = False
+        self,
+        *,
+        batch: ArrayLike = 1,
+        input_len: ArrayLike = 1024,
+        context: ArrayLike | None = None,
+        estimate: bool = False,
+        columns: Iterable[str] | None = None,
     ) -> dict[str, Array]:
         """Answers at every point of the broadcast arguments, as arrays of that shape.
 
         `batch` sequences of the whole deployment; `context` tokens cached before the step (decode: `input_len` unless
         given; prefill: none unless given); `input_len` new tokens a sequence (prefill).
 
-        Per device, of the fullest pipeline stage: `time_bound_s` (perfect overlap), `time_sum_s` (none),
-        `time_estimate_s` (if asked; NaN where no fitted efficiencies apply), `flops`, `bytes`, `arithmetic_intensity`,
-        `bound_by` (compute, memory or link: the largest share of the bound), `memory_bytes` (weights, allocated KV
-        cache, activations, reserve) and `fits`. Of the whole deployment: `tokens_per_s` at the bound. Times are given
-        also where the step does not fit.
+        Per device, of the fullest pipeline stage: `time_bound_s` (perfect overlap), `time_sum_s` (none), `flops`, `bytes`,
+        `arithmetic_intensity`, `bound_by` (compute, memory or link: the largest share of the bound), `memory_bytes`
+        (weights, allocated KV cache, activations, reserve) and `fits`. Of the whole deployment: `tokens_per_s` at the bound.
+        With `estimate` also `time_estimate_s` with the interval from `time_low_s` to `time_high_s`, and
+        `tokens_per_s_estimate`; NaN where no fitted efficiencies apply. Times are given also where the step does not fit.
+        `columns` names what is wanted in place of all that, from `roofline.predict.columns.COLUMNS`: the fewer the faster.
         """
+        import numpy as np
+
+        found = self.points(batch=batch, input_len=input_len, context=context, columns=_columns(columns, estimate))
+        if "bound_by" in found:
+            found["bound_by"] = np.array(RESOURCES)[found["bound_by"]]
+        return found
+
+    def points(
+        self, *, batch: ArrayLike, input_len: ArrayLike, context: ArrayLike | None, columns: tuple[str, ...]
+    ) -> dict[str, Array]:
+        """The same, with what binds as an index into `RESOURCES`."""
         import numpy as np
 
         axes = {"batch": _axis("batch", batch, 1), "input_len": _axis("input_len", input_len, 1)}
@@ -90,33 +115,18 @@ class Compiled:
             shapes = ", ".join(f"{name} {axis.shape}" for name, axis in axes.items())
             msg = f"these shapes do not broadcast against each other: {shapes}"
             raise InputError(msg) from None
-        step = self._step(axes)
+        every = {name: axis.reshape((1,) * (len(shape) - axis.ndim) + axis.shape) for name, axis in axes.items()}
+        step = self._step(every)
         self._check(step)
-        memory = self.request.memory
-        own = self._sums(step, memory.stage)
-        through = own["bound"]
-        if self.request.deployment.pipeline_parallel_size > 1:
-            every = stages(self.request.model, self.request.deployment.pipeline_parallel_size)
-            through = sum((self._sums(step, stage)["bound"] for stage in every), start=np.zeros(()))
-        held = [(part.needed_bytes(step), part.usable_bytes(step)) for part in memory.stages]
-        shares = np.stack(np.broadcast_arrays(*(own[kind] for kind in _KINDS)))
+        found = {name: np.empty(shape, COLUMNS[name].dtype) for name in columns}
+        if not prod(shape):
+            return found
         (segment,) = step
-        produced = segment.count if self.phase == "decode" else segment.tokens
-        answers = {
-            "time_bound_s": own["bound"],
-            "time_sum_s": own["sum"],
-            "flops": own["flops"],
-            "bytes": own["bytes"],
-            "arithmetic_intensity": own["flops"] / own["bytes"],
-            "bound_by": np.array(_KINDS)[np.argmax(shares, axis=0)],
-            # of the stage that has least room, as in `analyze`
-            "memory_bytes": reduce(maximum, (memory.budget_bytes - usable + needed for needed, usable in held)),
-            "fits": reduce(np.logical_and, (needed <= usable for needed, usable in held)),
-            "tokens_per_s": produced / through,
-        }
-        if estimate:
-            answers["time_estimate_s"] = self._estimate(step, memory.stage, self.request.estimator)[0]
-        return {name: np.array(np.broadcast_to(value, shape)) for name, value in answers.items()}
+        grid = Grid(self.request, step, shape, segment.count if self.phase == "decode" else segment.tokens, columns)
+        for tile in tiles(shape):
+            for name, values in grid.at(tile).items():
+                found[name][tile] = values
+        return found
 
     def _step(self, axes: dict[str, Array]) -> Step:
         if self.phase == "decode":
@@ -154,7 +164,7 @@ class Compiled:
         alone = replace(self.request.estimator, hidden=0.0)
         for stage in stages(self.request.model, self.request.deployment.pipeline_parallel_size):
             total, launch = self._estimate(step, stage, alone)
-            bound, estimate, launches = bound + self._sums(step, stage)["bound"], estimate + total, launches + launch
+            bound, estimate, launches = bound + self._bound(step, stage), estimate + total, launches + launch
         return bound, estimate, launches
 
     def _estimate(self, step: Step, stage: Stage, estimator: Estimator) -> tuple[Array, Array]:
@@ -170,30 +180,22 @@ class Compiled:
             launches.add(terms.get("launch", 0.0) * kernel.repeat)
         return total.total(), launches.total()
 
-    def _sums(self, step: Step, stage: Stage) -> dict[str, Array]:
-        """Work, times and shares of the bound, summed over the operators of a stage."""
-        sums = {name: _Sum() for name in ("flops", "bytes", "bound", "sum", *_KINDS)}
-        request = self.request
+    def _bound(self, step: Step, stage: Stage) -> Array:
+        request, total = self.request, _Sum()
         for operator, repeat in build(request.model, request.deployment, request.precision, step, stage).values():
-            cost = operator.cost() * repeat
-            busy = times(operator, cost, request.hardware)
-            bound = busy.bound
-            for name, value in (("flops", cost.flops), ("bytes", cost.bytes), ("bound", bound), ("sum", busy.sum)):
-                sums[name].add(value)
-            for kind, value in _shares(busy, bound).items():
-                sums[kind].add(value)
-        return {name: total.total() for name, total in sums.items()}
+            total.add(times(operator, operator.cost(), request.hardware).bound * repeat)
+        return total.total()
 
 
-def _shares(busy: Times, bound: Expr) -> dict[str, Expr]:
-    """The bound, under the name of the resource that sets it; of equal ones memory, as in `Times.bound_by`."""
-    compute = maximum(busy.matrix, busy.vector)
-    memory_binds = (busy.memory >= compute) & (busy.memory >= busy.link)
-    compute_binds = (compute > busy.memory) & (compute >= busy.link)
-    shares = {"memory": bound * memory_binds, "compute": bound * compute_binds}
-    if not isinstance(busy.link, float) or busy.link:
-        shares["link"] = bound * ((busy.link > busy.memory) & (busy.link > compute))
-    return shares
+def _columns(wanted: Iterable[str] | None, estimate: bool) -> tuple[str, ...]:
+    """Names of columns, checked."""
+    if wanted is None:
+        return (*PLAIN, *ESTIMATED) if estimate else PLAIN
+    names = tuple(dict.fromkeys([wanted] if isinstance(wanted, str) else wanted))
+    for name in names:
+        if name not in COLUMNS:
+            raise UnknownNameError("column", name, list(COLUMNS), list_all=True)
+    return names
 
 
 @dataclass(slots=True)

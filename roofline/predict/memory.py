@@ -14,7 +14,7 @@ from functools import cached_property
 from roofline.blocks.base import Cache
 from roofline.dtypes import FP32, Precision
 from roofline.graph import CANONICAL, Graph, Stage, build, caches, kept, stages, states
-from roofline.numeric import Expr, ceil_div, maximum, minimum
+from roofline.numeric import Expr, ceil_div, maximum, minimum, plus
 from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import KvCacheRules
@@ -131,11 +131,11 @@ class StageMemory(Setting):
             count = self._share(segment.count)
             new = minimum(segment.new, self.max_num_batched_tokens)
             cached = segment.cached + segment.new - new
-            total = total + count * self.layout.bytes(cached, new)
+            total = plus(total, count * self.layout.bytes(cached, new))
             if prefix := self.deployment.conventions.shared_prefix:
                 shared = self.layout.shared(minimum(prefix, segment.cached), cached)
                 total, common = total - count * shared, maximum(common, shared)
-        return total + common
+        return plus(total, common)
 
     def _share(self, count: Expr) -> Expr:
         """Sequences of one replica."""
@@ -147,15 +147,18 @@ class StageMemory(Setting):
         A step of more tokens than the engine puts into one is taken in chunks, of which the last, with the most tokens
         cached before it, is looked at.
         """
+        stream, graph = self.working_set(step)
+        peak: Expr = 0
+        for operator, _ in graph.values():
+            peak = maximum(peak, operator.activation_bytes)
+        return stream + peak
+
+    def working_set(self, step: Step) -> tuple[Expr, Graph]:
+        """Bytes of the residual stream in the chunk of a step that is looked at, and its operators."""
         share = tuple(replace(segment, count=self._share(segment.count)) for segment in step)
         chunk = last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
-        size = self.precision.activation.bytes
-        stream = tokens(chunk) * self.model.stream_width * size
-        peak: Expr = 0
-        for operator, _ in graph.values():
-            peak = maximum(peak, operator.cost().activation_bytes)
-        return stream + peak
+        return tokens(chunk) * self.model.stream_width * self.precision.activation.bytes, graph
 
     def usable_bytes(self, step: Step) -> Expr:
         """Bytes left for cache and state in a step; negative where not even the weights fit."""

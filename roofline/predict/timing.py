@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from roofline.graph import Graph, build, stages
+from roofline.numeric import Expr, maximum, minimum
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Interval, together
 from roofline.predict.efficiency.kernels import kernels
@@ -57,13 +58,14 @@ def pipeline(request: Request, step: Step) -> Duration:
     return duration(bound, None, whole)
 
 
-def with_engine(request: Request, kernels: Interval, sequences: float) -> Interval:
-    """The kernels of a step and what the engine adds, within the wider of the kernels' interval and the engine's band."""
+def with_engine(request: Request, kernels: Interval, sequences: Expr) -> Interval:
+    """The kernels of a step and what the engine adds, within the wider of the kernels' interval and the engine's band.
+    Numbers, or arrays."""
     if request.steps is None:
         return kernels
-    added, (low, high) = float(request.engine_seconds(sequences)), request.engine_band
+    added, (low, high) = request.engine_seconds(sequences), request.engine_band
     seconds = kernels.seconds + added
-    return Interval(seconds, min(kernels.low + added, seconds * low), max(kernels.high + added, seconds * high))
+    return Interval(seconds, minimum(kernels.low + added, seconds * low), maximum(kernels.high + added, seconds * high))
 
 
 def replica(request: Request, step: Step) -> int:

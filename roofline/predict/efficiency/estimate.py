@@ -72,6 +72,11 @@ class Estimator:
         """What the estimate of a kernel stands on."""
         return self.fits.find(family.of_kernel(kernel.op, kernel.operators)) if kernel.op else None
 
+    def family(self, kernel: Kernel) -> str:
+        """What the errors of a kernel are shared with: those of the kernels of the same name."""
+        fitted = self.fitted(kernel)
+        return fitted.key if fitted else f"unmeasured {kernel.op}"
+
     def seconds(self, kernel: Kernel) -> Expr:
         """The estimate of one call. Dimensions may be arrays."""
         return self.terms(kernel)["total"]
@@ -116,6 +121,5 @@ class Estimator:
         for kernel in kernels:
             part = self.interval(kernel) * kernel.repeat
             parts[kernel.paths] = part
-            fitted = self.fitted(kernel)
-            families.setdefault(fitted.key if fitted else f"unmeasured {kernel.op}", []).append(part)
+            families.setdefault(self.family(kernel), []).append(part)
         return independent(together(members) for members in families.values()), parts

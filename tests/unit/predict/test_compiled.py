@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError, UnknownNameError
+from roofline.predict import compiled, tiles
 from roofline.predict.analyze import analyze
+from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import compile
 
 POINTS = [(1, 16, 0), (7, 300, 128), (64, 1024, 4095), (500, 17, 20_000)]
@@ -56,6 +58,51 @@ def test_points_are_those_of_analyze(model: str, hardware: str, deployment: dict
             assert got[name] == pytest.approx(wanted, rel=1e-12), (point, name)
         assert got["bound_by"] == step.bound_by
         assert bool(got["fits"]) is result.memory.fits
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("model", "hardware", "deployment"), DEPLOYMENTS, ids=[f"{d[0]}-{i}" for i, d in enumerate(DEPLOYMENTS)]
+)
+def test_estimates_are_those_of_analyze(model: str, hardware: str, deployment: dict[str, Any], phase: str) -> None:
+    """With their intervals and what the engine adds, of one stage and through all of them."""
+    batch, length, context = (np.array(axis) for axis in zip(*POINTS, strict=True))
+    asked = {"batch": batch, "context": context} if phase == "decode" else {"batch": batch, "input_len": length}
+    names = [name for name, column in COLUMNS.items() if column.estimated or name == "step_bound_s"]
+    found = compile(model, hardware, phase, **deployment)(**asked, columns=names)
+    assert list(found) == names
+    for index in range(len(POINTS)):
+        point = {name: int(axis[index]) for name, axis in asked.items()}
+        (step,) = analyze(model, hardware, phase=phase, ignore_capacity=True, **point, **deployment).phases
+        wanted = {"step_bound_s": step.pipeline.bound, "tokens_per_s_estimate": step.tokens_per_s_estimate}
+        for end in ("estimate", "low", "high"):
+            wanted |= {f"time_{end}_s": getattr(step.time, end), f"step_{end}_s": getattr(step.pipeline, end)}
+        for name, value in wanted.items():
+            assert found[name][index] == pytest.approx(value, rel=1e-12), (point, name)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-12b", "mixtral-8x7b", "deepseek-v2-lite"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_tiles_change_nothing(model: str, phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid in tiles of five points is the grid in one piece."""
+    step = compile(model, "h100-sxm", phase)
+    asked = {"batch": np.array([1, 3, 40, 500])[:, None], "context": np.array([0, 1, 100, 1023, 9000])[None, :]}
+    if phase == "prefill":
+        asked = {"batch": asked["batch"], "input_len": asked["context"] + 1, "context": asked["context"]}
+    whole = step(**asked, columns=COLUMNS)
+    monkeypatch.setattr(tiles, "POINTS", 5)
+    monkeypatch.setattr(compiled, "tiles", lambda shape: tiles.tiles(shape, 5))
+    for name, values in step(**asked, columns=COLUMNS).items():
+        np.testing.assert_array_equal(values, whole[name], err_msg=name)
+
+
+def test_columns_are_named() -> None:
+    """Those that are asked for, in that order; a misspelt one is refused with the nearest."""
+    step = compile("llama-3.2-1b", "l4")
+    assert list(step(columns=["fits", "flops"])) == ["fits", "flops"]
+    assert list(step(estimate=True)) == [*compiled.PLAIN, *compiled.ESTIMATED]
+    with pytest.raises(UnknownNameError, match="time_bound_s"):
+        step(columns=["time_bond_s"])
 
 
 def test_one_more_token_is_read_once_a_sequence() -> None:

@@ -1,0 +1,221 @@
+"""The columns of a step at every point of a grid, a tile at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+from roofline.graph import Stage, build, stages
+from roofline.numeric import Expr, ceil_div, maximum
+from roofline.operators.base import Operator
+from roofline.predict.bounds import Times, times
+from roofline.predict.columns import COLUMNS, RESOURCES
+from roofline.predict.efficiency.estimate import Interval, independent, together
+from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.predict.memory import StageMemory
+from roofline.predict.request import Request
+from roofline.predict.tiles import Shape, Tile, Totals, cut
+from roofline.predict.timing import with_engine
+from roofline.specs.workload import Step, sequences
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_WORK = ("bound", "sum", "flops", "bytes", *RESOURCES)
+_PARTS = ("seconds", "low", "high")
+
+
+@dataclass(slots=True)
+class StageGrid:
+    """One device of a pipeline stage."""
+
+    request: Request
+    step: Step
+    stage: Stage
+    shape: Shape
+    wanted: tuple[str, ...]
+    """Of the work: what is to be summed."""
+    _work: Totals | None = None
+    _families: dict[str, Totals] | None = None
+
+    def work(self, tile: Tile) -> dict[str, Expr]:
+        """FLOP, bytes, times and what binds, summed over operators."""
+        if self._work is None:
+            self._work = Totals.of(self._graph(), self._of_operator, self.wanted, self.shape)
+        return self._work.at(tile)
+
+    def interval(self, tile: Tile) -> Interval:
+        """The estimate of the stage's kernels."""
+        if self._families is None:
+            self._families = {}
+            members: dict[str, list[Kernel]] = {}
+            estimator = self.request.estimator
+            for kernel in kernels(build(*self._asked())):
+                members.setdefault(estimator.family(kernel), []).append(kernel)
+            for name, found in members.items():
+                self._families[name] = Totals.of(found, self._of_kernel, _PARTS, self.shape)
+        return independent(Interval(**family.at(tile)) for family in self._families.values())
+
+    def _asked(self) -> tuple[Any, ...]:
+        request = self.request
+        return request.model, request.deployment, request.precision, self.step, self.stage
+
+    def _graph(self) -> Iterable[tuple[Operator, Expr]]:
+        return build(*self._asked()).values()
+
+    def _of_operator(self, item: tuple[Operator, Expr]) -> dict[str, Expr]:
+        operator, repeat = item
+        cost = operator.cost()
+        busy = times(operator, cost, self.request.hardware)
+        bound = busy.bound * repeat
+        found = {"bound": bound}
+        if "sum" in self.wanted:
+            found["sum"] = busy.sum * repeat
+        if "flops" in self.wanted:
+            found["flops"] = cost.flops * repeat
+        if "bytes" in self.wanted:
+            found["bytes"] = cost.bytes * repeat
+        return found | shares(busy, bound) if RESOURCES[0] in self.wanted else found
+
+    def _of_kernel(self, kernel: Kernel) -> dict[str, Expr]:
+        part = self.request.estimator.interval(kernel) * kernel.repeat
+        return {"seconds": part.seconds, "low": part.low, "high": part.high}
+
+
+def shares(busy: Times, bound: Expr) -> dict[str, Expr]:
+    """The bound, under the name of the resource that sets it; of equal ones memory, as in `Times.bound_by`."""
+    compute = maximum(busy.matrix, busy.vector)
+    memory_binds = (busy.memory >= compute) & (busy.memory >= busy.link)
+    compute_binds = (compute > busy.memory) & (compute >= busy.link)
+    found = {"memory": bound * memory_binds, "compute": bound * compute_binds}
+    if not isinstance(busy.link, float) or busy.link:
+        found["link"] = bound * ((busy.link > busy.memory) & (busy.link > compute))
+    return found
+
+
+@dataclass(slots=True)
+class MemoryGrid:
+    """Memory of one device of a pipeline stage."""
+
+    part: StageMemory
+    step: Step
+    shape: Shape
+    _peaks: Totals = field(init=False)
+    _stream: Expr = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._stream, graph = self.part.working_set(self.step)
+        operators = [operator for operator, _ in graph.values()]
+        self._peaks = Totals.of(operators, _activations, ("bytes",), self.shape, maximum)
+
+    def held(self, tile: Tile) -> tuple[Expr, Expr]:
+        """Bytes that caches and states need, and what is left for them."""
+        activations = cut(self._stream, tile) + self._peaks.at(tile)["bytes"]
+        fixed = self.part.budget_bytes - self.part.weights_bytes - self.part.deployment.reserve
+        return self.part.needed_bytes(cut(self.step, tile)), fixed - activations
+
+
+def _activations(operator: Operator) -> dict[str, Expr]:
+    return {"bytes": operator.activation_bytes}
+
+
+@dataclass(slots=True)
+class Grid:
+    """A step whose counts and lengths are arrays of as many axes as the grid has."""
+
+    request: Request
+    step: Step
+    shape: Shape
+    produced: Expr
+    """Tokens that the step gives."""
+    columns: tuple[str, ...]
+    own: StageGrid = field(init=False)
+    """The fullest stage."""
+    through: list[tuple[StageGrid, int]] = field(init=False)
+    """Stages that differ, and how many are alike."""
+    memory: list[MemoryGrid] = field(init=False)
+    replica: Expr = field(init=False)
+
+    def __post_init__(self) -> None:
+        request, chosen = self.request, [COLUMNS[name] for name in self.columns]
+        needs = {need for column in chosen for need in column.needs}
+        work = tuple(name for name in _WORK if name in needs or name == "bound")
+        differing: dict[tuple[Any, ...], tuple[Stage, int]] = {}
+        for stage in stages(request.model, request.deployment.pipeline_parallel_size):
+            key = (stage.layers, stage.first, stage.last)
+            differing[key] = (stage, differing.get(key, (stage, 0))[1] + 1)
+        own = request.memory.stage
+        self.own = StageGrid(request, self.step, own, self.shape, work)
+        same = (own.layers, own.first, own.last)
+        self.through = [
+            (self.own if key == same else StageGrid(request, self.step, stage, self.shape, ("bound",)), often)
+            for key, (stage, often) in differing.items()
+        ]
+        parts = request.memory.stages if "room" in needs else ()
+        self.memory = [MemoryGrid(part, self.step, self.shape) for part in parts]
+        self.replica = ceil_div(sequences(self.step), request.deployment.data_parallel_size)
+
+    def at(self, tile: Tile) -> dict[str, Expr]:
+        """The columns in a tile."""
+        piece = Piece(self, tile)
+        return {name: COLUMNS[name].of(piece) for name in self.columns}
+
+
+class Piece:
+    """A tile of a grid: what several columns stand on is computed once."""
+
+    def __init__(self, grid: Grid, tile: Tile) -> None:
+        self.grid, self.tile = grid, tile
+
+    @cached_property
+    def work(self) -> dict[str, Expr]:
+        """Of the fullest stage."""
+        return self.grid.own.work(self.tile)
+
+    @cached_property
+    def through(self) -> Expr:
+        """Seconds through all stages, at the bound."""
+        parts = [(self.work if stage is self.grid.own else stage.work(self.tile), often) for stage, often in self.grid.through]
+        return sum((work["bound"] * often for work, often in parts[1:]), start=parts[0][0]["bound"] * parts[0][1])
+
+    @cached_property
+    def time(self) -> Interval:
+        """Of the fullest stage: kernels, and what the engine adds; NaN where no kernels were measured."""
+        return self._with_engine([(self.grid.own, 1)])
+
+    @cached_property
+    def whole(self) -> Interval:
+        """Of all stages, one after another."""
+        return self.time if self.grid.through == [(self.grid.own, 1)] else self._with_engine(self.grid.through)
+
+    def _with_engine(self, parts: list[tuple[StageGrid, int]]) -> Interval:
+        request = self.grid.request
+        if not request.estimator.applies:
+            return Interval(nan, nan, nan)
+        found = together(stage.interval(self.tile) * often for stage, often in parts)
+        return with_engine(request, found, cut(self.grid.replica, self.tile))
+
+    @cached_property
+    def held(self) -> list[tuple[Expr, Expr]]:
+        """Of each stage what caches need, and what is left for them."""
+        return [part.held(self.tile) for part in self.grid.memory]
+
+    @property
+    def budget(self) -> float:
+        """Bytes that the engine may use."""
+        return self.grid.request.memory.budget_bytes
+
+    @property
+    def produced(self) -> Expr:
+        """Tokens of the step, in the whole deployment."""
+        return cut(self.grid.produced, self.tile)
+
+    @property
+    def devices(self) -> int:
+        """In the whole deployment."""
+        return self.grid.request.deployment.devices

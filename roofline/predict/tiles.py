@@ -1,0 +1,136 @@
+"""Grids a tile at a time.
+
+What depends on every axis of a grid is evaluated on pieces that stay in a processor's cache; what depends on fewer is
+evaluated once, on its own axes. Both give the numbers of a single evaluation of everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+from roofline.predict.efficiency.kernels import Kernel
+from roofline.specs.workload import Segment
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Shape = tuple[int, ...]
+Tile = tuple[slice, ...]
+Item = TypeVar("Item")
+
+_ALL = slice(None)
+POINTS = 2**15
+"""Of a tile: some dozens of arrays of so many float64 stay in a second-level cache."""
+
+
+def tiles(shape: Shape, most: int = POINTS) -> Iterator[Tile]:
+    """Slices that cover an array, in its order, each of at most `most` points.
+
+    >>> [tuple((part.start, part.stop) for part in tile) for tile in tiles((3, 4), 8)]
+    [((0, 2), (0, 4)), ((2, 3), (0, 4))]
+    >>> len(list(tiles((2, 5), 2))), list(tiles(())), len(list(tiles((7, 1, 3), 100)))
+    (6, [()], 1)
+    """
+    whole = next((axis for axis in range(len(shape)) if prod(shape[axis:]) <= most), len(shape))
+    # axes before `whole` are walked one by one, the last of them in strides
+    stride = max(most // prod(shape[whole:]), 1) if whole else 0
+    ranges = [[slice(at, at + 1) for at in range(size)] for size in shape[: max(whole - 1, 0)]]
+    if whole:
+        size = shape[whole - 1]
+        ranges.append([slice(at, min(at + stride, size)) for at in range(0, size, stride)])
+    rest = [slice(0, size) for size in shape[whole:]]
+    return ((*first, *rest) for first in product(*ranges))
+
+
+def cut(value: Any, tile: Tile) -> Any:
+    """The part of something in a tile: arrays of as many axes as the tile (those of one point stay), and what holds them."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray):
+        if not value.ndim:
+            return value
+        return value[tuple([part if size > 1 else _ALL for size, part in zip(value.shape, tile, strict=True)])]
+    if isinstance(value, Operator):
+        arrays = {name: cut(its, tile) for name, its in value.dims().items() if isinstance(its, np.ndarray)}
+        return replace(value, **arrays) if arrays else value
+    if isinstance(value, Kernel):
+        operators = {name: cut(operator, tile) for name, operator in value.operators.items()}
+        return replace(value, operators=operators, repeat=cut(value.repeat, tile))
+    if isinstance(value, Segment):
+        return Segment(cut(value.count, tile), cut(value.new, tile), cut(value.cached, tile), value.decode)
+    if isinstance(value, tuple):
+        return tuple(cut(part, tile) for part in value)
+    return value
+
+
+@dataclass(slots=True)
+class Totals:
+    """Quantities by name, summed over items (or combined in another way), each of which has some of them.
+
+    An item of which every axis moves some quantity waits for its tiles, and is added after all others: the order of a sum,
+    and with it its last digit, do not depend on the size of tiles.
+    """
+
+    measure: Callable[[Any], dict[str, Expr]]
+    combine: Callable[[Expr, Expr], Expr]
+    names: tuple[str, ...]
+    waiting: list[Any] = field(default_factory=list)
+    known: dict[str, dict[Shape, Array]] = field(default_factory=dict)
+    """Of each quantity the combination of arrays of each shape, so that small ones stay small."""
+
+    @classmethod
+    def of(
+        cls,
+        items: Iterable[Item],
+        measure: Callable[[Item], dict[str, Expr]],
+        names: Iterable[str],
+        shape: Shape,
+        combine: Callable[[Expr, Expr], Expr] = lambda a, b: a + b,
+    ) -> Totals:
+        """Measure the items that not every axis of a grid of that shape moves: a corner of the grid tells."""
+        import numpy as np
+
+        made = cls(measure, combine, tuple(names))
+        corner = tuple(slice(0, 2) for _ in shape)
+        every = tuple(min(size, 2) for size in shape)
+        for item in items:
+            if np.broadcast_shapes(*(np.shape(value) for value in measure(cut(item, corner)).values())) == every:
+                made.waiting.append(item)
+            else:
+                made._add(measure(item))
+        return made
+
+    def _add(self, found: dict[str, Expr]) -> None:
+        import numpy as np
+
+        for name in self.names:
+            array = np.asarray(found.get(name, 0.0), dtype=np.float64)
+            by_shape = self.known.setdefault(name, {})
+            by_shape[array.shape] = self.combine(by_shape[array.shape], array) if array.shape in by_shape else array
+
+    def at(self, tile: Tile) -> dict[str, Expr]:
+        """The quantities in a tile, arrays that broadcast to its shape."""
+        totals: dict[str, Expr] = {}
+        for name in self.names:
+            parts = [cut(array, tile) for array in self.known.get(name, {}).values()]
+            totals[name] = _combined(parts, self.combine)
+        for item in self.waiting:
+            found = self.measure(cut(item, tile))
+            for name in self.names:
+                totals[name] = self.combine(totals[name], found.get(name, 0.0))
+        return totals
+
+
+def _combined(parts: list[Array], combine: Callable[[Expr, Expr], Expr]) -> Expr:
+    total: Expr = 0.0
+    for part in sorted(parts, key=lambda part: part.size):
+        total = combine(total, part)
+    return total
