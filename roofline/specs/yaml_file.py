@@ -11,8 +11,9 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
@@ -27,7 +28,11 @@ MAX_BYTES, MAX_DEPTH, MAX_NODES, MAX_DIGITS = 2**17, 30, 50_000, 300
 _TEXT, _TIMESTAMP, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "merge"))
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
+_REMEMBERED = 256
+
 S = TypeVar("S", bound=Spec)
+P = ParamSpec("P")
+R = TypeVar("R")
 Mark = tuple[int, int]
 
 
@@ -171,6 +176,30 @@ def _options(node: dict[str, Any], follow: Callable[[dict[str, Any]], dict[str, 
     return found
 
 
+def remembered(read: Callable[P, R]) -> Callable[P, R]:
+    """A reader of files that does not read again what has not changed since: whoever asks about many deployments asks for
+    the same files. What it gives is not to be written to."""
+    known: dict[tuple[object, ...], R] = {}
+
+    @wraps(read)
+    def again(*args: P.args, **others: P.kwargs) -> R:
+        path = args[0]
+        assert isinstance(path, Path)  # noqa: S101 - narrows the type
+        try:
+            state = path.stat()
+        except OSError:
+            return read(*args, **others)  # which says what is wrong
+        key = (*args, state.st_mtime_ns, state.st_size, state.st_ino)
+        if key not in known:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[key] = read(*args, **others)
+        return known[key]
+
+    return again
+
+
+@remembered
 def read_yaml(path: Path) -> YamlFile:
     """Read and parse a file that holds one mapping."""
     text = read_text(path)
@@ -194,6 +223,7 @@ def read_yaml(path: Path) -> YamlFile:
     return YamlFile(path, data, marks, hashlib.sha256(text.encode()).hexdigest())
 
 
+@remembered
 def read_trusted(path: Path, spec: type[S]) -> tuple[S, str] | None:
     """A spec from a file that we ship, with a hash of its text, by the parser in C where there is one: several times as fast,
     and without the places of keys. None where anything is wrong with it: then `read_yaml` says what."""
