@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from roofline.predict.compiled import compile
     from roofline.specs.hardware import Hardware
     from roofline.specs.model import Model
+    from roofline.sweeps import sweep
 
 _LAZY = {
     "analyze": "roofline.predict.analyze",
     "compile": "roofline.predict.compiled",
     "explain": "roofline.explanation",
+    "sweep": "roofline.sweeps",
     "Model": "roofline.specs.model",
     "Hardware": "roofline.specs.hardware",
 }
 
-__all__ = ["Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model"]
+__all__ = [
+    "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model", "sweep",
+]  # fmt: skip
 
 
 def load_model(name: str | PathLike[str], assume: str | None = None) -> Model:

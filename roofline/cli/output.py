@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class Answer:
     whole: dict[str, Any]
     rows: Callable[[], Rows] | None
     show: Callable[[], None]
-    formats: dict[str, Callable[[], str]] = field(default_factory=dict)
+    formats: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
 
 
 def emit(answer: Answer, *, json: bool, output: Path | None, quiet: bool) -> None:
@@ -37,7 +37,7 @@ def emit(answer: Answer, *, json: bool, output: Path | None, quiet: bool) -> Non
     from roofline.predict.result import dump_json
 
     if output is not None:
-        formats = {".json": lambda: dump_json(answer.whole) + "\n"} | answer.formats
+        formats = {".json": lambda: dump_json(answer.whole) + "\n", **answer.formats}
         write_file(output, formats, answer.rows)
         if not quiet:
             sys.stderr.write(f"wrote {clean(output)}\n")
@@ -79,7 +79,7 @@ def as_markdown(rows: Rows) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
-def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable[[], Rows] | None) -> None:
+def write_file(path: Path, formats: Mapping[str, Callable[[], str | bytes]], rows: Callable[[], Rows] | None) -> None:
     """Write a result in the format of the file's suffix: `.csv`, `.md` and `.parquet` from `rows`, if there are any, others
     from `formats`.
 
@@ -95,7 +95,7 @@ def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable
             ".md": lambda: as_markdown(rows()).encode(),
             ".parquet": lambda: _parquet(rows()),
         }
-    writers = tables | {name: (lambda text=text: text().encode()) for name, text in formats.items()}
+    writers = tables | {name: (lambda made=made: _bytes(made())) for name, made in formats.items()}
     allowed = sorted(writers)
     if suffix not in writers:
         msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(allowed)}"
@@ -106,6 +106,10 @@ def write_file(path: Path, formats: dict[str, Callable[[], str]], rows: Callable
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"
         raise InputError(msg) from None
+
+
+def _bytes(made: str | bytes) -> bytes:
+    return made.encode() if isinstance(made, str) else made
 
 
 def _parquet(rows: Rows) -> bytes:

@@ -24,7 +24,7 @@ def formatted(answer: Answer, name: str) -> Answer:
         raise UnknownNameError("format", name, FORMATS, list_all=True)
     shows = {
         "text": answer.show,
-        "yaml": lambda: write_stdout(answer.formats[".yaml"]()),
+        "yaml": lambda: write_stdout(str(answer.formats[".yaml"]())),
         "json": lambda: write_stdout(dump_json(answer.whole)),
     }
     return Answer(answer.whole, answer.rows, shows[name], answer.formats)

@@ -1,0 +1,309 @@
+"""The answer of `roofline sweep`: rows, files, folders of parts, and progress meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline.cli.output import Answer, emit, envelope
+from roofline.cli.page import print_table
+from roofline.cli.text import clean, csv_cell
+from roofline.errors import InputError
+from roofline.predict.flags import quantity
+from roofline.report.summary import Table
+from roofline.sweeps.axes import WORKLOAD
+from roofline.sweeps.file import is_sweep, load_sweep
+from roofline.sweeps.keep import Keep
+from roofline.sweeps.spec import PART_ROWS, Sweep
+from roofline.units import format_bytes_binary, format_si, parse_count
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_SHOWN = 1_000
+"""Rows that are printed."""
+_EVERY = 10.0
+"""Seconds between lines of progress where there is no terminal."""
+
+_HEADS = {
+    "time_estimate_s": "estimate", "time_low_s": "from", "time_high_s": "to", "time_bound_s": "bound",
+    "step_estimate_s": "step", "step_low_s": "step from", "step_high_s": "step to", "step_bound_s": "step bound",
+    "tokens_per_s": "tokens/s bound", "tokens_per_s_estimate": "tokens/s", "tokens_per_s_per_device": "a device, bound",
+    "tokens_per_s_per_device_estimate": "a device", "memory_bytes": "memory", "arithmetic_intensity": "FLOP/B",
+    "bound_by": "binds", "weight_dtype": "weights", "kv_dtype": "KV", "activation_dtype": "activations",
+}  # fmt: skip
+_LESS = (
+    "time_low_s",
+    "time_high_s",
+    "tokens_per_s",
+    "tokens_per_s_per_device_estimate",
+    "arithmetic_intensity",
+    "activation_dtype",
+)
+"""Columns that are left to files where a table is printed."""
+
+
+def ask(
+    first: list[str],
+    grid: dict[str, Any],
+    *,
+    columns: str | None,
+    reduce: str | None,
+    objectives: list[str],
+    by: str | None,
+    ttft: str | None,
+    tpot: str | None,
+    part_rows: str | None,
+    ignore_capacity: bool,
+) -> Sweep:
+    """A sweep from a file, from flags, or from a file with flags in place of some of its keys."""
+    paths = [Path(one) for one in first if is_sweep(Path(one))]
+    if paths and len(first) > 1:
+        raise InputError(
+            f"{paths[0]} is a sweep of its own: name its models in the file, or give --hardware and flags without it"
+        )
+    file = load_sweep(paths[0]) if paths else None
+    given = {name: value for name, value in grid.items() if value not in (None, [])}
+    if file is None and not first:
+        raise InputError(
+            "what is swept? Give the YAML file of a sweep, or MODEL --hardware HW and axes such as --batch 1:512:x2"
+        )
+    given = ({"model": first} if file is None else dict(file.grid)) | given
+    rule = reduce or (file.reduce if file else None)
+    limits = {
+        name: quantity(name, value, "s") if value is not None else None
+        for name, value in (("ttft", ttft or (file.ttft if file else None)), ("tpot", tpot or (file.tpot if file else None)))
+    }
+    goals = objectives or list(file.objectives if file else ())
+    groups = [part.strip() for part in by.split(",")] if by else list(file.by if file else ())
+    if rule is None and (goals or groups or any(limits.values())):
+        raise InputError("--objective, --by, --ttft and --tpot say what is kept: give --reduce best, pareto or histogram too")
+    rows = parse_count(part_rows, "--part-rows", 1) if part_rows else (file.part_rows if file else None) or PART_ROWS
+    return Sweep.of(
+        given,
+        columns=[part.strip() for part in columns.split(",")] if columns else file.columns if file else None,
+        part_rows=rows,
+        ignore_capacity=ignore_capacity or bool(file and file.ignore_capacity),
+        keep=None if rule is None else Keep.of(rule, objectives=goals, by=groups, ttft=limits["ttft"], tpot=limits["tpot"]),
+    )
+
+
+def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | None, quiet: bool) -> None:
+    """Give the rows in the form that was asked for."""
+    with _progress(quiet=quiet) as told:
+        if output is not None and not output.suffix:
+            manifest = _into_folder(sweep, output, executor, told)
+            frame = None
+        else:
+            frame = _in_memory(sweep, executor, told, unread=output is None and not json)
+    if frame is None:
+        _tell_refused(manifest["refused"], sweep, quiet=quiet)
+        if not quiet:
+            sys.stderr.write(f"wrote {clean(output)}: {manifest['rows']:,} rows in {len(manifest['parts']):,} parts\n")
+        if json:
+            emit(Answer(_whole(sweep, manifest), None, lambda: None), json=True, output=None, quiet=quiet)
+        elif sweep.keep is not None:
+            from roofline.sweeps.folder import read
+
+            _show(sweep, read(output)[0])  # type: ignore[arg-type]  # a folder was written
+        return
+    refused = frame.attrs["refused"]
+    _tell_refused(refused, sweep, quiet=quiet)
+    whole = _whole(
+        sweep, {"points": sweep.points, "rows": _rows(frame) if json or _is(output, ".json") else [], "refused": refused}
+    )
+    formats: dict[str, Callable[[], str | bytes]] = {".csv": lambda: _csv(frame), ".parquet": lambda: _parquet(frame)}
+    emit(Answer(whole, lambda: _rows(frame), lambda: _show(sweep, frame), formats), json=json, output=output, quiet=quiet)
+
+
+def _is(output: Path | None, suffix: str) -> bool:
+    return output is not None and output.suffix.lower() == suffix
+
+
+def _whole(sweep: Sweep, more: dict[str, Any]) -> dict[str, Any]:
+    inputs = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in sweep.inputs}
+    return envelope(inputs) | {"kind": "sweep", "sweep": sweep.describe()} | more
+
+
+def _in_memory(sweep: Sweep, executor: str | None, told: Callable[[int, int], None], *, unread: bool) -> pd.DataFrame:
+    from roofline.sweeps.run import collect
+
+    if unread and sweep.keep is None and sweep.points > MOST_SHOWN:
+        raise InputError(
+            f"{sweep.points:,} points are too many to read: -o FILE.csv or FILE.parquet, -o FOLDER (no suffix) for parts, "
+            "--json, or --reduce best, pareto or histogram"
+        )
+    if executor is None:
+        return collect(sweep, told=told)
+    from roofline.sweeps.executors import found
+
+    return collect(sweep, found(sweep, executor), told)
+
+
+def _into_folder(sweep: Sweep, path: Path, executor: str | None, told: Callable[[int, int], None]) -> dict[str, Any]:
+    from roofline.sweeps.executors import results
+    from roofline.sweeps.folder import Folder
+    from roofline.sweeps.parts import parts
+
+    folder = Folder(path, sweep)
+    folder.prepare()
+    every = list(parts(sweep))
+    left = list(folder.missing(every))
+    done = sum(part.points for part in every) - sum(part.points for part in left)
+    told(done, sweep.points)
+    for written in results(sweep, left, executor):
+        folder.put(written)
+        done += written.points + written.refused
+        told(done, sweep.points)
+    return folder.finish(len(every))
+
+
+def _tell_refused(refused: list[dict[str, Any]], sweep: Sweep, *, quiet: bool) -> None:
+    """Configurations that have no rows, on stderr: each reason once."""
+    if quiet or not refused:
+        return
+    reasons: dict[str, int] = {}
+    for entry in refused:
+        reasons[entry["why"]] = reasons.get(entry["why"], 0) + entry["points"]
+    total = sum(reasons.values())
+    sys.stderr.write(f"{total:,} of {sweep.points:,} points cannot be:\n")
+    for why, points in list(reasons.items())[:8]:
+        sys.stderr.write(clean(f"  {points:,}: {why}") + "\n")
+    if len(reasons) > 8:
+        sys.stderr.write(f"  and {len(reasons) - 8} more reasons\n")
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    import pandas as pd
+
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [{str(name): None if value is pd.NA else value for name, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    cleaned = frame.copy(deep=False)
+    for name in frame.columns:
+        if frame[name].dtype == "category":
+            cleaned[name] = frame[name].cat.rename_categories(lambda text: str(csv_cell(text)))
+    return str(cleaned.to_csv(index=False, lineterminator="\n"))
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    import io
+
+    from roofline.sweeps.folder import arrow
+
+    pa, pq = arrow()
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _show(sweep: Sweep, frame: pd.DataFrame) -> None:
+    """A table: axes that vary, times, rates, memory."""
+    staged = any(value not in (None, 1) for value in sweep.axes.get("pp", ()))
+    shown = [
+        name for name in frame.columns
+        if name not in _LESS and not _constant(sweep, frame, name) and (staged or not name.startswith("step_"))
+    ]  # fmt: skip
+    rows = [
+        tuple(_cell(name, value) for name, value in zip(shown, row, strict=True))
+        for row in frame[shown].itertuples(index=False)
+    ]
+    right = tuple(frame[name].dtype.kind in "iuf" for name in shown)
+    print_table(
+        Table(_title(sweep, frame), _note(sweep, frame), tuple(_HEADS.get(name, name) for name in shown), right, tuple(rows))
+    )
+
+
+def _constant(sweep: Sweep, frame: pd.DataFrame, name: str) -> bool:
+    """Whether a column is an axis, or what follows from axes, of one value: that stands in the title."""
+    axis = name in sweep.axes or name in (*WORKLOAD, "devices", "weight_dtype", "kv_dtype", "fits")
+    return axis and name != "batch" and bool(len(frame)) and len(frame[name].unique()) == 1
+
+
+def _title(sweep: Sweep, frame: pd.DataFrame) -> str:
+    fixed = [name for name in frame.columns if _constant(sweep, frame, name) and name != "fits"]
+    words = {"devices": "device", "weight_dtype": "weights", "kv_dtype": "KV"}
+    first = [str(frame[name].iloc[0]) for name in fixed if name in ("model", "hardware", "phase")]
+    rest = [
+        f"{words.get(name, name.replace('_', '-'))} {frame[name].iloc[0]}"
+        for name in fixed
+        if name not in ("model", "hardware", "phase")
+    ]
+    rows = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
+    return f"{', '.join([*first, *rest]) or 'Sweep'}: {rows} of {sweep.points:,} points"
+
+
+def _note(sweep: Sweep, frame: pd.DataFrame) -> str:
+    kept = sweep.keep
+    parts = []
+    if kept is not None:
+        goals = ", ".join(str(goal) for goal in kept.objectives)
+        parts.append(f"{kept.rule} by {goals}" + (f", for each {', '.join(kept.by)}" if kept.by else ""))
+        parts += [f"{phase} steps of at most {format_si(seconds, 's', 3)}" for phase, seconds in kept.limits.items()]
+        if frame.empty:
+            parts.append("no point fits and meets them")
+    if "time_estimate_s" in frame.columns:
+        parts.append(
+            "estimate: of one step as measured kernels take; bound: the least the hardware allows; - where it does not fit"
+        )
+    return "; ".join(parts)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None or str(value) in ("nan", "<NA>"):
+        return "-"
+    if isinstance(value, bool) or name == "fits":
+        return "yes" if value else "no"
+    if name.startswith("tokens_per_s") or name in ("arithmetic_intensity", "flops", "bytes"):
+        return (
+            f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}" if abs(value) < 1e12 else format_si(value, "", 4).strip()
+        )
+    if name.endswith("_s"):
+        return format_si(value, "s", 3)
+    if name.endswith("_bytes"):
+        return format_bytes_binary(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) or hasattr(value, "bit_length") else clean(value)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A line that changes on a terminal, a line now and then elsewhere; all on stderr."""
+    if quiet:
+        yield lambda done, of: None
+        return
+    start, last, first = time.monotonic(), time.monotonic(), -1
+    terminal = sys.stderr.isatty()
+
+    def told(done: int, of: int) -> None:
+        nonlocal last, first
+        first = done if first < 0 else first
+        now = time.monotonic()
+        if now - last < (0.2 if terminal else _EVERY) and done < of:
+            return
+        last = now
+        rate = (done - first) / max(now - start, 1e-9)
+        left = f", {_duration((of - done) / rate)} left" if rate and done < of else ""
+        line = f"{done:,} of {of:,} points, {rate:,.0f} a second{left}"
+        if terminal:
+            sys.stderr.write(f"\r\x1b[2K{line}")
+        elif now - start > _EVERY:
+            sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    yield told
+    if terminal:
+        sys.stderr.write("\r\x1b[2K")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

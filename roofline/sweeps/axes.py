@@ -1,0 +1,142 @@
+"""What a grid ranges over: names of axes, and how their values are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from roofline.errors import InputError, UnitError, UnknownNameError
+from roofline.predict.compiled import PHASES
+from roofline.predict.flags import SHORT
+from roofline.specs.hardware import Hardware
+from roofline.specs.model import Model
+from roofline.units import parse_count
+
+LENGTHS = ("input_len", "context")
+WORKLOAD = ("batch", *LENGTHS)
+PARALLEL = ("tp", "pp", "dp", "ep")
+DEPLOYMENT = (
+    *PARALLEL, "dtype", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype", "quantization", "engine", "backend",
+    "gpu_memory_utilization", "reserve", "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
+    "shared_prefix", "routing_skew", "mask", "attention", "logits", "mla", "peak_flops", "bandwidth", "memory",
+)  # fmt: skip
+AXES = ("model", "hardware", "phase", *DEPLOYMENT, *WORKLOAD)
+COUNTS = (*PARALLEL, "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "shared_prefix", *WORKLOAD)
+"""Axes of whole numbers: `8k` is 8192, and ranges may be written."""
+MOST = 10_000_000
+"""Values of one axis."""
+
+_LONG = {full: short for short, full in SHORT.items()}
+RANGES = "1:64 (each), 1:64:8 (steps of 8), 1:4096:x2 (times 2), 1:100k:log200 (200 values, evenly by their logarithms)"
+
+
+def read(grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """The axes of a grid, in the order of its rows: model, hardware, phase, deployment as given, batch, lengths.
+
+    Values are single ones, lists, or text: values apart by commas, each of which may be a range of whole numbers.
+
+    >>> read({"model": "gpt2", "hardware": ["l4", "t4"], "batch": "1:4:x2"})
+    {'model': ('gpt2',), 'hardware': ('l4', 't4'), 'phase': ('decode',), 'batch': (1, 2, 4)}
+
+    Raises:
+        InputError: an unknown axis, a value that is none, no values, the same twice.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for given, values in grid.items():
+        name = str(given).replace("-", "_")
+        name = _LONG.get(name, name)
+        if name not in AXES:
+            raise UnknownNameError("axis", str(given), AXES, list_all=True)
+        if name in found:
+            raise InputError(f"{given} and {name} are the same axis: give one of them")
+        found[name] = values_of(name, values)
+    for name in ("model", "hardware"):
+        if name not in found:
+            raise InputError(f"a grid needs the axis {name!r}")
+    found.setdefault("phase", ("decode",))
+    first = ("model", "hardware", "phase")
+    inner = [name for name in found if name not in (*first, *WORKLOAD)]
+    return {name: found[name] for name in (*first, *inner, *(name for name in WORKLOAD if name in found))}
+
+
+def values_of(name: str, given: Any) -> tuple[Any, ...]:
+    """The values of an axis."""
+    parts: list[Any] = []
+    for value in [given] if isinstance(given, str | Model | Hardware | PurePath) or not isinstance(given, Iterable) else given:
+        parts += [part.strip() for part in value.split(",")] if isinstance(value, str) else [value]
+    values = [value for part in parts for value in _values(name, part)]
+    if not values:
+        raise InputError(f"axis {name!r} has no values: the grid is empty")
+    if len(values) > MOST:
+        raise InputError(f"axis {name!r} has {len(values):,} values; an axis has at most {MOST:,}")
+    seen = set()
+    for value in values:
+        if (key := value if isinstance(value, str | int | float | None) else id(value)) in seen:
+            raise InputError(f"axis {name!r} has {value} twice")
+        seen.add(key)
+    return tuple(values)
+
+
+def _values(name: str, part: Any) -> Iterable[Any]:
+    if part is None or part == "":
+        if part is None and name in DEPLOYMENT:
+            return (None,)  # the default
+        raise InputError(f"axis {name!r} has an empty value")
+    if name == "phase":
+        if part == "both":
+            return PHASES
+        if part not in PHASES:
+            raise UnknownNameError("phase", str(part), (*PHASES, "both"), list_all=True)
+    if name not in COUNTS:
+        return (str(part) if isinstance(part, PurePath) else part,)
+    low = 0 if name in ("context", "shared_prefix") else 1
+    try:
+        if isinstance(part, str) and ":" in part:
+            return _range(name, part, low)
+        return (parse_count(part, name, low),)
+    except UnitError as error:
+        raise InputError(f"axis {name!r}: {error}") from None
+
+
+def _range(name: str, text: str, low: int) -> Iterable[int]:
+    start, stop, *rest = text.split(":")
+    how = rest[0] if rest else "1"
+    first, last = parse_count(start, "the start of a range", low), parse_count(stop, "the end of a range", low)
+    if len(rest) > 1 or first > last:
+        raise InputError(f"axis {name!r}: {text!r} is no range; such are {RANGES}")
+    if how.startswith("x"):
+        factor = _factor(name, text, how[1:])
+        return _products(max(first, 1), last, factor)
+    if how.startswith("log"):
+        return _logarithmic(max(first, 1), last, parse_count(how[3:], "how many values", 1))
+    step = parse_count(how, "the step of a range", 1)
+    if (last - first) // step >= MOST:
+        raise InputError(f"axis {name!r}: {text!r} has more than {MOST:,} values")
+    return range(first, last + 1, step)
+
+
+def _factor(name: str, text: str, factor: str) -> float:
+    try:
+        value = float(factor)
+    except ValueError:
+        value = 0.0
+    if not 1 < value <= 1e6:
+        raise InputError(f"axis {name!r}: the factor of {text!r} must be more than 1, such as x2 or x1.5")
+    return value
+
+
+def _products(first: int, last: int, factor: float) -> list[int]:
+    """First, first x factor, ... rounded to whole numbers, each once."""
+    found, value = [first], float(first)
+    while (value := value * factor) <= last * (1 + 1e-12):
+        if (whole := round(value)) > found[-1]:
+            found.append(whole)
+    return found
+
+
+def _logarithmic(first: int, last: int, count: int) -> list[int]:
+    if count > MOST:
+        raise InputError(f"an axis has at most {MOST:,} values")
+    ratio = last / first
+    return sorted({round(first * ratio ** (index / max(count - 1, 1))) for index in range(count)})

@@ -1,0 +1,68 @@
+"""A sweep carried out: in memory, or as a folder of parts that a later run goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from roofline.errors import InputError
+from roofline.sweeps.evaluate import Found, Refused, evaluate, together
+from roofline.sweeps.parts import parts
+from roofline.sweeps.spec import Sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_ROWS = 20_000_000
+"""Rows that are held in memory at once."""
+
+Told = Callable[[int, int], None]
+"""Told of progress: points evaluated, of how many."""
+
+
+def collect(sweep: Sweep, found: Iterable[Found] | None = None, told: Told = lambda done, of: None) -> pd.DataFrame:
+    """All rows in one frame, in their order."""
+    if sweep.keep is None and sweep.points > MOST_ROWS:
+        raise InputError(
+            f"{sweep.points:,} points do not fit into one table of at most {MOST_ROWS:,} rows: write a folder of parts "
+            "(-o with a name that has no suffix), or reduce them (--reduce)"
+        )
+    frames: list[pd.DataFrame] = []
+    refused: list[Refused] = []
+    done = 0
+    for one in found if found is not None else (evaluate(sweep, part) for part in parts(sweep)):
+        frames.append(one.frame)
+        refused += one.refused
+        done += one.points + sum(entry.points for entry in one.refused)
+        told(done, sweep.points)
+        if sweep.keep is not None and len(frames) > 1:
+            frames = [together(sweep, frames)]
+    whole = together(sweep, frames)
+    listed = refusals(refused)
+    if whole.empty and not any(len(frame) for frame in frames) and listed:
+        check_any(sweep, listed)
+    whole.attrs["refused"] = listed
+    return whole
+
+
+def refusals(refused: Iterable[Refused]) -> list[dict[str, object]]:
+    """Configurations that cannot be, each once, with its points and the reason."""
+    found: dict[tuple[object, ...], dict[str, object]] = {}
+    for entry in refused:
+        key = (*entry.configuration.values(), entry.why)
+        one = found.setdefault(key, {"configuration": entry.configuration, "points": 0, "why": entry.why})
+        one["points"] = int(str(one["points"])) + entry.points
+    return list(found.values())
+
+
+def check_any(sweep: Sweep, listed: list[dict[str, object]]) -> None:
+    """Refuse a sweep of which no point can be."""
+    if sum(int(str(entry["points"])) for entry in listed) >= sweep.points:
+        reasons = list(dict.fromkeys(str(entry["why"]) for entry in listed))
+        more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
+        raise InputError(f"no point of the grid can be: {reasons[0]}{more}")
+
+
+def each(sweep: Sweep) -> Iterator[Found]:
+    """Every part, one after another."""
+    return (evaluate(sweep, part) for part in parts(sweep))
