@@ -1,0 +1,75 @@
+"""What a phrase of a claim is: a pattern, and what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from roofline.claims.claim import Claim
+from roofline.errors import InputError
+
+NUMBER = r"(?:\d[\d_]*(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?|\.\d+)"
+COUNT = rf"(?:{NUMBER}\s?[km]?)(?!\w|\.\d)"
+IS = r"\s*(?:of|=|:|is|at|was)?\s*(?:an?\s+|about\s+|~\s*)?"
+A_SECOND = r"(?:\s*/\s*|\s+(?:per|a|each|every)\s+|\s*p\s*)(?:s|secs?|seconds?)(?!\w|\.\d)"
+
+
+@dataclass
+class Reading:
+    """What was read so far."""
+
+    said: dict[str, Any] = field(default_factory=dict)
+    """Options of the setting, by the names of `Statement`."""
+    claims: list[Claim] = field(default_factory=list)
+    numbers: list[tuple[float, str]] = field(default_factory=list)
+    """Numbers that still wait for their unit, as written."""
+    times: list[tuple[float, str]] = field(default_factory=list)
+    """Times that still wait for a name."""
+    labels: list[str] = field(default_factory=list)
+    """Names of times that still wait for one."""
+    lengths: list[tuple[int, str]] = field(default_factory=list)
+    """Tokens that are a prompt's or a context's, as the claim will show."""
+    scope: str | None = None
+    phase: str | None = None
+    sparse: bool = False
+
+    def say(self, name: str, value: Any, text: str) -> None:
+        """Put an option on record; the same one twice with different values is an error."""
+        if self.said.get(name, value) != value:
+            flag = name.replace("_", " ")
+            raise InputError(
+                f"the claim says two things of its {flag}: {self.said[name]!r} and {value!r} (in {text.strip()!r})"
+            )
+        self.said[name] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A way to say something. `usage` shows it in the grammar; phrases without one are variants of others."""
+
+    name: str
+    pattern: re.Pattern[str]
+    read: Callable[[Reading, re.Match[str]], None]
+    usage: str = ""
+
+
+def phrase(name: str, pattern: str, read: Callable[[Reading, re.Match[str]], None], usage: str = "") -> Phrase:
+    """A phrase from a pattern without regard to case."""
+    return Phrase(name, re.compile(pattern, re.IGNORECASE), read, usage)
+
+
+def number(text: str, scale: str | None = None) -> float:
+    """A number as people write it: 3,500 or 3.5k; k, M and G are decimal here."""
+    factor = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}[(scale or "").strip().lower()]
+    return float(text.replace(",", "").replace("_", "")) * factor
+
+
+def option(name: str, convert: Callable[[str], Any]) -> Callable[[Reading, re.Match[str]], None]:
+    """A reader that puts the phrase's `n` on record."""
+
+    def read(reading: Reading, match: re.Match[str]) -> None:
+        reading.say(name, convert(match["n"]), match[0])
+
+    return read
