@@ -1,0 +1,247 @@
+"""`roofline compare`: prediction beside reality."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli import complete, options
+
+if TYPE_CHECKING:
+    from roofline.comparison.compare import Comparison
+    from roofline.comparison.rows import Row
+    from roofline.report.summary import Table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(name="compare")(compare)
+
+
+def compare(  # noqa: PLR0917 - a flag each
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="Default: what the files name.", autocompletion=complete.models),
+    ] = None,
+    hardware: Annotated[
+        str | None,
+        typer.Option(
+            "--hardware",
+            "-H",
+            metavar="HW",
+            help="Id or YAML file; logs seldom name it.",
+            autocompletion=complete.hardware,
+            show_default=False,
+        ),
+    ] = None,
+    engine_log: Annotated[
+        Path | None,
+        typer.Option("--engine-log", metavar="FILE", help="Log of a server of vLLM or SGLang.", show_default=False),
+    ] = None,
+    bench: Annotated[
+        Path | None,
+        typer.Option(
+            "--bench",
+            metavar="FILE",
+            help="Result of `vllm bench serve --save-result` or of sglang.bench_serving, in JSON.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: options.Dtype = None,
+    activation_dtype: options.ActivationDtype = None,
+    kv_cache_dtype: options.KvCacheDtype = None,
+    quantization: options.Quantization = None,
+    tensor_parallel_size: options.TensorParallelSize = None,
+    pipeline_parallel_size: options.PipelineParallelSize = None,
+    data_parallel_size: options.DataParallelSize = None,
+    expert_parallel_size: options.ExpertParallelSize = None,
+    max_model_len: options.MaxModelLen = None,
+    max_num_seqs: options.MaxNumSeqs = None,
+    max_num_batched_tokens: options.MaxNumBatchedTokens = None,
+    gpu_memory_utilization: options.GpuMemoryUtilization = None,
+    reserve: options.Reserve = None,
+    block_size: options.BlockSize = None,
+    engine: options.Engine = None,
+    backend: options.Backend = None,
+    peak_flops: options.PeakFlops = None,
+    bandwidth: options.Bandwidth = None,
+    memory: options.Memory = None,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
+    quiet: options.QuietOption = False,
+) -> None:
+    """What an engine's log and its benchmark say, beside what is predicted, and why they may differ.
+
+    The deployment is read from the log; flags come before it. A ratio is predicted over measured.
+    Example: roofline compare --engine-log vllm.log --bench result.json --hardware rtx-4090
+    """
+    given = {name: value for name, value in locals().items() if value is not None}
+    for name in ("model", "hardware", "engine_log", "bench", "json", "output", "quiet"):
+        given.pop(name, None)
+    from roofline.cli.output import Answer, emit, envelope
+    from roofline.comparison.compare import compare as run
+    from roofline.errors import InputError
+
+    read = [path for path in (engine_log, bench) if path is not None]
+    if output is not None and output.resolve() in {path.resolve() for path in read}:
+        raise InputError(f"{output} is one of the files that are compared: it would be overwritten")
+    result = run(model, hardware, engine_log_path=engine_log, bench_path=bench, **given)
+    whole = {**envelope(result.inputs), **result.to_dict()}
+    rows = [row.to_dict() for row in result.rows]
+    if not quiet and (json or output is not None):
+        for note in _notes(result):
+            sys.stderr.write(f"{note}\n")
+    answer = Answer(whole, lambda: rows, lambda: _show(result), {".html": lambda: _page(result)})
+    emit(answer, json=json, output=output, quiet=quiet)
+
+
+def _notes(result: Comparison) -> list[str]:
+    """What was passed over in the files."""
+    from roofline.text import clean
+
+    return [clean(f"{file.path}: {note}") for file in (result.log, result.bench) if file is not None for note in file.notes]
+
+
+def _headline(result: Comparison) -> str:
+    request = result.request
+    several = f"{request.deployment.devices} x " if request.deployment.devices > 1 else ""
+    return f"{request.model.title} on {several}{request.hardware.accelerator.title}"
+
+
+def _files(result: Comparison) -> list[str]:
+    """What was read, a line each."""
+    lines = []
+    if (log := result.log) is not None:
+        version = f" {log.version}" if log.version else ""
+        lines.append(f"log        {log.path}: {log.engine}{version}, read as {log.format.title}")
+    if (bench := result.bench) is not None:
+        lines += [f"benchmark  {bench.path}: {bench.format.title}", f"load       {bench.load.words}"]
+    if result.served is not None:
+        lines.append(f"taken as   {result.served.way}")
+    return lines
+
+
+def _show(result: Comparison) -> None:
+    from roofline.cli.output import write_stdout
+    from roofline.cli.page import print_table
+    from roofline.text import clean
+
+    parts = [_headline(result), *_files(result), *(f"note       {note}" for note in _notes(result))]
+    write_stdout("\n".join(_wrapped(clean(part), 11) for part in parts))
+    write_stdout("")
+    if (table := _read(result)) is not None:
+        print_table(table)
+        write_stdout("")
+    print_table(_compared(result))
+    gaps = [row for row in result.rows if row.why]
+    if gaps:
+        write_stdout("\nLikely because")
+        for reason in dict.fromkeys(row.why for row in gaps):
+            of = ", ".join(_name(row) for row in gaps if row.why == reason)
+            write_stdout(_wrapped(clean(f"  {of}: {reason}"), 4))
+    if (assumed := _assumed(result)) is not None:
+        write_stdout("")
+        print_table(assumed)
+
+
+def _wrapped(text: str, indent: int) -> str:
+    """A line as wide as the terminal; in a pipe nothing is wrapped."""
+    if not sys.stdout.isatty():
+        return text
+    import shutil
+
+    width = shutil.get_terminal_size().columns
+    return "\n".join(textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)) or text
+
+
+_NAMES = {
+    "device_bytes": "device memory", "weights_bytes": "weights", "activations_bytes": "activations",
+    "graphs_bytes": "CUDA graphs", "kv_cache_bytes": "memory for the cache", "kv_capacity_tokens": "tokens in the cache",
+    "kv_capacity_tokens (from the log's memory)": "  from log's memory", "max_concurrency": "concurrency", "ttft_s": "TTFT",
+    "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E", "requests_per_s": "requests/s", "output_tokens_per_s": "output tokens/s",
+    "total_tokens_per_s": "all tokens/s",
+}  # fmt: skip
+
+
+def _name(row: Row) -> str:
+    return _NAMES.get(row.quantity, row.quantity).strip()
+
+
+def _figure(value: float | None, unit: str) -> str:
+    """A figure as logs and benchmarks print it; nothing for None."""
+    from roofline.units import format_si
+
+    if value is None:
+        return ""
+    if unit == "byte":
+        return f"{value / 2**30:,.2f} GiB"
+    if unit == "token":
+        return f"{value:,.0f}"
+    if unit == "s":
+        return format_si(value, "s", 3)
+    return f"{value:,.2f}x" if unit == "x" else f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _band(row: Row) -> str:
+    """From the least to the most, with the unit once where it is the same."""
+    low, high = _figure(row.low, row.unit), _figure(row.high, row.unit)
+    number, _, unit = low.partition(" ")
+    return f"{number if unit and high.endswith(f' {unit}') else low} to {high}" if low else ""
+
+
+def _compared(result: Comparison) -> Table:
+    from roofline.report.summary import Table
+
+    cells = tuple(
+        (
+            _NAMES.get(row.quantity, row.quantity),
+            _figure(row.measured, row.unit),
+            _figure(row.predicted, row.unit),
+            "" if row.ratio is None else f"{row.ratio:.3f}" if row.ratio < 10 else f"{row.ratio:,.1f}",
+            _band(row),
+            "!" if row.within is False else "",
+        )
+        for row in result.rows
+    )
+    columns = ("", "measured", "predicted", "ratio", "band", "")
+    note = "ratio: predicted over measured; !: outside the band, or off by more than 5 %"
+    return Table("Prediction beside reality", note, columns, (False, True, True, True, True, False), cells)
+
+
+def _read(result: Comparison) -> Table | None:
+    """The arguments that the log prints and that shape the prediction."""
+    from roofline.report.summary import Table
+
+    log = result.log
+    if log is None or not log.arguments:
+        return None
+    found = sorted(log.arguments.items(), key=lambda entry: entry[1].line)
+    cells = tuple((name, str(fact.value)[:60], f"{fact.line:,}") for name, fact in found)
+    return Table("Read from the log", "", ("argument", "value", "line"), (False, False, True), cells)
+
+
+def _assumed(result: Comparison) -> Table | None:
+    """What the files do not say, and what was given in the place of what they say."""
+    from roofline.report.summary import Table
+
+    shown = [note for note in result.subject.notes if note.origin != "given" or note.why.startswith("in place of")]
+    shown += [note for note in result.subject.notes if note.name in ("model", "hardware")]
+    cells = tuple((note.name, str(note.value), note.origin, note.why) for note in shown)
+    return Table("Assumptions", "", ("name", "value", "origin", "why"), (False,) * 4, cells) if cells else None
+
+
+def _page(result: Comparison) -> str:
+    """A page of its own."""
+    from roofline.report import html
+    from roofline.report.summary import Table
+
+    why = tuple((_name(row), row.why) for row in result.rows if row.why)
+    reasons = Table("Likely because", "", ("", "why"), (False, False), why) if why else None
+    tables = [table for table in (_compared(result), reasons, _read(result), _assumed(result)) if table is not None]
+    lines = "".join(f"<p>{html.escape(line)}</p>\n" for line in [*_files(result), *_notes(result)])
+    title = _headline(result)
+    return html.document(title, f"<h1>{html.escape(title)}</h1>\n{lines}{''.join(map(html.table, tables))}")

@@ -1,0 +1,1 @@
+"""Prediction beside reality: an engine's log and its benchmark."""

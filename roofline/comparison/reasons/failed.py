@@ -1,0 +1,16 @@
+"""Requests that were not answered."""
+
+from __future__ import annotations
+
+from roofline.comparison.case import LATENCIES, RATES, Case
+from roofline.comparison.rows import Row
+
+RANK = 0
+QUANTITIES = (*LATENCIES, *RATES)
+
+
+def reason(row: Row, case: Case) -> str:
+    """Where some failed."""
+    if case.bench is None or not case.bench.failed:
+        return ""
+    return f"{case.bench.failed:,} of {case.bench.load.requests:,} requests failed, and are in no figure"

@@ -1,0 +1,18 @@
+"""Answers of different lengths."""
+
+from __future__ import annotations
+
+from roofline.comparison.case import LATENCIES, RATES, Case
+from roofline.comparison.rows import Row
+
+RANK = 5
+QUANTITIES = (*LATENCIES, *RATES)
+_MUCH = 0.3
+
+
+def reason(row: Row, case: Case) -> str:
+    """Where lengths differ: the prediction has their mean alone."""
+    spread = case.bench.load.spread if case.bench is not None else None
+    if spread is None or spread < _MUCH:
+        return ""
+    return f"answers differ in length (standard deviation {spread:.0%} of the mean): the last ones run nearly alone"

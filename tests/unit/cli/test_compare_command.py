@@ -1,0 +1,84 @@
+"""`roofline compare` as a command: tables, JSON, files, messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "engine_logs"
+LOG, BENCH = SAMPLES / "vllm-0.10.0-tp2.log", SAMPLES / "vllm-bench-serve-0.10.json"
+
+
+def test_tables(run: Run) -> None:
+    """What was read, what is predicted, and what was assumed; every line fits a terminal of 80."""
+    answer = run("compare", "--engine-log", LOG, "--bench", BENCH, "--hardware", "h100-sxm")
+    assert answer.code == 0
+    assert answer.out.startswith("Qwen3 32B on 2 x NVIDIA H100 SXM5 80GB\n")
+    for text in ("vllm 0.10.0", "closed loop of 32", "tokens in the cache", "317,104", "TTFT", "requests/s", "Likely because"):
+        assert text in answer.out
+    table = answer.out.partition("Prediction beside reality")[2].partition("Likely because")[0]
+    assert max(map(len, table.splitlines())) <= 80
+
+
+def test_json(run: Run) -> None:
+    """The header, and rows with the keys of the contract; fractions and base units."""
+    answer = run("compare", "--engine-log", LOG, "--bench", BENCH, "-H", "h100-sxm", "--json", "-q")
+    found = json.loads(answer.out)
+    assert list(found)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
+    assert {"engine log", "benchmark", "model", "hardware", "engine"} <= set(found["inputs"])
+    for row in found["rows"]:
+        assert {"quantity", "measured", "predicted", "ratio", "why"} <= set(row)
+        assert row["ratio"] == pytest.approx(row["predicted"] / row["measured"])
+    rows = {row["quantity"]: row for row in found["rows"]}
+    assert rows["kv_capacity_tokens"]["measured"] == 317_104
+    assert rows["tpot_s"]["measured"] == pytest.approx(0.02275)
+    assert rows["requests_per_s"]["measured"] == pytest.approx(2.6144)
+    assert answer.err == ""
+
+
+def test_one_file_is_enough(run: Run) -> None:
+    """A log has rows of memory, a benchmark rows of times."""
+    log = json.loads(run("compare", "--engine-log", LOG, "-H", "h100-sxm", "--json").out)
+    bench = json.loads(run("compare", "--bench", BENCH, "-H", "h100-sxm", "--tp", "2", "--json").out)
+    assert {row["unit"] for row in log["rows"]} == {"byte", "token", "x"}
+    assert {row["unit"] for row in bench["rows"]} == {"s", "1/s"}
+    assert bench["engine_log"] is None
+
+
+@pytest.mark.parametrize("suffix", [".json", ".csv", ".md", ".html"])
+def test_files(run: Run, tmp_path: Path, suffix: str) -> None:
+    """The answer in a file; the notes about ranks stay on stderr."""
+    path = tmp_path / f"answer{suffix}"
+    answer = run("compare", "--engine-log", LOG, "-H", "h100-sxm", "-o", path)
+    assert (answer.code, answer.out) == (0, "")
+    assert "2 ranks report" in answer.err
+    assert "317" in path.read_text(encoding="utf-8")
+
+
+def test_refusals(run: Run, tmp_path: Path) -> None:
+    """Cause first, then what to give."""
+    assert "give --engine-log FILE, --bench FILE, or both" in run("compare").refused()
+    assert "give --hardware" in run("compare", "--engine-log", LOG).refused()
+    assert "give --hardware" in run("compare", "--bench", BENCH).refused()
+    sglang = SAMPLES / "sglang-bench-serving-0.5.jsonl"
+    assert "give MODEL" in run("compare", "--bench", sglang, "-H", "h100-sxm").refused()
+    other = tmp_path / "other.log"
+    other.write_text("llama_model_loader: loaded meta data\n")
+    assert "Known formats: sglang" in run("compare", "--engine-log", other, "-H", "h100-sxm").refused()
+    assert "not JSON" in run("compare", "--bench", other, "-H", "h100-sxm").refused()
+    assert "it would be overwritten" in run("compare", "--engine-log", other, "-H", "l4", "-o", other).refused()
+    assert "unknown hardware" in run("compare", "--engine-log", LOG, "-H", "h999").refused()
+
+
+def test_names_from_files_are_harmless(run: Run, tmp_path: Path) -> None:
+    """A log that colours what it prints does not colour our terminal."""
+    path = tmp_path / "engine.log"
+    text = LOG.read_text(encoding="utf-8").replace("dtype=torch.bfloat16", "dtype=torch.bfloat16, kv_x='\x1b[31m'")
+    path.write_text(text.replace("'max_num_seqs': 256", "'max_num_seqs': 256, 'block_size': '16\u202e\x07'"), encoding="utf-8")
+    answer = run("compare", "--engine-log", path, "-H", "h100-sxm")
+    assert not set("\x1b\x07\u202e") & set(answer.out + answer.err)

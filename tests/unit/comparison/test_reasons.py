@@ -1,0 +1,93 @@
+"""Every rule speaks where it should, and not where it should not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.comparison.engine_lines import INIT, MEMORY, RESULT
+
+from roofline.comparison.capacity import AIDED
+from roofline.comparison.compare import Comparison, compare
+from roofline.comparison.reasons import rules, why
+from roofline.comparison.rows import Row
+
+
+def _why(found: Comparison, quantity: str) -> str:
+    return next(row.why for row in found.rows if row.quantity == quantity)
+
+
+def _bench(folder: Path, **changes: Any) -> Path:
+    path = folder / "result.json"
+    path.write_text(json.dumps({**RESULT, "model_id": "meta-llama/Llama-3.1-8B", **changes}))
+    return path
+
+
+def test_rules_are_alike() -> None:
+    """A rule has a rank, rows that it looks at, and a function."""
+    assert len(rules()) >= 15
+    for rule in rules():
+        assert isinstance(rule.RANK, int)
+        assert rule.QUANTITIES
+        assert callable(rule.reason)
+        assert rule.__doc__
+
+
+def test_nothing_is_explained_within_the_band() -> None:
+    """Why is asked where there is a gap."""
+    row = Row("tpot_s", "s", measured=1.0, predicted=1.02, low=0.9, high=1.1)
+    assert why(row, None) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("line", "changed", "quantity", "wanted"),
+    [
+        ("14.99 GiB", "17.99 GiB", "weights_bytes", "3.03 GiB more were loaded than the language model"),
+        ("14.99 GiB", "8.49 GiB", "weights_bytes", "a smaller format (--quantization)"),
+        ("40,960", "81,920", AIDED, "half the bytes (--kv-cache-dtype fp8)"),
+        ("40,960", "20,480", AIDED, "twice the bytes (--kv-cache-dtype)"),
+        ("40,960", "30,000", AIDED, "the rules of vllm 0.19"),
+        ("5.00 GiB", "3.00 GiB", "kv_cache_bytes", "no line says the share of memory; 0.82 in place of 0.9"),
+        ("5.00 GiB", "3.00 GiB", "kv_cache_bytes", "no line says max_num_seqs, 256 by default"),
+    ],
+)
+def test_memory(write: Callable[..., Path], line: str, changed: str, quantity: str, wanted: str) -> None:
+    """One figure of a log that fits is changed."""
+    found = compare(None, "rtx-4090", engine_log_path=write(INIT, *(text.replace(line, changed) for text in MEMORY)))
+    assert wanted in _why(found, quantity)
+
+
+def test_other_card(write: Callable[..., Path]) -> None:
+    """A device of 79 GiB is no RTX 4090."""
+    line = "INFO [gpu_worker.py:1] Free memory on device (78.6/79.1 GiB) on startup."
+    found = compare(None, "rtx-4090", engine_log_path=write(INIT, line, *MEMORY))
+    assert "the log's device has 79.1 GiB: it is no rtx-4090" in _why(found, "device_bytes")
+
+
+@pytest.mark.parametrize(
+    ("config", "changes", "quantity", "wanted"),
+    [
+        ({"enforce_eager=False": "enforce_eager=True"}, {"mean_tpot_ms": 60.0}, "tpot_s", "eager mode"),
+        ({}, {"mean_tpot_ms": 1.0}, "tpot_s", "faster than the hardware allows"),
+        ({"speculative_config=None": "speculative_config=SpeculativeConfig(method='mtp')"}, {"mean_tpot_ms": 1.0}, "tpot_s",
+         "speculative decoding gives several tokens a step"),
+        ({}, {"mean_ttft_ms": 10.0}, "ttft_s", "prompts that share a prefix are computed once"),
+        ({}, {"mean_ttft_ms": 9000.0}, "ttft_s", "how the prompts arrive together"),
+        ({}, {"mean_tpot_ms": 90.0, "completed": 5}, "tpot_s", "5 of 10 requests failed"),
+        ({}, {"mean_tpot_ms": 90.0, "output_lens": [10, 190]}, "tpot_s", "answers differ in length"),
+        ({}, {"mean_tpot_ms": 90.0}, "tpot_s", "no kernels were measured on rtx-4090"),
+        ({}, {"request_throughput": 0.2}, "requests_per_s", "a short run: 2.5 requests a slot"),
+    ],
+)  # fmt: skip
+def test_load(
+    write: Callable[..., Path], tmp_path: Path, config: dict[str, str], changes: dict[str, Any], quantity: str, wanted: str
+) -> None:
+    """One figure of a result is changed, or one argument of the engine."""
+    init = INIT
+    for old, new in config.items():
+        init = init.replace(old, new)
+    found = compare(None, "rtx-4090", engine_log_path=write(init, *MEMORY), bench_path=_bench(tmp_path, **changes))
+    assert wanted in _why(found, quantity)
