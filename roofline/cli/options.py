@@ -26,6 +26,7 @@ OutputOption = Annotated[
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages on stderr but errors.")]
 
 WORKLOAD, DEPLOYMENT, HARDWARE, COUNTING = "Workload", "Deployment", "In place of the hardware's figures", "Counting"
+SPECULATION = "Speculative decoding"
 
 
 def option(*names: str, text: str, panel: str, metavar: str | None = None) -> Any:
@@ -52,6 +53,19 @@ Context = Annotated[
     str | None,
     option("--context", text="Tokens cached before the decode step. Default: input-len.", panel=WORKLOAD, metavar="N"),
 ]
+Contexts = Annotated[
+    str | None,
+    option(
+        "--context",
+        text="Tokens cached before the decode step: 1k,4k,32k. Default: 1k to the model's longest.",
+        panel=WORKLOAD,
+        metavar="LIST",
+    ),
+]
+TtftLimit = Annotated[
+    str | None, option("--ttft", text='First token of a prompt alone within "500 ms".', panel=WORKLOAD, metavar="TIME")
+]
+TpotLimit = Annotated[str | None, option("--tpot", text='Each further token within "50 ms".', panel=WORKLOAD, metavar="TIME")]
 Phase = Annotated[
     str | None, option("--phase", text="prefill, decode or both. Default: both.", panel=WORKLOAD, metavar="PHASE")
 ]
@@ -147,6 +161,43 @@ RoutingSkew = Annotated[
 ]
 SharedPrefix = Annotated[
     str | None, option("--shared-prefix", text="Cached tokens common to the batch. Default: 0.", panel=COUNTING, metavar="N")
+]
+SpeculativeModel = Annotated[
+    str | None,
+    typer.Option(
+        "--speculative-model",
+        help="Draft model: id, YAML file, config.json, ...",
+        metavar="MODEL",
+        rich_help_panel=SPECULATION,
+        show_default=False,
+        autocompletion=complete.models,
+    ),
+]
+SpeculativeMethod = Annotated[
+    str | None,
+    option(
+        "--speculative-method", text="draft_model, mtp (the model's own layer) or ngram.", panel=SPECULATION, metavar="NAME"
+    ),
+]
+NumSpeculativeTokens = Annotated[
+    str | None, option("--num-speculative-tokens", text="Tokens drafted a round.", panel=SPECULATION, metavar="K")
+]
+Acceptance = Annotated[
+    str | None,
+    option("--acceptance", text="Probability that a drafted token is accepted.", panel=SPECULATION, metavar="A"),
+]
+SpeculativeDraftTensorParallelSize = Annotated[
+    str | None,
+    option(
+        "--speculative-draft-tensor-parallel-size",
+        text="Of the draft model. Default: as the model's.",
+        panel=SPECULATION,
+        metavar="N",
+    ),
+]
+SpeculativeConfig = Annotated[
+    str | None,
+    option("--speculative-config", text="The same as JSON, as vLLM takes it.", panel=SPECULATION, metavar="JSON"),
 ]
 IgnoreCapacity = Annotated[
     bool, typer.Option("--ignore-capacity", help="Give times even if it does not fit.", rich_help_panel=COUNTING)

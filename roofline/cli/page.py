@@ -12,7 +12,7 @@ from roofline.cli.plot import roofline_plot
 from roofline.cli.text import clean
 from roofline.predict.record import MODEL
 from roofline.predict.result import Analysis
-from roofline.report import summary
+from roofline.report import speculation, summary
 from roofline.report.summary import Table
 
 _WORDS = ("why", "likely because", "over", "note", "source")  # columns of sentences, which may be wrapped
@@ -29,11 +29,22 @@ def show(result: Analysis, formulas: list[dict[str, Any]]) -> None:
 
 
 def _tables(result: Analysis) -> list[Table]:
-    return [*(summary.phase_table(result, phase) for phase in result.phases), summary.limits_table(result)]
+    phases = [summary.phase_table(result, phase) for phase in result.phases]
+    return [*phases, *_rounds(result), summary.limits_table(result)]
+
+
+def _rounds(result: Analysis) -> list[Table]:
+    """Speculative decoding, where it was asked for."""
+    return [] if result.speculative is None else [speculation.table(result.speculative)]
+
+
+def _sentences(result: Analysis) -> list[str]:
+    rounds = [] if result.speculative is None else [speculation.sentence(result.speculative)]
+    return [*summary.sentences(result), *rounds]
 
 
 def _plain(result: Analysis, formulas: list[dict[str, Any]]) -> str:
-    parts = [summary.headline(result), summary.subtitle(result), "", *summary.sentences(result), ""]
+    parts = [summary.headline(result), summary.subtitle(result), "", *_sentences(result), ""]
     parts += [f"Memory: {summary.memory_note(result)}"]
     parts += [
         f"  {name:<12}{summary.gib(size):>10} GiB  {remark}".rstrip() for name, size, remark in summary.memory_rows(result)
@@ -79,7 +90,7 @@ def markdown(result: Analysis) -> str:
     parts = [
         f"# {markdown_cell(summary.headline(result))}",
         markdown_cell(summary.subtitle(result)),
-        *map(markdown_cell, summary.sentences(result)),
+        *map(markdown_cell, _sentences(result)),
     ]
     memory = [{"part": n, "GiB": f"{summary.gib(size)}", "": remark} for n, size, remark in summary.memory_rows(result)]
     parts += ["## Memory", summary.memory_note(result), as_markdown(memory)]
@@ -148,7 +159,7 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
     line(summary.headline(result), "bold")
     line(summary.subtitle(result), "dim")
     console.print()
-    for position, sentence in enumerate(summary.sentences(result)):
+    for position, sentence in enumerate(_sentences(result)):
         line(sentence, ("green" if result.memory.fits else "red") if position == 0 else "")
     console.print()
     line(f"Memory  {summary.memory_note(result)}", "bold")
@@ -170,17 +181,15 @@ def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
         line(table.title, "bold")
         line(table.note, "dim")
         console.print(_rich(_narrowed(table, console.width - _MARKS), marks.get(phase.name)))
-    limits = summary.limits_table(result)
-    line(limits.title, "bold")
-    line(limits.note, "dim")
-    if limits.rows:
-        console.print(_rich(_transposed(limits, console.width)))
+    for table in [*_rounds(result), summary.limits_table(result)]:
+        line(table.title, "bold")
+        line(table.note, "dim")
+        console.print(_rich(_transposed(table, console.width)) if table.rows else "")
     shown = [a for a in summary.assumptions_table(result).rows if a[2] != "default" or a[0].startswith(MODEL)]
     rest = len(result.assumptions) - len(shown)
     table = summary.assumptions_table(result)
     if shown:
-        line("Assumptions", "bold")
-        console.print(_rich(Table("", "", table.columns, table.right, tuple(shown))))
+        print_table(replace(table, rows=tuple(shown)))
     line(f"{rest} defaults are listed with --json, with -o FILE.md and in a pipe.", "dim")
     for text in _formula_lines(formulas):
         line(text)
@@ -206,7 +215,9 @@ def _narrowed(table: Table, width: int) -> Table:
 
 
 def _transposed(table: Table, width: int) -> Table:
-    """A two-column table lying down, as far as it is not wider than the terminal."""
+    """A two-column table lying down, as far as it is not wider than the terminal; any other as it is."""
+    if len(table.columns) != 2:
+        return table
     rows = tuple(zip(*table.rows, strict=True))
     needed = sum(max(len(cell) for cell in column) + 3 for column in table.rows) + max(map(len, table.columns))
     if needed > width:

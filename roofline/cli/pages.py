@@ -87,6 +87,8 @@ def _asked(saved: Path) -> tuple[str, list[str], dict[str, Any]]:
     options = asked.get("options")
     if not isinstance(options, dict):
         raise SpecError("asked.options must be an object", path=saved)
+    if "speculative" in found:
+        raise SpecError("is of speculative decoding, which a page does not compute: analyse it without", path=saved)
     request = prepare(asked["model"], asked["hardware"], **options)
     before = found.get("inputs") if isinstance(found.get("inputs"), dict) else {}
     for entry in request.inputs:

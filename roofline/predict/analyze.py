@@ -12,10 +12,16 @@ from roofline.predict import record
 from roofline.predict.bounds import Times, matrix_dtype, times
 from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.limits import critical_batch_linear, critical_batch_step, max_batch_by_context, standard_contexts
-from roofline.predict.memory import UNLIMITED, MemoryModel, largest
+from roofline.predict.limits import (
+    critical_batch_linear,
+    critical_batch_step,
+    critical_batch_why,
+    max_batch_by_context,
+    standard_contexts,
+)
+from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.parameters import count_parameters
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import Request
 from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
 from roofline.predict.steps import PhaseName
 from roofline.predict.timing import Parts, duration, of_request, pipeline, replica, stage_estimate, with_engine
@@ -39,7 +45,19 @@ def analyze(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
     """
-    return run(prepare(model, hardware, **options))
+    return answer(model, hardware, **options)[1]
+
+
+def answer(
+    model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any
+) -> tuple[Request, Analysis]:
+    """The same, with the request that the options make."""
+    from roofline.predict.speculative.result import of
+    from roofline.predict.speculative.speculation import prepared
+
+    request, speculation = prepared(model, hardware, options)
+    result = run(request)
+    return request, result if speculation is None else of(speculation, request, result)
 
 
 def run(request: Request) -> Analysis:
@@ -237,18 +255,10 @@ def _limits(request: Request) -> Limits:
     step = critical_batch_step(memory, hardware, context)
     contexts = [*standard_contexts(request.model.max_position_embeddings), context]
     table = max_batch_by_context(memory, contexts)
-    why = _why(memory, hardware, linear, step, context)
+    why = critical_batch_why(memory, hardware, linear, step, context)
     return Limits(linear, step, why, tuple(table))
 
 
-def _why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: int | None, context: int) -> str:
-    if step is not None:
-        fits = memory.max_batch(context)
-        return f"from {step} sequences on compute takes the larger share; {fits} fit in memory" if fits < step else ""
-    if linear is None:
-        return "the linear operators never reach the ridge point"
-    states = "recurrent state, " if memory.fullest.state_bytes(allocated=True) else ""
-    return (
-        f"at {context:,} cached tokens attention over the caches, {states}norms and activations stay bound by memory and grow "
-        "with the batch as fast as compute does"
-    )
+def facts(request: Request) -> dict[str, dict[str, Any]]:
+    """What is asked about, for the head of any result: `model`, `hardware` and `deployment`."""
+    return {"model": _model(request), "hardware": _hardware(request), "deployment": _deployment(request)}

@@ -123,6 +123,20 @@ def _first_surplus(state: Callable[[int], _State], low: int, high: int) -> int |
     return high
 
 
+def critical_batch_why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: int | None, context: int) -> str:
+    """Why the whole decode step has no critical batch, or that memory does not hold it; empty where neither is so."""
+    if step is not None:
+        fits = memory.max_batch(context)
+        return f"from {step} sequences on compute takes the larger share; {fits} fit in memory" if fits < step else ""
+    if linear is None:
+        return "the linear operators never reach the ridge point"
+    states = "recurrent state, " if memory.fullest.state_bytes(allocated=True) else ""
+    return (
+        f"at {context:,} cached tokens attention over the caches, {states}norms and activations stay bound by memory and grow "
+        "with the batch as fast as compute does"
+    )
+
+
 def max_batch_by_context(memory: MemoryModel, contexts: Iterable[int]) -> list[tuple[int, int]]:
     """The largest batch whose decode step fits, for each context."""
     return [(context, memory.max_batch(context)) for context in sorted(set(contexts))]

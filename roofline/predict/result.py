@@ -21,6 +21,8 @@ from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 if TYPE_CHECKING:
     import pandas as pd
 
+    from roofline.predict.speculative.result import Speculative
+
 
 @dataclass(frozen=True, slots=True)
 class Duration:
@@ -142,6 +144,8 @@ class Analysis:
     assumptions: tuple[Assumption, ...]
     asked: dict[str, Any] | None = None
     """The question in the words it was put in, from which a page can be made again; None of loaded specs."""
+    speculative: Speculative | None = None
+    """Rounds of drafted and verified tokens, where speculative decoding was asked for."""
 
     @property
     def prefill(self) -> Phase | None:
@@ -174,6 +178,7 @@ class Analysis:
                 },
                 "max_batch_by_context": [list(pair) for pair in self.limits.max_batch_by_context],
             },
+            **({"speculative": self.speculative.to_dict()} if self.speculative is not None else {}),
             "assumptions": [_plain(assumption) for assumption in self.assumptions],
             **({"asked": self.asked} if self.asked is not None else {}),
         }

@@ -46,7 +46,7 @@ def workload(options: Options, model: Model, deployment: Deployment, notes: list
         if output_len is not None:
             raise InputError("--segments describes one step, not a request: leave out --output-len")
         found = _one_step(segments, notes)
-    _check(found, model, deployment, notes)
+    check(found, model, deployment, notes)
     return found
 
 
@@ -82,7 +82,8 @@ def _phases(named: dict[str, object], phase: str, output_len: int | None, notes:
     return Workload(batch, input_len, output_len, context, tuple(steps))
 
 
-def _check(found: Workload, model: Model, deployment: Deployment, notes: list[Assumption]) -> None:
+def check(found: Workload, model: Model, deployment: Deployment, notes: list[Assumption]) -> None:
+    """Refuse what is longer or larger than the deployment allows; on record what is longer than the model was made for."""
     most = (deployment.max_num_seqs or found.batch) * deployment.data_parallel_size
     if found.batch > most:
         raise InputError(f"--batch {found.batch} is more than --max-num-seqs allows at once ({most} in the whole deployment)")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from roofline.predict.record import ANOTHER_VENDOR
 from roofline.predict.result import Analysis, Duration, Phase
+from roofline.specs.assumption import Assumption
 from roofline.units import format_bytes_binary, format_si
 
 GIB = 2.0**30
@@ -22,7 +24,27 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def headline(result: Analysis) -> str:
+class Described(Protocol):
+    """What any result says of itself: `roofline.predict.analyze.facts`, and the choices that were made."""
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """Name, title, parameters and layers."""
+
+    @property
+    def hardware(self) -> dict[str, Any]:
+        """Names, titles and figures."""
+
+    @property
+    def deployment(self) -> dict[str, Any]:
+        """Formats and sizes."""
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Each with where it comes from."""
+
+
+def headline(result: Described) -> str:
     """What is on what."""
     hardware = result.hardware
     several = f"{hardware['devices']} x " if hardware["devices"] > 1 else ""
@@ -30,7 +52,7 @@ def headline(result: Analysis) -> str:
     return f"{result.model['title']} on {several}{hardware['accelerator_title']}{inside}"
 
 
-def subtitle(result: Analysis) -> str:
+def subtitle(result: Described) -> str:
     """The facts that shape all the rest."""
     deployment, counted = result.deployment, result.model["parameters"]
     active = f" ({format_count(counted['active'])} active)" if counted["active"] != counted["total"] else ""
@@ -184,11 +206,15 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     """Name, bytes and remark of each part of a device's memory budget."""
     memory = result.memory
     free = memory.usable_bytes - memory.needed_bytes
-    token = format_bytes_binary(memory.kv_bytes_per_token)
+    token, drafted = f"{format_bytes_binary(memory.kv_bytes_per_token)} a token", result.speculative
+    rows = [("weights", memory.weights_bytes, "")]
+    if drafted is not None and drafted.draft_weights_bytes:
+        rows.append(("draft", drafted.draft_weights_bytes, f"weights of {drafted.draft}"))
+        token += f", {format_bytes_binary(drafted.draft_kv_bytes_per_token)} of the draft"
     most = "" if memory.step != "mixed" else "up to "
-    held = f"{token} a token; {plural(memory.sequences, 'sequence')} of {most}{plural(memory.tokens_per_sequence, 'token')}"
+    held = f"{token}; {plural(memory.sequences, 'sequence')} of {most}{plural(memory.tokens_per_sequence, 'token')}"
     state = memory.state_bytes_per_sequence["allocated"]
-    rows = [("weights", memory.weights_bytes, ""), ("KV cache", memory.needed_bytes - memory.sequences * state, held)]
+    rows.append(("KV cache", memory.needed_bytes - memory.sequences * state, held))
     if state:
         each = f"{format_bytes_binary(state)} a sequence; {plural(memory.sequences, 'sequence')}"
         rows.append(("state", memory.sequences * state, each))
@@ -288,7 +314,7 @@ def limits_table(result: Analysis) -> Table:
     return Table("Largest batch by context", note, ("cached tokens", "sequences"), (True, True), rows)
 
 
-def assumptions_table(result: Analysis) -> Table:
+def assumptions_table(result: Described) -> Table:
     """Every choice, with where it comes from."""
     order = {"assumed": 0, "transferred": 1, "given": 2, "default": 3}
     listed = sorted(result.assumptions, key=lambda item: order[item.origin])

@@ -52,6 +52,12 @@ def analyze(  # noqa: PLR0917 - a flag each
     mla: options.Mla = None,
     routing_skew: options.RoutingSkew = None,
     shared_prefix: options.SharedPrefix = None,
+    speculative_model: options.SpeculativeModel = None,
+    speculative_method: options.SpeculativeMethod = None,
+    num_speculative_tokens: options.NumSpeculativeTokens = None,
+    acceptance: options.Acceptance = None,
+    speculative_draft_tensor_parallel_size: options.SpeculativeDraftTensorParallelSize = None,
+    speculative_config: options.SpeculativeConfig = None,
     ignore_capacity: options.IgnoreCapacity = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the formula of each operator.")] = False,
     json: options.JsonOption = False,
@@ -71,12 +77,10 @@ def analyze(  # noqa: PLR0917 - a flag each
 
 def _answer(model: str, hardware: str, given: dict[str, Any], *, json: bool, output: Any, quiet: bool, explain: bool) -> int:
     from roofline.cli.output import Answer, emit
-    from roofline.predict.analyze import run
-    from roofline.predict.request import prepare
+    from roofline.predict.analyze import answer as answered
     from roofline.predict.result import operator_rows
 
-    request = prepare(model, hardware, **given)
-    result = run(request)
+    request, result = answered(model, hardware, **given)
     formulas: list[dict[str, Any]] = []
     if explain:
         from roofline.cli.formulas import of_operators

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.graph import build
+from roofline.limits.slo import Slo
 from roofline.predict.analyze import run
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels
@@ -11,6 +12,7 @@ from roofline.predict.request import Request
 from roofline.predict.result import Analysis
 from roofline.report import summary
 from roofline.report.figure import Cell, Command, Figure, Section, Table, Tile, View
+from roofline.report.view.batch_limits import batch_limits
 from roofline.report.view.budgets import memory_budget, time_budget
 from roofline.report.view.cells import best, figure, gibibytes, seconds, share, table, whole, words
 from roofline.report.view.changes import comparison, sensitivity
@@ -99,6 +101,7 @@ def _sections(values: Values, requests: list[Request], results: list[Analysis]) 
     if any(phase.time.bound is not None for phase in result.phases):
         found += [_drawn(time_budget(phase), []) for phase in result.phases]
     found.append(_drawn(memory_budget(results), [_limits(result)]))
+    found.append(_drawn(batch_limits(request, result, Slo(ttft or None, tpot or None)), []))
     found.append(_drawn(explorer(request, result, tpot), []))
     found.append(_drawn(first_token(requests, ttft), []))
     found.append(_drawn(heatmap(request, result), []))

@@ -182,3 +182,36 @@ def test_csv_has_every_cell(shown: View) -> None:
     cells = sum(len(row) for table in [*tables, shown.assumptions] for row in table.rows)
     assert len(lines) == 1 + len(shown.tiles) + cells
     assert not [line for line in lines if line.rsplit(",", 1)[-1][:1] in ("=", "+", "@")]
+
+
+def test_batch_limits(shown: View) -> None:
+    """What memory holds is what `analyze` says; a batch that the objectives allow is quick enough, and one more is not."""
+    listed = rows(shown, "batch-limits")
+    assert [int(row[0].value or 0) for row in listed][-1] == 131072
+    allowed = 0
+    for context, held, critical, most, first in listed:
+        length, batch = int(context.value or 0), int(most.value or 0)
+        found = ask(context=length, phase="decode")
+        assert held.value == found.memory.max_batch
+        assert critical.value == found.limits.critical_batch_step
+        limits = {"memory": held.value, "compute": critical.value or 1e9, "objectives": most.value}
+        assert limits[first.text] == min(limits.values())
+        if not batch:
+            assert ask(batch=1, input_len=length, phase="prefill").prefill.pipeline.estimate > 1
+            continue
+        sizes = [ask(batch=size, context=length, phase="decode", ignore_capacity=True) for size in (batch, batch + 1)]
+        took = [size.decode.pipeline.estimate for size in sizes]
+        assert took[0] <= 0.05 < took[1]
+        allowed += 1
+    assert allowed >= 2
+
+
+def test_batch_limits_where_nothing_fits() -> None:
+    """No line for memory; without objectives, none for them; the table still has its rows."""
+    found = view({**STATE, "model": "llama-3.1-70b", "hardware": "l4", "others": [], "ttft_ms": 0, "tpot_ms": 0})
+    figure = section(found, "batch-limits").figure
+    assert figure is not None
+    assert {series.name for series in figure.series} <= {"compute binds from"}
+    assert {row[1].value for row in rows(found, "batch-limits")} == {0}
+    assert {row[3].value for row in rows(found, "batch-limits")} == {None}
+    assert {row[4].text for row in rows(found, "batch-limits")} == {"memory"}

@@ -1,0 +1,1 @@
+"""Batch limits over contexts: what memory holds, where compute binds, what an SLO allows, and which is met first."""

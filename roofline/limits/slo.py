@@ -1,0 +1,149 @@
+"""What a service-level objective allows: the largest batch whose decode step, and a prompt alone, are quick enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from roofline.predict.request import Request
+from roofline.predict.result import Duration
+from roofline.predict.timing import pipeline
+from roofline.specs.workload import Segment, Step, decode
+
+MOST = 2**20
+"""Sequences of a replica beyond which no batch is looked for: an SLO that allows so many sets no limit."""
+_SECOND = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """Seconds that the first token, and each one after it, may take; None: as long as they like."""
+
+    ttft: float | None = None
+    tpot: float | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is asked for."""
+        return self.ttft is not None or self.tpot is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Batches of the whole deployment that an SLO allows; None: it sets no limit; 0: not even one sequence.
+
+    `bound` goes by the bound, so that no kernel allows more; `batch` by the estimate, or by the bound where there is none;
+    `low` and `high` by the slow and the quick end of its interval, as far as the bound allows.
+    """
+
+    batch: int | None = None
+    bound: int | None = None
+    low: int | None = None
+    high: int | None = None
+
+
+Tpot = Callable[[int], Duration]
+"""Seconds between the tokens of a sequence, by the batch."""
+
+
+def prompt_step(request: Request, context: int) -> Step | None:
+    """The prefill of a prompt of `context` tokens that is alone. None where there is no prompt.
+
+    Of a prompt that begins with the shared prefix, which is cached already, the rest is computed, and at least its last
+    token.
+    """
+    if context == 0:
+        return None
+    cached = min(request.deployment.conventions.shared_prefix, context - 1)
+    return (Segment(1, context - cached, cached),)
+
+
+def first_token(request: Request, context: int) -> Duration | None:
+    """TTFT of such a prompt: one step, no queue."""
+    step = prompt_step(request, context)
+    return None if step is None else pipeline(request, step)
+
+
+def next_token(request: Request, context: int) -> Tpot:
+    """TPOT at a context: a decode step through all stages, by the batch. Each is computed once."""
+    found: dict[int, Duration] = {}
+
+    def tpot(batch: int) -> Duration:
+        if batch not in found:
+            found[batch] = pipeline(request, decode(batch, context))
+        return found[batch]
+
+    return tpot
+
+
+def without_estimate(request: Request) -> Request:
+    """The same question to the bound alone."""
+    return replace(request, estimator=replace(request.estimator, wanted=False), steps=None)
+
+
+def allowed(slo: Slo, ttft: Duration | None, tpot: Tpot, bound: Tpot, replicas: int) -> Allowed:
+    """The batches that an SLO allows, from the TTFT of one prompt and TPOT by batch, and likewise at the bound."""
+    if not slo.given:
+        return Allowed()
+    most = within(slo, ttft, bound, "bound", replicas)
+    if tpot(replicas).estimate is None:
+        return Allowed(most, most)
+    names = ("estimate", "high", "low")  # the interval's slow end allows least
+    batch, low, high = [lower(within(slo, ttft, tpot, name, replicas), most) for name in names]
+    return Allowed(batch, most, low, high)
+
+
+def lower(first: int | None, second: int | None) -> int | None:
+    """The lower of two limits, of which None is none."""
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)
+
+
+def within(slo: Slo, ttft: Duration | None, tpot: Tpot, name: str, replicas: int) -> int | None:
+    """The largest batch of the whole deployment that an SLO allows, judged by one of the names of a duration."""
+    limit = slo.tpot
+    if slo.ttft is not None and ttft is not None and (getattr(ttft, name) or 0.0) > slo.ttft:
+        return 0
+    if limit is None:
+        return None
+    most = largest_within(lambda batch: getattr(tpot(batch * replicas), name) or 0.0, limit, MOST)
+    return None if most == MOST else most * replicas
+
+
+def largest_within(seconds: Callable[[int], float], limit: float, most: int) -> int:
+    """The largest whole number from 1 to `most` that takes at most `limit` seconds while one more takes longer; 0: none.
+
+    Times that are nearly a straight line take a few steps: the next numbers looked at are those where the line between the
+    last ones crosses the limit, and then the middle. Where times fall again in places (more rows in
+    fewer waves of tiles) there are several such numbers, a few per cent apart, and this is one of them.
+
+    >>> largest_within(lambda n: 5 + n / 10, 12.0, 1000), largest_within(lambda n: n * n, 80, 1000)
+    (70, 8)
+    >>> [largest_within(lambda n: n, limit, 8) for limit in (0.5, 7.5, 100)]
+    [0, 7, 8]
+    """
+    low, short = 1, seconds(1)
+    if short > limit:
+        return 0
+    high, long = min(_SECOND, most), seconds(min(_SECOND, most))
+    while long <= limit:
+        if high >= most:
+            return most
+        slope = (long - short) / (high - low) if high > low else 0.0
+        reach = (limit - long) / slope if slope > 0 else float(most)
+        low, short = high, long
+        # beyond the crossing, so that the limit lies between; a quarter more, for what grows slower than the line
+        high = min(most, low + max(int(min(reach, most) * 1.25) + 1, 2))
+        long = seconds(high)
+    while high - low > 1:
+        crossing = low + int((high - low) * (limit - short) / (long - short))
+        for number in (crossing, crossing + 1, -1):
+            looked = (low + high) // 2 if number < 0 else number
+            if low < looked < high:
+                took = seconds(looked)
+                if took <= limit:
+                    low, short = looked, took
+                else:
+                    high, long = looked, took
+    return low
