@@ -36,6 +36,7 @@ _HEADS = {
     "tokens_per_s_per_device_estimate": "a device", "memory_bytes": "memory", "arithmetic_intensity": "FLOP/B",
     "bound_by": "binds", "weight_dtype": "weights", "kv_dtype": "KV", "activation_dtype": "activations",
 }  # fmt: skip
+_SUFFIXES = (".csv", ".json", ".md", ".parquet")
 _LESS = (
     "time_low_s",
     "time_high_s",
@@ -94,6 +95,8 @@ def ask(
 
 def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | None, quiet: bool) -> None:
     """Give the rows in the form that was asked for."""
+    if output is not None and output.suffix:
+        _check(output)
     with _progress(quiet=quiet) as told:
         if output is not None and not output.suffix:
             manifest = _into_folder(sweep, output, executor, told)
@@ -118,6 +121,17 @@ def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | Non
     )
     formats: dict[str, Callable[[], str | bytes]] = {".csv": lambda: _csv(frame), ".parquet": lambda: _parquet(frame)}
     emit(Answer(whole, lambda: _rows(frame), lambda: _show(sweep, frame), formats), json=json, output=output, quiet=quiet)
+
+
+def _check(output: Path) -> None:
+    """Refuse a file that could not be written before hours are spent on what is to be in it."""
+    if output.suffix.lower() not in _SUFFIXES:
+        allowed = ", ".join(_SUFFIXES)
+        raise InputError(
+            f"cannot write {output}: the suffix says the format, and must be one of {allowed}; without one it is a folder of parts"
+        )
+    if not output.parent.is_dir() or output.is_dir():
+        raise InputError(f"cannot write {output}: {'is a folder' if output.is_dir() else 'there is no such folder'}")
 
 
 def _is(output: Path | None, suffix: str) -> bool:
@@ -227,7 +241,8 @@ def _constant(sweep: Sweep, frame: pd.DataFrame, name: str) -> bool:
 
 
 def _title(sweep: Sweep, frame: pd.DataFrame) -> str:
-    fixed = [name for name in frame.columns if _constant(sweep, frame, name) and name != "fits"]
+    told = ("fits", "dtype", "kv_cache_dtype")  # by the formats
+    fixed = [name for name in frame.columns if _constant(sweep, frame, name) and name not in told]
     words = {"devices": "device", "weight_dtype": "weights", "kv_dtype": "KV"}
     first = [str(frame[name].iloc[0]) for name in fixed if name in ("model", "hardware", "phase")]
     rest = [

@@ -24,7 +24,8 @@ from roofline.sweeps.spec import Sweep
 if TYPE_CHECKING:
     import pandas as pd
 
-MANIFEST = "manifest.json"
+MANIFEST = "_manifest.json"
+"""Readers of folders of Parquet pass over names that begin so."""
 _OURS = b"roofline.part"
 _NAMED = {
     "tool_version": "written by another version",

@@ -69,7 +69,7 @@ def test_a_stopped_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> Non
         stopped.put(one)
     stopped.place(0).write_bytes(b"PAR1 cut short")
     (tmp_path / "stopped" / ".part-000003.parquet.x1").write_bytes(b"half of a part")
-    assert not json.loads((tmp_path / "stopped" / "manifest.json").read_text())["complete"]
+    assert not json.loads((tmp_path / "stopped" / "_manifest.json").read_text())["complete"]
     with pytest.raises(InputError, match="is not complete: run the command that began it again"):
         read(tmp_path / "stopped")
     write(tmp_path / "stopped", asked)
@@ -150,7 +150,7 @@ def test_another_sweep_s_folder_is_left_alone(tmp_path: Path, change: dict[str, 
 def test_a_manifest_of_another_version_is_refused(tmp_path: Path) -> None:
     asked = Sweep.of(GRID, part_rows=500)
     write(tmp_path / "sweep", asked)
-    manifest = tmp_path / "sweep" / "manifest.json"
+    manifest = tmp_path / "sweep" / "_manifest.json"
     manifest.write_text(manifest.read_text().replace('"tool_version": "', '"tool_version": "9'))
     with pytest.raises(InputError, match="written by another version"):
         Folder(tmp_path / "sweep", asked).prepare()
