@@ -162,7 +162,7 @@ def test_a_manifest_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     asked = Sweep.of(GRID)
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InputError, match="is not empty and has no manifest"):
+    with pytest.raises(InputError, match="is not empty and has no _manifest"):
         Folder(tmp_path, asked).prepare()
     with pytest.raises(InputError, match="is a file"):
         Folder(tmp_path / "thesis.tex", asked).prepare()
