@@ -126,10 +126,8 @@ def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | Non
 def _check(output: Path) -> None:
     """Refuse a file that could not be written before hours are spent on what is to be in it."""
     if output.suffix.lower() not in _SUFFIXES:
-        allowed = ", ".join(_SUFFIXES)
-        raise InputError(
-            f"cannot write {output}: the suffix says the format, and must be one of {allowed}; without one it is a folder of parts"
-        )
+        allowed = f"must be one of {', '.join(_SUFFIXES)}; without one it is a folder of parts"
+        raise InputError(f"cannot write {output}: the suffix says the format, and {allowed}")
     if not output.parent.is_dir() or output.is_dir():
         raise InputError(f"cannot write {output}: {'is a folder' if output.is_dir() else 'there is no such folder'}")
 

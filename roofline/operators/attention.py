@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from roofline.cost import Cost
@@ -147,6 +147,12 @@ class Attention(Operator):
             activation_bytes=self.activation_bytes,
             kv_read_bytes=plus(self.batch * stored * (keys - shared), self.prefix_reads * shared * stored),
         )
+
+    def alike(self) -> tuple[Operator, Expr]:
+        """Attention of one sequence, as often as there are sequences, where they share neither prefix nor sinks."""
+        if self.sinks or not (isinstance(self.shared_prefix, int) and self.shared_prefix == 0):
+            return self, 1
+        return replace(self, batch=1), self.batch
 
     @property
     def activation_bytes(self) -> Expr:

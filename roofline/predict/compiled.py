@@ -21,7 +21,7 @@ from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import Grid
 from roofline.predict.request import Request, prepare
-from roofline.predict.tiles import tiles
+from roofline.predict.tiles import POINTS, tiles
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step
@@ -123,7 +123,7 @@ class Compiled:
             return found
         (segment,) = step
         grid = Grid(self.request, step, shape, segment.count if self.phase == "decode" else segment.tokens, columns)
-        for tile in tiles(shape):
+        for tile in tiles(shape, POINTS // (len(columns) + 1)):
             for name, values in grid.at(tile).items():
                 found[name][tile] = values
         return found

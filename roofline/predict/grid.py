@@ -66,7 +66,9 @@ class StageGrid:
         return request.model, request.deployment, request.precision, self.step, self.stage
 
     def _graph(self) -> Iterable[tuple[Operator, Expr]]:
-        return build(*self._asked()).values()
+        for operator, repeat in build(*self._asked()).values():
+            one, count = operator.alike()
+            yield one, count * repeat
 
     def _of_operator(self, item: tuple[Operator, Expr]) -> dict[str, Expr]:
         operator, repeat = item

@@ -120,6 +120,10 @@ def no_estimate(backend: str | None) -> list[Assumption]:
     return [Assumption("backend", backend, "given", "no fit of matrix products is known: there is no estimate")]
 
 
+TOLD = 0.007
+"""Doublings beyond what was measured that are told: a factor of 1.005."""
+
+
 def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumption]:
     """What the estimates of a step's kernels stand on, and how far off they were where it was measured."""
     asked = estimator.fits.backend
@@ -137,7 +141,7 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
             continue
         stands[kernel.op] = fitted
         for name, doublings in beyond(fitted, kernel.operators).items():
-            if doublings > 0:
+            if doublings > TOLD:
                 most = outside.setdefault(kernel.op, {})
                 most[name] = max(most.get(name, 0.0), doublings)
     for op, fitted in sorted(stands.items()):
