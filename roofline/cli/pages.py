@@ -35,8 +35,8 @@ def write(
         what = "--calculator" if calculator else "--from"
         raise InputError(f"{what} takes no other options: {'the page has controls' if calculator else 'the result has them'}")
     if not quiet:
-        sys.stderr.write("translating formulas, drawing figures\n")
-    text = _calculator() if calculator else _report(*_asked(saved)) if saved is not None else _report(model, hardware, given)
+        sys.stderr.write("drawing figures\n" if saved is not None else "translating formulas, drawing figures\n")
+    text = _calculator() if calculator else _saved(saved) if saved is not None else _report(model, hardware, given)
     write_file(output, {".html": lambda: text}, None)
     if not quiet:
         sys.stderr.write(f"wrote {clean(output)} ({len(text.encode()) / 1e6:.1f} MB)\n")
@@ -68,18 +68,38 @@ def _report(model: str | None, hardware: list[str], given: dict[str, Any]) -> st
     return report(model, hardware, given, formulas)
 
 
-def _asked(saved: Path) -> tuple[str, list[str], dict[str, Any]]:
-    """The question of a saved result, if its files are still what they were."""
-    from roofline.predict.request import prepare
+def _saved(saved: Path) -> str:
+    """The page of what `sweep` or `analyze` has written."""
+    from roofline.report.sweep.load import TABLES, load_folder, load_json, load_table
+    from roofline.report.sweep_page import page
 
+    if saved.is_dir():
+        return page(load_folder(saved))
+    if saved.suffix.lower() in TABLES:
+        return page(load_table(saved))
+    found = _read(saved)
+    if isinstance(found, dict) and found.get("kind") == "sweep":
+        return page(load_json(saved, found))
+    return _report(*_asked(saved, found))
+
+
+def _read(saved: Path) -> Any:
     try:
         if saved.stat().st_size > _MOST_BYTES:
-            raise SpecError("is too large to be a result of analyze", path=saved)
-        found = json.loads(saved.read_text(encoding="utf-8"))
+            raise SpecError(
+                "is too large to be a result of analyze; a sweep of this size is read as a folder or .parquet", path=saved
+            )
+        return json.loads(saved.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError(f"cannot be read: {error.strerror}", path=saved) from None
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise SpecError(f"is no JSON: {error}", path=saved) from None
+
+
+def _asked(saved: Path, found: Any) -> tuple[str, list[str], dict[str, Any]]:
+    """The question of a saved result, if its files are still what they were."""
+    from roofline.predict.request import prepare
+
     asked = found.get("asked") if isinstance(found, dict) else None
     if not (isinstance(asked, dict) and isinstance(asked.get("model"), str) and isinstance(asked.get("hardware"), str)):
         why = "has no key `asked`, which says what was asked: save it with `roofline analyze ... -o RESULT.json`"

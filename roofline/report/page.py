@@ -65,6 +65,18 @@ def page(
     )
 
 
+def still(view: View, reproduce: str) -> str:
+    """A page without controls and without a script: text, style, still pictures.
+
+    `view` and `reproduce` are as those of `page`; what would be opened by a click is there, closed, for a reader to open.
+    """
+    folder = shipped("reports")
+    style = _inline("".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in (*_STYLES, "still")))
+    policy = f"default-src 'none'; style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    template = _environment().get_template("still.html.j2")
+    return template.render(view=view, reproduce=reproduce, style=style, policy=policy)
+
+
 @cache
 def _environment() -> Environment:
     """The templates. Texts come from files of others: they are escaped, and lose control characters and direction marks."""

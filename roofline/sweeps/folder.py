@@ -18,7 +18,7 @@ from roofline.errors import InputError, MissingExtraError
 from roofline.files import write_whole
 from roofline.sweeps.evaluate import Found, Refused
 from roofline.sweeps.parts import Part
-from roofline.sweeps.run import check_any, refusals
+from roofline.sweeps.run import MOST_ROWS, check_any, refusals
 from roofline.sweeps.spec import Sweep
 
 if TYPE_CHECKING:
@@ -208,6 +208,9 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise InputError(f"{path} holds no sweep: there is no {MANIFEST} that can be read") from None
     if not complete:
         raise InputError(f"the sweep in {path} is not complete: run the command that began it again")
+    if manifest["rows"] > MOST_ROWS:
+        more = f"more than the {MOST_ROWS:,} that one table holds: reduce the sweep (--reduce), or read its parts one by one"
+        raise InputError(f"the sweep in {path} has {manifest['rows']:,} rows, {more}")
     pa, pq = arrow()
     try:
         tables = [pq.read_table(path / part["file"]) for part in parts]

@@ -69,8 +69,8 @@ def open_page(chromium: Browser) -> Iterator[Open]:
         page.on("pageerror", lambda error: problems.append(f"error: {error}"))
         page.on("request", on_request)
         page.goto(url + fragment)
-        if options.get("java_script_enabled", True):  # it unpacks its program first
-            page.wait_for_function("() => document.documentElement.dataset.live !== undefined")
+        if options.get("java_script_enabled", True):  # it unpacks its program first, if it has one
+            page.wait_for_function("() => document.scripts.length === 0 || document.documentElement.dataset.live !== undefined")
         return page
 
     yield opened

@@ -32,7 +32,10 @@ def report(  # noqa: PLR0917 - a flag each
         bool, typer.Option("--calculator", help="A page in which any shipped model and hardware can be chosen.")
     ] = False,
     saved: Annotated[
-        Path | None, typer.Option("--from", metavar="RESULT", help="The page of what `analyze --json` has answered.")
+        Path | None,
+        typer.Option(
+            "--from", metavar="RESULT", help="The page of what `analyze` has written as JSON, or `sweep` as a folder or file."
+        ),
     ] = None,
     assume: options.Assume = None,
     batch: options.Batch = None,
