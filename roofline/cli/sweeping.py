@@ -14,10 +14,11 @@ from roofline.cli.page import print_table
 from roofline.cli.text import clean, csv_cell
 from roofline.errors import InputError
 from roofline.predict.flags import quantity
-from roofline.report.summary import Table
+from roofline.report.summary import Table, plural
 from roofline.sweeps.axes import WORKLOAD
 from roofline.sweeps.file import is_sweep, load_sweep
 from roofline.sweeps.keep import Keep
+from roofline.sweeps.run import check_values
 from roofline.sweeps.spec import PART_ROWS, Sweep
 from roofline.units import format_bytes_binary, format_si, parse_count
 
@@ -32,8 +33,9 @@ _EVERY = 10.0
 _HEADS = {
     "time_estimate_s": "estimate", "time_low_s": "from", "time_high_s": "to", "time_bound_s": "bound",
     "step_estimate_s": "step", "step_low_s": "step from", "step_high_s": "step to", "step_bound_s": "step bound",
-    "tokens_per_s": "tokens/s bound", "tokens_per_s_estimate": "tokens/s", "tokens_per_s_per_device": "a device, bound",
-    "tokens_per_s_per_device_estimate": "a device", "memory_bytes": "memory", "arithmetic_intensity": "FLOP/B",
+    "tokens_per_s": "tokens/s bound", "tokens_per_s_estimate": "tokens/s",
+    "tokens_per_s_per_device": "tokens/s a device, bound",
+    "tokens_per_s_per_device_estimate": "tokens/s a device", "memory_bytes": "memory", "arithmetic_intensity": "FLOP/B",
     "bound_by": "binds", "weight_dtype": "weights", "kv_dtype": "KV", "activation_dtype": "activations",
 }  # fmt: skip
 _SUFFIXES = (".csv", ".json", ".md", ".parquet")
@@ -68,6 +70,8 @@ def ask(
             f"{paths[0]} is a sweep of its own: name its models in the file, or give --hardware and flags without it"
         )
     file = load_sweep(paths[0]) if paths else None
+    if file is None and not grid.get("hardware"):
+        _no_sweep(first)
     given = {name: value for name, value in grid.items() if value not in (None, [])}
     if file is None and not first:
         raise InputError(
@@ -93,27 +97,25 @@ def ask(
     )
 
 
-def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | None, quiet: bool) -> None:
-    """Give the rows in the form that was asked for."""
+def _no_sweep(first: list[str]) -> None:
+    """Refuse a file that was meant to be a sweep and is none."""
+    for name in first:
+        if name.endswith((".yaml", ".yml")):
+            what = "has no `kind: sweep`" if Path(name).exists() else "is not there"
+            raise InputError(f"{name} {what}: give the YAML file of a sweep, or MODEL --hardware HW and axes")
+
+
+def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | None, quiet: bool) -> int:
+    """Give the rows in the form that was asked for; the exit code, which is 1 where nothing is left to keep."""
     if output is not None and output.suffix:
         _check(output)
+    check_values(sweep)
+    if not quiet:
+        _tell_too_long(sweep)
+    if output is not None and not output.suffix:
+        return _folder(sweep, output, executor, json=json, quiet=quiet)
     with _progress(quiet=quiet) as told:
-        if output is not None and not output.suffix:
-            manifest = _into_folder(sweep, output, executor, told)
-            frame = None
-        else:
-            frame = _in_memory(sweep, executor, told, unread=output is None and not json)
-    if frame is None:
-        _tell_refused(manifest["refused"], sweep, quiet=quiet)
-        if not quiet:
-            sys.stderr.write(f"wrote {clean(output)}: {manifest['rows']:,} rows in {len(manifest['parts']):,} parts\n")
-        if json:
-            emit(Answer(_whole(sweep, manifest), None, lambda: None), json=True, output=None, quiet=quiet)
-        elif sweep.keep is not None:
-            from roofline.sweeps.folder import read
-
-            _show(sweep, read(output)[0])  # type: ignore[arg-type]  # a folder was written
-        return
+        frame = _in_memory(sweep, executor, told, unread=output is None and not json)
     refused = frame.attrs["refused"]
     _tell_refused(refused, sweep, quiet=quiet)
     whole = _whole(
@@ -121,6 +123,40 @@ def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | Non
     )
     formats: dict[str, Callable[[], str | bytes]] = {".csv": lambda: _csv(frame), ".parquet": lambda: _parquet(frame)}
     emit(Answer(whole, lambda: _rows(frame), lambda: _show(sweep, frame), formats), json=json, output=output, quiet=quiet)
+    return int(sweep.keep is not None and frame.empty)
+
+
+def _folder(sweep: Sweep, output: Path, executor: str | None, *, json: bool, quiet: bool) -> int:
+    """Give the rows as a folder of parts."""
+    try:
+        with _progress(quiet=quiet) as told:
+            manifest, new = _into_folder(sweep, output, executor, told)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"stopped: the parts in {clean(output)} are whole, and the same command goes on with them\n")
+        return 4
+    _tell_refused(manifest["refused"], sweep, quiet=quiet)
+    if not quiet:
+        done = f"wrote {clean(output)}" if new else f"{clean(output)} was complete"
+        sys.stderr.write(f"{done}: {plural(manifest['rows'], 'row')} in {plural(len(manifest['parts']), 'part')}\n")
+    if sweep.keep is None:
+        if json:
+            emit(Answer(_whole(sweep, manifest), None, lambda: None), json=True, output=None, quiet=quiet)
+        return 0
+    from roofline.sweeps.folder import read
+
+    frame = sweep.keep.merge([read(output)[0]])
+    kept = _whole(sweep, manifest | {"rows": _rows(frame)})
+    emit(Answer(kept, None, lambda: _show(sweep, frame)), json=json, output=None, quiet=quiet)
+    return int(frame.empty)
+
+
+def _tell_too_long(sweep: Sweep) -> None:
+    """Lengths that a model was not made for, on stderr."""
+    lengths = {length for phase in sweep.axes["phase"] for length in sweep.lengths(phase)}
+    for name, model in sweep.models.items():
+        if beyond := sum(length > model.max_position_embeddings for length in lengths):
+            made = f"{name} was made for {model.max_position_embeddings:,} tokens"
+            sys.stderr.write(clean(f"{made}; beyond that: {plural(beyond, 'length')} of the grid") + "\n")
 
 
 def _check(output: Path) -> None:
@@ -156,7 +192,10 @@ def _in_memory(sweep: Sweep, executor: str | None, told: Callable[[int, int], No
     return collect(sweep, found(sweep, executor), told)
 
 
-def _into_folder(sweep: Sweep, path: Path, executor: str | None, told: Callable[[int, int], None]) -> dict[str, Any]:
+def _into_folder(
+    sweep: Sweep, path: Path, executor: str | None, told: Callable[[int, int], None]
+) -> tuple[dict[str, Any], int]:
+    """The manifest, and how many parts are new."""
     from roofline.sweeps.executors import results
     from roofline.sweeps.folder import Folder
     from roofline.sweeps.parts import parts
@@ -171,7 +210,7 @@ def _into_folder(sweep: Sweep, path: Path, executor: str | None, told: Callable[
         folder.put(written)
         done += written.points + written.refused
         told(done, sweep.points)
-    return folder.finish(len(every))
+    return folder.finish(len(every)), len(left)
 
 
 def _tell_refused(refused: list[dict[str, Any]], sweep: Sweep, *, quiet: bool) -> None:
@@ -217,11 +256,11 @@ def _parquet(frame: pd.DataFrame) -> bytes:
 
 def _show(sweep: Sweep, frame: pd.DataFrame) -> None:
     """A table: axes that vary, times, rates, memory."""
+    # what was asked for by name is shown, whatever it is
+    asked = set(sweep.columns if sweep.named else ()) | {goal.column for goal in (sweep.keep.objectives if sweep.keep else ())}
     staged = any(value not in (None, 1) for value in sweep.axes.get("pp", ()))
-    shown = [
-        name for name in frame.columns
-        if name not in _LESS and not _constant(sweep, frame, name) and (staged or not name.startswith("step_"))
-    ]  # fmt: skip
+    less = [name for name in frame.columns if name in _LESS or (name.startswith("step_") and not staged)]
+    shown = [name for name in frame.columns if name in asked or not (name in less or _constant(sweep, frame, name))]
     rows = [
         tuple(_cell(name, value) for name, value in zip(shown, row, strict=True))
         for row in frame[shown].itertuples(index=False)
@@ -244,12 +283,13 @@ def _title(sweep: Sweep, frame: pd.DataFrame) -> str:
     words = {"devices": "device", "weight_dtype": "weights", "kv_dtype": "KV"}
     first = [str(frame[name].iloc[0]) for name in fixed if name in ("model", "hardware", "phase")]
     rest = [
-        f"{words.get(name, name.replace('_', '-'))} {frame[name].iloc[0]}"
+        plural(int(frame[name].iloc[0]), "device")
+        if name == "devices"
+        else f"{words.get(name, name.replace('_', '-'))} {frame[name].iloc[0]}"
         for name in fixed
         if name not in ("model", "hardware", "phase")
     ]
-    rows = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
-    return f"{', '.join([*first, *rest]) or 'Sweep'}: {rows} of {sweep.points:,} points"
+    return f"{', '.join([*first, *rest]) or 'Sweep'}: {plural(len(frame), 'row')} of {plural(sweep.points, 'point')}"
 
 
 def _note(sweep: Sweep, frame: pd.DataFrame) -> str:
@@ -257,7 +297,9 @@ def _note(sweep: Sweep, frame: pd.DataFrame) -> str:
     parts = []
     if kept is not None:
         goals = ", ".join(str(goal) for goal in kept.objectives)
-        parts.append(f"{kept.rule} by {goals}" + (f", for each {', '.join(kept.by)}" if kept.by else ""))
+        each = f", for each {', '.join(kept.by)}" if kept.by else ""
+        several = " of all models together" if len(sweep.models) > 1 and "model" not in kept.by else ""
+        parts.append(f"{kept.rule}{several} by {goals}{each}")
         parts += [f"{phase} steps of at most {format_si(seconds, 's', 3)}" for phase, seconds in kept.limits.items()]
         if frame.empty:
             parts.append("no point fits and meets them")

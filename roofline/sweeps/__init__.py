@@ -26,7 +26,9 @@ def sweep(grid: Mapping[str, Any], *, columns: Iterable[str] | None = None, igno
     Raises:
         roofline.errors.RooflineError: an unknown axis, name or column, a value that is none, a grid of which nothing can be.
     """
-    from roofline.sweeps.run import collect
+    from roofline.sweeps.run import check_values, collect
     from roofline.sweeps.spec import Sweep
 
-    return collect(Sweep.of(grid, columns=columns, ignore_capacity=ignore_capacity))
+    asked = Sweep.of(grid, columns=columns, ignore_capacity=ignore_capacity)
+    check_values(asked)
+    return collect(asked)

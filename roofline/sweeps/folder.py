@@ -114,6 +114,7 @@ class Folder:
             given = found["sweep"]
         except (ValueError, KeyError, TypeError, OSError):
             raise InputError(f"{manifest} is no manifest of a sweep: name another folder") from None
+        asked = {"grid": asked["grid"], **asked}  # of several differences the one that was most likely meant
         for name, value in json.loads(json.dumps(asked)).items():
             if given.get(name) != value:
                 what = _NAMED.get(name, f"with another {name}")

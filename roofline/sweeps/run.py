@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError, UnitError, UnknownNameError
+from roofline.predict.compiled import compile
+from roofline.sweeps.axes import COUNTS, DEPLOYMENT
 from roofline.sweeps.evaluate import Found, Refused, evaluate, together
 from roofline.sweeps.parts import parts
 from roofline.sweeps.spec import Sweep
@@ -63,6 +65,23 @@ def check_any(sweep: Sweep, listed: list[dict[str, object]]) -> None:
         raise InputError(f"no point of the grid can be: {reasons[0]}{more}")
 
 
-def each(sweep: Sweep) -> Iterator[Found]:
-    """Every part, one after another."""
-    return (evaluate(sweep, part) for part in parts(sweep))
+def check_values(sweep: Sweep) -> None:
+    """Refuse values of axes that no configuration could have: a name that nobody knows, a number without its unit.
+
+    Each is tried with the first value of every other axis that it needs.
+
+    Raises:
+        InputError: such a value.
+    """
+    model, hardware = next(iter(sweep.models.values())), next(iter(sweep.hardware.values()))
+    for name in sweep.axes:
+        if name not in DEPLOYMENT or name in COUNTS:
+            continue
+        for value in sweep.axes[name]:
+            try:
+                option: dict[str, Any] = {name: None if value is None else str(value)}
+                compile(model, hardware, **option)
+            except RooflineError as error:
+                # a message about the option itself is of every configuration, any other of this one
+                if isinstance(error, UnknownNameError | UnitError) or str(error).startswith(f"--{name.replace('_', '-')}"):
+                    raise InputError(f"axis {name!r}: {error}") from None

@@ -40,6 +40,8 @@ class Sweep:
     ignore_capacity: bool = False
     keep: Keep | None = None
     """What is kept of the points; None: all of them."""
+    named: bool = False
+    """Whether the columns were asked for by name."""
     models: dict[str, Model] = field(default_factory=dict)
     hardware: dict[str, Hardware] = field(default_factory=dict)
     inputs: tuple[Input, ...] = ()
@@ -67,6 +69,10 @@ class Sweep:
         named = {"model": models, "hardware": hardware}
         for name, loaded in named.items():
             found[name] = tuple(loaded)
+        for phase in keep.limits if keep is not None else ():
+            if phase not in found["phase"]:
+                flag = {"prefill": "ttft", "decode": "tpot"}[phase]
+                raise InputError(f"{flag} is of {phase} steps, and the grid has none: give the phase {phase}, or both")
         if part_rows < 1:
             raise InputError(f"parts of {part_rows} rows: at least 1 is needed")
         inputs: list[Input] = []
@@ -79,6 +85,7 @@ class Sweep:
             part_rows=part_rows,
             ignore_capacity=ignore_capacity,
             keep=keep,
+            named=columns is not None,
             models={name: spec for name, (spec, _) in models.items()},
             hardware={name: spec for name, (spec, _) in hardware.items()},
             inputs=tuple({(entry.role, entry.name): entry for entry in inputs}.values()),

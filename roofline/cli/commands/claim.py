@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from roofline.cli import complete, options
 
@@ -14,7 +15,24 @@ _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="claim")(claim)
+    app.command(name="claim", cls=_Command)(claim)
+
+
+class _Command(typer.core.TyperCommand):
+    """A command whose help ends with the grammar, which is read only when help is shown."""
+
+    @property
+    def epilog(self) -> str:
+        """The grammar, a line a paragraph where they are joined to lines again."""
+        from roofline.claims.text.read import grammar
+
+        if self.rich_markup_mode is None:
+            return "\b\n" + grammar()
+        return grammar().replace("\n", "\n\n")
+
+    @epilog.setter
+    def epilog(self, text: str | None) -> None:
+        del text
 
 
 def claim(  # noqa: PLR0917 - a flag each

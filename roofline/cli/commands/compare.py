@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from roofline.comparison.compare import Comparison
     from roofline.comparison.rows import Row
     from roofline.report.summary import Table
+    from roofline.specs.assumption import Assumption
 
 
 def register(app: typer.Typer) -> None:
@@ -100,10 +101,20 @@ def compare(  # noqa: PLR0917 - a flag each
 
 
 def _notes(result: Comparison) -> list[str]:
-    """What was passed over in the files."""
+    """What was passed over in the files, and a model that is not theirs."""
     from roofline.text import clean
 
-    return [clean(f"{file.path}: {note}") for file in (result.log, result.bench) if file is not None for note in file.notes]
+    files = [file for file in (result.log, result.bench) if file is not None]
+    found = [f"{file.path}: {note}" for file in files for note in file.notes]
+    found += [
+        f"{note.value} is compared {note.why}" for note in result.subject.notes if note.name == "model" and _instead(note)
+    ]
+    return [clean(text) for text in found]
+
+
+def _instead(note: Assumption) -> bool:
+    """Whether something was given that contradicts a file."""
+    return note.why.startswith("in place of")
 
 
 def _headline(result: Comparison) -> str:
@@ -228,8 +239,8 @@ def _assumed(result: Comparison) -> Table | None:
     """What the files do not say, and what was given in the place of what they say."""
     from roofline.report.summary import Table
 
-    shown = [note for note in result.subject.notes if note.origin != "given" or note.why.startswith("in place of")]
-    shown += [note for note in result.subject.notes if note.name in ("model", "hardware")]
+    shown = [note for note in result.subject.notes if note.origin != "given" or _instead(note)]
+    shown += [note for note in result.subject.notes if note.name in ("model", "hardware") and not _instead(note)]
     cells = tuple((note.name, str(note.value), note.origin, note.why) for note in shown)
     return Table("Assumptions", "", ("name", "value", "origin", "why"), (False,) * 4, cells) if cells else None
 

@@ -123,5 +123,4 @@ def sweep(  # noqa: PLR0917 - a flag each
         part_rows=part_rows,
         ignore_capacity=ignore_capacity,
     )
-    sweeping.answer(asked, executor=executor, json=json, output=output, quiet=quiet)
-    return 0
+    return sweeping.answer(asked, executor=executor, json=json, output=output, quiet=quiet)
