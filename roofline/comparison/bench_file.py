@@ -32,8 +32,12 @@ def read(path: str | Path) -> Bench:
     for form in formats():
         if form.fits(data):
             return read_as(place, hashlib.sha256(raw).hexdigest(), form, data, notes)
-    listed = "; ".join(form.title for form in formats())
-    raise InputError(f"{place}: the keys are of no benchmark that is known. Known: {listed}.{_hint(data)}")
+    raise InputError(f"{place}: the keys are of no benchmark that is known. Known: {_known()}.{_hint(data)}")
+
+
+def _known() -> str:
+    """Every format, for messages."""
+    return "; ".join(form.title for form in formats())
 
 
 def _hint(data: dict[str, Any]) -> str:
@@ -57,7 +61,7 @@ def _object(path: Path, text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
                 value, at = decoder.raw_decode(text, at)
                 found.append(value)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from None
+        raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}. Known: {_known()}.") from None
     except RecursionError:
         raise InputError(f"{path}: not the JSON of a benchmark: nested too deep") from None
     data = found[-1]

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.comparison import bench_file, engine_log
+from roofline.comparison import files
 from roofline.comparison.benches import Bench
 from roofline.comparison.capacity import Capacity
 from roofline.comparison.case import Case
@@ -85,8 +85,8 @@ def compare(
     """
     if engine_log_path is None and bench_path is None:
         raise InputError("nothing to compare: give --engine-log FILE, --bench FILE, or both")
-    log = None if engine_log_path is None else engine_log.read(Path(engine_log_path))
-    bench = None if bench_path is None else bench_file.read(Path(bench_path))
+    log = None if engine_log_path is None else files.log(Path(engine_log_path))
+    bench = None if bench_path is None else files.bench(Path(bench_path))
     about = subject(model, hardware, options, log, bench)
     request, served, rows = _predict(about, log, bench)
     case = Case(request=request, subject=about, log=log, bench=bench, served=served, rows=tuple(rows))
@@ -137,6 +137,9 @@ def _loaded(bench: Bench, served: Served) -> list[Row]:
         best, low, high, bound = (
             None if value is None else value * factor for value in (span.estimate, span.low, span.high, span.bound)
         )
+        predicted = bound if best is None else best
+        if unit == "1/s":
+            bound = served.capacity * factor
         basis = f"{'bound' if best is None else 'estimate'} of the model on the hardware"
-        rows.append(Row(name, unit, bench.measured[name], bound if best is None else best, low, high, bound, basis))
+        rows.append(Row(name, unit, bench.measured[name], predicted, low, high, bound, basis))
     return rows

@@ -11,6 +11,7 @@ from roofline.comparison.arguments import arguments
 from roofline.comparison.lines import Lines
 from roofline.comparison.logs import Format, formats
 from roofline.comparison.logs.base import CAPACITY, LEAST, MOST, Line, facts
+from roofline.comparison.words import counted
 from roofline.errors import InputError
 
 _RANK = re.compile(r"\(((?:EngineCore|Worker|VllmWorker)[^)]*)\)|\[[^\]]*?\b((?:DP\d+ )?(?:PP\d+ )?TP\d+)\b[^\]]*\]")
@@ -143,8 +144,17 @@ def _best(lines: Lines, starts: list[_Start]) -> EngineLog:
     if ranks > 1:
         notes.append(f"{ranks} ranks report: of free memory and of the cache the least is taken, of what is held the most")
     if lines.cut:
-        notes.append(f"{lines.cut} lines are longer than 256 KiB: only their starts were looked at")
+        notes.append(f"{counted(lines.cut, 'line')} of more than 256 KiB: only the start was looked at")
+    if absent := _absent(form, found):
+        notes.append(f"the log was cut, or the start failed: there is no line with {absent}, and nothing to compare with it")
     return EngineLog(lines.path, lines.sha256, form, found, _arguments(form, start), tuple(notes))
+
+
+def _absent(form: Format, found: dict[str, Fact]) -> str:
+    """What a whole start would have said and this one does not: the words of each line that is missing."""
+    missing = [name for name in form.expects if name not in found]
+    needles = dict.fromkeys(next(line.needle.strip() for line in form.lines if f"<{name}>" in line.pattern) for name in missing)
+    return " or ".join(f'"{needle}"' for needle in needles)
 
 
 def _version(text: str) -> tuple[int, ...]:

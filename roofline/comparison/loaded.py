@@ -11,7 +11,8 @@ Little's law, throughput = C / E2E(C), gives what is not known of the three:
 
 * a limit on the requests under way, and no rate: C is the limit, and the first C prompts come at once. Later ones come one by
   one; the high end of the band has them come at once for ever, as where all answers have one length;
-* a rate: C is where the throughput is the rate; where no C that memory and the engine allow is enough, the server is saturated,
+* a rate: C is where the throughput is the rate, of the estimate and of the bound each for itself;
+  where no C that memory and the engine allow is enough, the server is saturated,
   C is the most, and what waits grows by what arrives more than is served;
 * neither: all prompts are there from the start, and C is the most.
 
@@ -30,6 +31,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from roofline.comparison.benches import Load
+from roofline.comparison.words import counted
 from roofline.errors import InputError
 from roofline.predict.request import Request
 from roofline.predict.result import Duration
@@ -55,6 +57,8 @@ class Served:
     e2e: Duration
     requests_per_s: Duration
     """NB: `low` and `high` are of the rate, so that they stand on the high and low of the times."""
+    capacity: float = math.inf
+    """Requests a second that no kernel beats, however many arrive."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,35 @@ class Server:
 
     def served(self) -> Served:
         """The load's times and rates, by which kind of load it is."""
-        load = self.load
-        limit = float(load.concurrency or math.inf)
+        limit = float(self.load.concurrency or math.inf)
         running = min(self.most, limit)
+        capacity = running / self._at(running).times["e2e", "bound"]
+        return replace(self._bounded(self._taken(running, limit), running), capacity=capacity)
+
+    def _bounded(self, found: Served, running: float) -> Served:
+        """At a rate the bounds are of the requests that are under way where each takes no longer than its bound.
+
+        Those that the estimate has under way are more, and their bound is beaten by a server that is faster than the estimate.
+        The mean over the run has the time in it in which the last ones end: C = E2E / (1/rate + E2E / requests).
+        """
+        load = self.load
+
+        def wanted(many: float) -> float:
+            whole = self._at(many).times["e2e", "bound"]
+            return whole / (1 / load.rate + whole / load.requests)
+
+        if math.isinf(load.rate) or wanted(running) >= running:
+            return found
+        low, high = 0.0, running
+        for _ in range(20):
+            middle = (low + high) / 2
+            low, high = (middle, high) if wanted(middle) > middle else (low, middle)
+        least = self._at(low).times
+        times = {name: replace(getattr(found, name), bound=least[name, "bound"]) for name in ("ttft", "tpot", "e2e")}
+        return replace(found, **times)
+
+    def _taken(self, running: float, limit: float) -> Served:
+        load = self.load
         if math.isinf(load.rate):
             return self._closed(running, limit)
         full = self._at(running)
@@ -121,6 +151,9 @@ class Server:
         waiting = load.requests - running
         if limit <= running:
             way = f"closed loop of {limit:,.0f}"
+            queue = 0.0
+        elif not waiting:
+            way = "all at once, and none waits for another's end"
             queue = 0.0
         elif math.isinf(limit):
             way = f"all at once: {running:,.0f} run at a time, as {self.held_by} allows; the others wait at the server"
@@ -149,7 +182,10 @@ class Server:
             low, high = (middle, high) if 1 / self._at(middle).seconds(middle) < load.rate else (low, middle)
         found = self._at(high)
         served = self._served(
-            f"{load.rate:g} requests a second, {high:,.1f} under way", high, found, lambda kind: found.value("ttft", kind)
+            f"{counted(load.rate, 'request', None)} a second, {high:,.1f} under way",
+            high,
+            found,
+            lambda kind: found.value("ttft", kind),
         )
         # the last ones are still under way when the arrivals end
         times = {kind: load.requests / (load.requests / load.rate + (found.value("e2e", kind) or 0.0)) for kind in KINDS}
@@ -165,7 +201,8 @@ class Server:
                 return None
             return later + max(load.requests - running, 0) / 2 * max(whole / running - 1 / load.rate, 0.0)
 
-        way = f"saturated: {load.rate:g} requests a second arrive, {running:,.0f} run at a time, as {self.held_by} allows"
+        arriving = counted(load.rate, "request", None)
+        way = f"saturated at {arriving} a second: {running:,.0f} at a time, as {self.held_by} allows"
         return self._served(way, running, found, ttft, saturated=True)
 
     def _served(
@@ -216,7 +253,8 @@ class Server:
             computed = chunks * alone[kind] + adds
             slot = computed + tpot / 2 + later * tpot
             busy = min(many / replicas / slot * adds, _BUSY)
-            ttft = computed + tpot / 2 + busy / (2 * (1 - busy)) * adds
+            waits = 0.0 if kind == "bound" else tpot / 2 + busy / (2 * (1 - busy)) * adds
+            ttft = computed + waits
             values |= {("ttft", kind): ttft, ("tpot", kind): tpot, ("e2e", kind): ttft + later * tpot}
             if kind == "estimate":
                 values["ttft", "low"] = computed  # a prompt that comes when a step ends waits for nothing

@@ -17,7 +17,7 @@ class Row:
     """A quantity measured and predicted, in base units.
 
     `basis` says what the prediction stands on: the model and the hardware, or also lines of the log. `low` and `high` are
-    the band of the prediction, where it has one. `bound` is what no kernel can beat, of times alone.
+    the band of the prediction, where it has one. `bound` is what no kernel can beat: the least of times, the most of rates.
     """
 
     quantity: str

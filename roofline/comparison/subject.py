@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.comparison import names
+from roofline.comparison.agreement import contradictions, one_model
 from roofline.comparison.arguments import flag
 from roofline.comparison.benches import Bench
 from roofline.comparison.engine_log import EngineLog
@@ -43,12 +44,16 @@ def subject(
     """Put together what the files say and what was given, which comes first.
 
     Raises:
-        InputError: no file names the model or the hardware, and nobody gave it.
+        InputError: no file names the model or the hardware, and nobody gave it; or two files name different models.
     """
     notes: list[Assumption] = []
+    if model is None:
+        one_model(log, bench)
     chosen_model = model or _model(log, bench, notes)
     chosen_hardware = hardware or _hardware(log, notes)
     loaded, _ = load_model(chosen_model)
+    if model is not None:
+        notes += contradictions(loaded.name, log, bench)
     device, _ = load_hardware(chosen_hardware)
     options = {name: value for name, value in given.items() if value is not None}
     if log is not None:

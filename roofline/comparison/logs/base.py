@@ -43,6 +43,8 @@ class Format:
     lines: tuple[Line, ...]
     start: tuple[str, ...]
     settings: tuple[str, ...]
+    expects: tuple[str, ...] = ()
+    """Facts that every whole start prints: a log without them was cut, or failed on its way."""
     names: dict[str, str] = field(default_factory=dict)
 
     def covers(self, version: tuple[int, ...]) -> bool:

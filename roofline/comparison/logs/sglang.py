@@ -25,6 +25,7 @@ SGLANG = Format(
         Line("max_total_num_tokens=", r"context_len=(?P<max_model_len>\d+)"),
         Line("device_name=", r"device_name=(?P<device_name>\w[\w-]*)"),
     ),
+    expects=("begin_bytes", "end_bytes", "kv_tokens"),
     start=("server_args=",),
     settings=("server_args=",),
     names={

@@ -34,6 +34,7 @@ VLLM_V0 = Format(
         Line("device_name=", r"device_name=(?P<device_name>\w[\w-]*)"),
         Line("Chunked prefill is enabled", r"max_num_batched_tokens=(?P<max_num_batched_tokens>\d+)"),
     ),
+    expects=("weights_bytes", "kv_blocks"),
     start=START,
     settings=SETTINGS,
     names=NAMES,

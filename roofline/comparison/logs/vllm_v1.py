@@ -33,6 +33,7 @@ VLLM_V1 = Format(
     since=(0, 8),
     source="https://github.com/vllm-project/vllm, vllm/v1/worker/gpu_worker.py and vllm/v1/core/kv_cache_utils.py",
     lines=LINES,
+    expects=("weights_bytes", "available_kv_bytes", "kv_tokens"),
     start=START,
     settings=SETTINGS,
     names=NAMES,

@@ -22,6 +22,7 @@ VLLM_V1_GRAPHS = Format(
         ),
         Line("for consumed memory", rf"(?P<consumed_bytes>{_N}) GiB for consumed memory"),
     ),
+    expects=("weights_bytes", "available_kv_bytes", "kv_tokens"),
     start=START,
     settings=SETTINGS,
     names=NAMES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.comparison.case import LATENCIES, RATES, Case
 from roofline.comparison.rows import Row
+from roofline.comparison.words import counted
 
 RANK = 4
 QUANTITIES = ("tpot_s", "itl_s", *LATENCIES, *RATES)
@@ -13,4 +14,5 @@ def reason(row: Row, case: Case) -> str:
     """Where the cache decides the batch, and so every time."""
     if case.served is None or "the cache" not in case.served.way:
         return ""
-    return f"the cache holds {case.served.concurrency:,.0f} requests by the mean of their lengths; preemptions are not modelled"
+    held = counted(case.served.concurrency, "request")
+    return f"the cache holds {held} by the mean of their lengths; preemptions are not modelled"

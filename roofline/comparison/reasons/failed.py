@@ -13,4 +13,5 @@ def reason(row: Row, case: Case) -> str:
     """Where some failed."""
     if case.bench is None or not case.bench.failed:
         return ""
-    return f"{case.bench.failed:,} of {case.bench.load.requests:,} requests failed, and are in no figure"
+    are = "is" if case.bench.failed == 1 else "are"
+    return f"{case.bench.failed:,} of {case.bench.load.requests:,} requests failed, and {are} in no figure"

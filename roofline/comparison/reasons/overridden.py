@@ -10,8 +10,13 @@ RANK = 0
 QUANTITIES = ("weights_bytes", "activations_bytes", "graphs_bytes", AIDED, *CACHE, *LATENCIES, *RATES)
 
 
+def _given(name: str) -> str:
+    """An option as a command line has it."""
+    return "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
+
+
 def reason(row: Row, case: Case) -> str:
     """Every flag that contradicts the log."""
-    found = [f"--{note.name.replace('_', '-')} {note.value} was given {note.why}" for note in case.subject.notes
+    found = [f"{_given(note.name)} {note.value} was given {note.why}" for note in case.subject.notes
              if note.origin == "given" and note.why.startswith("in place of")]  # fmt: skip
     return ", ".join(found)

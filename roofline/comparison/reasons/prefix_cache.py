@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from roofline.comparison.arguments import flag
 from roofline.comparison.case import Case
 from roofline.comparison.rows import Row
@@ -15,6 +17,7 @@ def reason(row: Row, case: Case) -> str:
     faster = row.ratio is not None and (row.ratio > 1 if row.unit == "s" else row.ratio < 1)
     said = case.argument("enable_prefix_caching")
     off = (said is not None and not flag(said)) or flag(case.argument("disable_prefix_caching"))
-    if not faster or off:
+    arriving = row.unit == "1/s" and case.bench is not None and not math.isinf(case.bench.load.rate)
+    if not faster or off or (arriving and case.served is not None and not case.served.saturated):
         return ""
     return "prompts that share a prefix are computed once (prefix caching); here each is computed whole"

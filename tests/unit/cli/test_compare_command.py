@@ -82,3 +82,20 @@ def test_names_from_files_are_harmless(run: Run, tmp_path: Path) -> None:
     path.write_text(text.replace("'max_num_seqs': 256", "'max_num_seqs': 256, 'block_size': '16\u202e\x07'"), encoding="utf-8")
     answer = run("compare", "--engine-log", path, "-H", "h100-sxm")
     assert not set("\x1b\x07\u202e") & set(answer.out + answer.err)
+
+
+def test_files_in_each_others_place(run: Run, tmp_path: Path) -> None:
+    """A result as a log, a log as a result, and a file that is neither."""
+    refused = run("compare", "--engine-log", BENCH, "-H", "h100-sxm").refused()
+    assert "this is a result of vllm bench serve (0.9 and later), no log: give it as --bench" in refused
+    assert "this is a log of vllm, no result: give it as --engine-log" in run("compare", "--bench", LOG, "-H", "l4").refused()
+    binary = tmp_path / "binary"
+    binary.write_bytes(bytes(range(256)))
+    assert "Known: vllm benchmark_serving.py" in run("compare", "--bench", binary, "-H", "l4").refused()
+
+
+def test_model_against_the_log(run: Run) -> None:
+    """A model that is not the log's is noted above the table, and once among the assumptions."""
+    answer = run("compare", "llama-3.1-8b", "--engine-log", LOG, "-H", "h100-sxm")
+    assert "note       llama-3.1-8b is compared in place of the log's Qwen/Qwen3-32B" in answer.out
+    assert answer.out.partition("Assumptions")[2].count("in place of the log's Qwen/Qwen3-32B") == 1

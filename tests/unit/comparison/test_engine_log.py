@@ -168,3 +168,12 @@ def test_lines_keep_their_numbers(
     assert found[8] == "K3"
     assert set(found) == {1, 3, 5, 8}
     assert found[3] == "K" * longest
+
+
+def test_cut(write: Callable[..., Path]) -> None:
+    """A log that ends after the weights names the two lines that a whole start has; a whole one has no such note."""
+    log = read(write(INIT, MEMORY[0]))
+    assert any('no line with "Available KV cache memory" or "GPU KV cache size"' in note for note in log.notes)
+    assert read(write(INIT, *MEMORY)).notes == ()
+    for path in SAMPLES.glob("*.log"):
+        assert not any("cut" in note for note in read(path).notes), path

@@ -98,3 +98,36 @@ def test_refused(loop: ClosedLoop, tokens: float, message: str) -> None:
     """What cannot run has no times."""
     with pytest.raises(InputError, match=message):
         _served(loop, LOAD, tokens=tokens)
+
+
+@pytest.mark.parametrize("rate", [2.0, 8.0, 11.0])
+def test_bounds_at_a_rate(rate: float) -> None:
+    """The bound is of those under way at the bound's own times, C = E2E / (1/rate + E2E / requests).
+
+    A slower estimate has many more under way. No rate that is offered is above what the hardware allows while a bound is met.
+    """
+    slow = ClosedLoop.of("llama-3.1-8b", "a100-sxm-80gb", max_num_batched_tokens=2048)
+    found = _served(slow, Load(1000, 1024, 256, rate, None))
+    assert found.e2e.bound is not None
+    under_way = found.e2e.bound / (1 / rate + found.e2e.bound / 1000)
+    assert under_way < found.concurrency
+    assert found.tpot.bound == pytest.approx(float(slow.tpot(under_way, 1024, 256)["bound"]), rel=1e-3)
+    assert found.capacity > rate
+    assert found.capacity >= (found.requests_per_s.high or 0.0)
+
+
+def test_a_closed_loop_has_the_rate_of_its_bound(loop: ClosedLoop) -> None:
+    """32 clients whose requests take E2E seconds at the least are answered 32 / E2E times a second at the most.
+
+    The first prompts come at once, so that the mean E2E is a little longer.
+    """
+    found = _served(loop, LOAD)
+    assert found.e2e.bound is not None
+    assert found.capacity == pytest.approx(32 / found.e2e.bound, rel=0.05)
+
+
+def test_few_at_once(loop: ClosedLoop) -> None:
+    """Eight requests on a server that holds 256: nobody waits for a slot."""
+    found = _served(loop, replace(LOAD, requests=8, concurrency=None))
+    assert (found.concurrency, found.saturated) == (8, False)
+    assert "others wait" not in found.way

@@ -14,6 +14,7 @@ from roofline.comparison.capacity import AIDED
 from roofline.comparison.compare import Comparison, compare
 from roofline.comparison.reasons import rules, why
 from roofline.comparison.rows import Row
+from roofline.errors import InputError
 
 
 def _why(found: Comparison, quantity: str) -> str:
@@ -91,3 +92,50 @@ def test_load(
         init = init.replace(old, new)
     found = compare(None, "rtx-4090", engine_log_path=write(init, *MEMORY), bench_path=_bench(tmp_path, **changes))
     assert wanted in _why(found, quantity)
+
+
+def _open(folder: Path, **changes: Any) -> Path:
+    """8 requests a second of 1024 + 256 tokens; 1000 of them, answered in 131.4 s."""
+    load = {"num_prompts": 1000, "completed": 1000, "total_input_tokens": 1_024_000, "total_output_tokens": 256_000}
+    rates = {"request_throughput": 7.609, "output_throughput": 1947.9, "total_token_throughput": 9739.5}
+    times = {"mean_ttft_ms": 150.0, "mean_tpot_ms": 21.7}
+    return _bench(folder, **{**load, **rates, **times, "request_rate": 8.0, "max_concurrency": None, **changes})
+
+
+def test_open_loop_is_no_faster_than_the_hardware(tmp_path: Path) -> None:
+    """21.7 ms on an A100 can be, and so can 7.6 of 8 a second.
+
+    Weights of 16 GB and 35 caches of 1152 x 128 KiB are 21 GB, which 2 TB/s read in 11 ms; prompts at 8 x 1024 tokens a second
+    and 16 GFLOP each take 42 % of 312 TFLOP/s.
+    """
+    found = compare(None, "a100-sxm-80gb", bench_path=_open(tmp_path))
+    bound = next(row.bound for row in found.rows if row.quantity == "tpot_s")
+    assert bound is not None
+    assert 0.014 < bound < 0.0217
+    assert not any("faster than the hardware" in row.why for row in found.rows)
+    assert "43.2 requests were under way by Little's law" in _why(found, "tpot_s")  # 7.609 x (0.15 + 255 x 0.0217)
+    assert "1,000 random arrivals take 3% more or less time" in _why(found, "requests_per_s")  # 1 / sqrt(1000)
+    fast = compare(None, "a100-sxm-80gb", bench_path=_open(tmp_path, mean_tpot_ms=7.0))  # weights alone take 7.9 ms
+    assert "faster than the hardware" in _why(fast, "tpot_s")
+
+
+def test_the_cache_tells_another_card(write: Callable[..., Path]) -> None:
+    """15 GiB of weights and 5 GiB of cache are no 90 % of 80 GiB; no line names the device."""
+    found = compare(None, "h100-sxm", engine_log_path=write(INIT, *MEMORY))
+    assert "and h100-sxm has 79: another card, or memory that other processes held" in _why(found, "kv_cache_bytes")
+    same = compare(None, "rtx-4090", engine_log_path=write(INIT, *MEMORY))
+    assert not any("another card" in row.why for row in same.rows)
+
+
+def test_other_models(write: Callable[..., Path], tmp_path: Path) -> None:
+    """Two files of two models are refused unless MODEL says which; MODEL against a file is on record."""
+    log, bench = write(INIT, *MEMORY), _bench(tmp_path, model_id="Qwen/Qwen3-8B")
+    with pytest.raises(InputError, match=r"the log names meta-llama/Llama-3\.1-8B, the benchmark's result Qwen/Qwen3-8B"):
+        compare(None, "rtx-4090", engine_log_path=log, bench_path=bench)
+    found = compare("qwen3-8b", "rtx-4090", engine_log_path=log, bench_path=bench)
+    assert [note.why for note in found.subject.notes if note.name == "model"] == [
+        "in place of the log's meta-llama/Llama-3.1-8B (line 1)"
+    ]
+    assert "MODEL qwen3-8b was given in place of" in _why(found, AIDED)
+    served_as = compare(None, "rtx-4090", engine_log_path=log, bench_path=_bench(tmp_path, model_id="our-model"))
+    assert served_as.request.model.name == "llama-3.1-8b"
