@@ -10,7 +10,8 @@ import hashlib
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -199,9 +200,14 @@ def remembered(read: Callable[P, R]) -> Callable[P, R]:
     return again
 
 
-@remembered
 def read_yaml(path: Path) -> YamlFile:
-    """Read and parse a file that holds one mapping."""
+    """Read and parse a file that holds one mapping. The data are the caller's own."""
+    file = _parse(path)
+    return replace(file, data=deepcopy(file.data))
+
+
+@remembered
+def _parse(path: Path) -> YamlFile:
     text = read_text(path)
     yaml = YAML(typ="safe", pure=True)
     try:

@@ -24,6 +24,8 @@ from roofline.formulas.javascript.program import RUNTIME
 from roofline.operators import registry
 from roofline.operators.base import Operator
 from roofline.predict.analyze import analyze
+from roofline.predict.analyze import run as analyze_request
+from roofline.predict.request import prepare
 from roofline.report.live import LIBRARY, program, specs
 from roofline.specs.library import ids
 
@@ -46,9 +48,10 @@ const plain = (value) => {
 
 @cache
 def script() -> tuple[str, dict[str, Any]]:
-    """The program with `analyze`, and all specs as data."""
+    """The program with what a page calls to analyse, and all specs as data."""
     made = program()
-    made.export("analyze", analyze)
+    made.export("prepare", prepare)
+    made.export("run", analyze_request)
     data = specs(made, ids("models"), ids("hardware"))
     for kind in registry().values():
         made.refer(kind)
@@ -92,7 +95,7 @@ def test_whole_analyses(tmp_path: Path) -> None:
     evaluate = """(() => {
       library.fill(data.specs);
       return data.cases.map(([model, hardware, options]) => {
-        try { return plain(program.analyze(model, hardware, $.dict(Object.entries(options))).to_dict()); }
+        try { return plain(program.run(program.prepare(model, hardware, $.dict(Object.entries(options)))).to_dict()); }
         catch (error) { return { error: error.message, stack: error.stack }; }
       });
     })()"""
