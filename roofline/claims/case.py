@@ -22,6 +22,8 @@ from roofline.specs.model import Model
 SLACK = 1.005
 # A mistaken figure explains a claim that is at most so far below it: nobody reaches less and boasts of it.
 NEAR = 0.4
+# A cache of a smaller share of memory is no reason why something does not fit.
+CACHE_MATTERS = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class Case:
     hardware: Hardware
     twist: Twist = PLAIN
     ignore_memory: bool = False
+    by_engine: bool = False
+    """Whether the engine's use of memory speaks against the claim: a reading that explains it has to satisfy that too."""
     reached: float = 1.0
     """The share of a ceiling that is known to be reached, for a claim that is possible and yet too good."""
     options: dict[str, Any] = field(default_factory=dict)
@@ -68,7 +72,14 @@ class Case:
             found = other.roof()
         except InputError:
             return None
-        return None if found.value is None else found
+        unfit = found.need is not None and not found.need.fits and self.claim.kind == "fits"
+        return None if unfit or found.value is None or (self.by_engine and not found.engine_fits) else found
+
+    def cache_matters(self, found: Roof) -> bool:
+        """Whether the cache could make the difference, where memory speaks against the claim: it is more than rounding."""
+        if found.need is None or not (self.by_engine or found.value is None or not found.need.fits):
+            return True
+        return found.need.bytes - found.need.weights > CACHE_MATTERS * found.need.capacity
 
     def ratio(self, figure: float, claimed: float | None = None) -> float:
         """How far a claim goes beyond a ceiling of its kind (or what is reached of it): above 1, it is bolder."""

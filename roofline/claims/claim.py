@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Literal
 
@@ -32,6 +32,8 @@ class Claim:
     scope: Scope = "total"
     phase: ClaimPhase = "decode"
     sparse: bool = False
+    rounding: float = field(default=0.0, compare=False)
+    """How far the figure may be from what it was rounded from, as a share of it."""
 
     @property
     def is_time(self) -> bool:

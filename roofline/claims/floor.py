@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from roofline.graph import Stage, build, stages
 from roofline.operators.base import Operator
+from roofline.operators.embedding import Embedding
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.request import Request
@@ -128,7 +129,10 @@ def _operators(request: Request, step: Step, stage: Stage, twist: Twist) -> Iter
         one = build(request.model, request.deployment, request.precision, alone, stage)
     for path, (operator, repeat) in graph.items():
         reads = one[path][0] if isinstance(operator, GroupedGemm) and path in one else operator
-        yield operator, float(repeat), float(reads.cost().weight_bytes * repeat)
+        read = reads.cost().weight_bytes
+        if isinstance(operator, Embedding):
+            read = min(read, operator.held_bytes)  # a row that many tokens look up has to be read once
+        yield operator, float(repeat), float(read * repeat)
 
 
 def _peak(operator: Operator, hardware: Hardware) -> tuple[str, float]:

@@ -14,6 +14,7 @@ from roofline.claims.names import resolve
 from roofline.claims.result import Judged, Judgement, LikelyMistake, Verdict
 from roofline.claims.roof import Reach, Roof
 from roofline.errors import InputError
+from roofline.predict.memory import largest
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, load_hardware, load_model
@@ -56,6 +57,7 @@ def _judge(case: Case) -> Judged:
     fits = None if roof.need is None else roof.need.fits
     claimed = claim.value if roof.need is None or claim.kind != "fits" else roof.need.bytes
     derivation: list[str] = []
+    by_engine, alone = False, _one_user(case)
     ceiling, ratio, reach = roof.value, None, Reach()
     if ceiling is None and roof.need is not None:
         # memory alone refutes it; say so, and whether time would as well
@@ -71,9 +73,12 @@ def _judge(case: Case) -> Judged:
         derivation += shape.derive(case, roof)
         ratio = case.ratio(ceiling, claimed)
         verdict = "impossible" if ratio > SLACK or fits is False else "possible"
+        if alone is not None:
+            derivation.append(f"for one user at a time at most {claim.written(alone)}")
         if verdict == "possible":
-            reach = case.reach()
-            if (not roof.engine_fits and _stated(case)) or _beyond(case, reach):
+            reach = _within(case, case.reach(), ceiling)
+            by_engine = not roof.engine_fits and _stated(case)
+            if by_engine or _beyond(case, reach):
                 verdict = "implausible"
     judged = Judged(
         claim=claim,
@@ -87,10 +92,10 @@ def _judge(case: Case) -> Judged:
         best=reach.best,
         fits=fits,
         derivation=tuple(derivation),
-        likely_mistakes=_mistakes(case, roof, ratio, reach) if verdict != "possible" else (),
+        likely_mistakes=_mistakes(replace(case, by_engine=by_engine), roof, ratio, reach) if verdict != "possible" else (),
         assumptions=(*case.statement.notes, *shape.assume(case, roof), *_estimates(case, reach, verdict)),
     )
-    return replace(judged, headline=_headline(case, judged, roof))
+    return replace(judged, headline=_headline(case, judged, roof, alone))
 
 
 def _mistakes(case: Case, roof: Roof, ratio: float, reach: Reach) -> tuple[LikelyMistake, ...]:
@@ -121,7 +126,7 @@ def _estimates(case: Case, reach: Reach, verdict: Verdict) -> list[Assumption]:
                 "estimate",
                 case.claim.written(reach.best),
                 "default",
-                "the better end of the estimate's interval: beyond it, implausible",
+                "the better end of the estimate's interval (measured with vLLM, SGLang, TensorRT-LLM): beyond it, implausible",
             )
         ]
     if reach.bound is not None:
@@ -130,7 +135,32 @@ def _estimates(case: Case, reach: Reach, verdict: Verdict) -> list[Assumption]:
     return [Assumption("estimate", None, "default", "no estimate applies: a claim is possible or impossible")]
 
 
-def _headline(case: Case, judged: Judged, roof: Roof) -> str:
+def _within(case: Case, reach: Reach, ceiling: float) -> Reach:
+    """What is known to be reached, never better than the ceiling: an interval may be wide."""
+    figures = (reach.bound, reach.estimate, reach.best)
+    return Reach(*(ceiling if figure is not None and case.bolder(figure, ceiling) else figure for figure in figures))
+
+
+def _one_user(case: Case) -> float | None:
+    """The ceiling of one user alone, of a rate of which it is not said whose it is; None of other claims."""
+    claim = case.claim
+    if claim.kind != "tokens_per_s" or claim.phase != "decode" or claim.scope != "total" or case.statement.batch is not None:
+        return None
+    found = case.read_as(scope="user", batch=1)
+    return None if found is None else found.value
+
+
+def _users(case: Case) -> int:
+    """The least batch at which a total is possible."""
+
+    def short(batch: int) -> bool:
+        found = case.read_as(batch=batch)
+        return found is not None and found.value is not None and case.ratio(found.value) > SLACK
+
+    return largest(short) + 1
+
+
+def _headline(case: Case, judged: Judged, roof: Roof, alone: float | None) -> str:
     """The verdict in one line."""
     claim, where = case.claim, _where(case)
     if claim.kind == "fits" or judged.ceiling is None:
@@ -145,10 +175,19 @@ def _headline(case: Case, judged: Judged, roof: Roof) -> str:
         unfit = "; nor does it fit" if judged.fits is False else ""
         return f"{claim.title} is {beyond} what {where} can do{at}, {least} {limit}{unfit}"
     if judged.verdict == "possible":
+        if claim.is_time:
+            least = "the least possible" if ratio >= 1 / SLACK else f"{_times(1 / ratio)} as long as the least possible"
+            return f"{claim.title} is {least}{',' if ratio >= 1 / SLACK else ''} {limit}{at}, of {where}"
         share = f"{ratio:.0%}" if ratio >= 0.01 else f"{ratio:.2g}"
+        if alone is not None and case.ratio(alone) > SLACK:
+            several = f"only for several users at once (from batch {_users(case):,}); for one at most {claim.written(alone)}"
+            return f"{claim.title} is possible {several}. It is {share} of what {where} can do at most{at}: {limit}"
         return f"{claim.title} is {share} of what {where} can do at most{at}: {limit}"
     side = "above the least," if claim.is_time else "below the ceiling of"
     below = f"{claim.title} is {side} {limit}, but"
+    if claim.kind == "ttft" and (batch := case.statement.batch or 1) > 1:
+        below = f"{claim.title} is {side} {limit}, for one prompt alone, but"
+        at = f" for {batch:,} prompts of {roof.length:,} tokens at once"
     if judged.best is not None and case.ratio(judged.best) > SLACK:
         return f"{below} better than the {claim.written(judged.best)} that {where} is expected to reach at best{at}"
     if judged.best is None and judged.bound is not None and case.ratio(judged.bound) > SLACK:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.predict.request import Request
+from roofline.specs.workload import Step
 
 MOST = 2**20
 """Sequences of a replica beyond which no batch is looked at."""
@@ -49,6 +50,11 @@ def need(request: Request, batch: int, length: int, scale: float = 1.0, weights:
         common = float(part.kv_bytes(prefix, allocated=False)) * scale if prefix else 0.0
         found.append(Need(part.weights_bytes * weights, held, share, capacity(request), common))
     return max(found, key=lambda entry: entry.bytes)
+
+
+def engine_holds(request: Request, step: Step, scale: float = 1.0) -> bool:
+    """Whether the engine's own rules leave room for a step, with caches `scale` times as large."""
+    return all(part.needed_bytes(step) * scale <= part.usable_bytes(step) for part in request.memory.stages)
 
 
 def largest_batch(request: Request, length: int) -> int:

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 from roofline.claims.claim import Claim, ClaimKind, Statement
-from roofline.claims.text.phrase import NUMBER, number
+from roofline.claims.text.phrase import NUMBER, rate_number, rounding
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.flags import Options, quantity
 from roofline.specs.assumption import Assumption
@@ -88,7 +88,8 @@ def _claims(given: Options) -> tuple[Claim, ...]:
     for kind, unit in stated:
         if (value := given.take(kind)) is not None:
             number_read = float(quantity(kind, value, unit))
-            found += [Claim(kind=kind, value=number_read)]
+            stated_as = re.match(NUMBER, value.strip()) if isinstance(value, str) and kind == "peak_flops" else None
+            found += [Claim(kind=kind, value=number_read, rounding=rounding(stated_as[0]) if stated_as else 0.0)]
     if given.take("fits") and not found:
         found.append(Claim(kind="fits"))
     return tuple(found)
@@ -98,7 +99,7 @@ def _rate(value: object) -> float:
     """Tokens a second: a number, 3.5k, or with its unit."""
     found = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
     if isinstance(value, str) and (match := _RATE.fullmatch(value.strip())):
-        found = number(match[1], match[2])
+        found = rate_number(match[1], match[2])
     if not 0 < found < math.inf:
         raise InputError(f'--tokens-per-s must be a rate above 0, such as 3500, 3.5k or "3500 tok/s", not {value!r}')
     return found

@@ -91,7 +91,7 @@ def _derive(case: Case, found: Roof) -> list[str]:
     end = f"so {'at least' if case.claim.is_time else 'at most'} {case.claim.written(found.value)}"
     if _one_sequence(case):
         return [*lines, f"{end} at batch {found.batch:,}"]
-    shared = f" on each of {found.devices} devices" if case.claim.scope == "gpu" and found.devices > 1 else ""
+    shared = f" of all {found.devices} devices together" if case.claim.scope == "gpu" and found.devices > 1 else ""
     return [*lines, f"{end} with {found.batch:,} token{'s' * (found.batch > 1)} a step{shared}"]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline.claims.kinds import steps
 from roofline.claims.kinds.base import Shape
-from roofline.claims.memory import need
+from roofline.claims.memory import engine_holds, need
 from roofline.claims.roof import Roof
 from roofline.specs.assumption import Assumption
 from roofline.specs.workload import decode
@@ -31,7 +31,7 @@ def _roof(case: Case) -> Roof:
     def divided() -> Iterator[Roof]:
         for split, request in case.requests():
             held = need(request, batch, length, scale=case.twist.cache, weights=case.twist.weights)
-            fits = request.memory.fits(decode(batch, length - 1))
+            fits = engine_holds(request, decode(batch, length - 1), case.twist.cache)
             yield Roof(
                 value=held.capacity, devices=case.devices, split=split, request=request, batch=batch, length=length,
                 need=held, engine_fits=fits,

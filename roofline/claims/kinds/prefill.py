@@ -42,7 +42,7 @@ def _roof(case: Case) -> Roof:
 
 def _batch(case: Case, request: Request, length: int) -> int:
     if case.claim.is_time:
-        return 1  # a prompt is done soonest alone, however many are served
+        return 1  # a prompt is done soonest alone, and of a batch one may be first
     if case.statement.batch is not None:
         return case.statement.batch
     return max(min(largest_batch(request, length), _TOKENS // length), 1)
@@ -68,7 +68,9 @@ def _reach(case: Case) -> Reach:
     def points() -> Iterator[tuple[Request, Step]]:
         for length in _lengths(case):
             for _, request in case.requests():
-                yield request, prefill(_batch(case, request, length), length)
+                # of a stated batch all prompts are expected at once, as `analyze` takes it
+                batch = case.statement.batch if case.claim.is_time else None
+                yield request, prefill(batch or _batch(case, request, length), length)
 
     def figure(seconds: float, step: Step) -> float:
         if case.claim.is_time:
@@ -84,18 +86,29 @@ def _derive(case: Case, found: Roof) -> list[str]:
     if found.value is None:
         return lines
     if case.claim.is_time:
-        return [
-            *lines,
-            f"so the first token after {found.length:,} comes in {case.claim.written(found.value)} at the soonest",
-        ]
+        lines.append(f"so the first token after {found.length:,} comes in {case.claim.written(found.value)} at the soonest")
+        if (batch := case.statement.batch or 1) > 1:
+            lines.append(
+                f"all {batch:,} prompts at once: at least {case.claim.written(_together(case, found, batch))} for the last"
+            )
+        return lines
     return [*lines, f"so at most {case.claim.written(found.value)} with {found.batch:,} x {found.length:,} tokens"]
+
+
+def _together(case: Case, found: Roof, batch: int) -> float:
+    """The least seconds until the last of several prompts has its token: each stage does all, and one prompt passes all."""
+    step = prefill(batch, found.length)
+    return max(found.value or 0.0, min(steps.a_round(floors(request, step, case.twist)) for _, request in case.requests()))
 
 
 def _assume(case: Case, found: Roof) -> list[Assumption]:
     said, notes = case.statement, []
     why = "prompt tokens, nothing cached" if said.input_len is not None else "not stated: the length with the best rate"
     notes.append(Assumption("input_len", found.length, "given" if said.input_len is not None else "assumed", why))
-    if case.claim.is_time:
+    if case.claim.is_time and said.batch is not None:
+        why = "the least is that of one of these prompts, the first; expected is that of all at once, the last of them"
+        notes.append(Assumption("batch", said.batch, "given", why if said.batch > 1 else "one prompt; no queue"))
+    elif case.claim.is_time:
         notes.append(Assumption("batch", 1, "assumed", "a prompt is done soonest when nothing else is; no queue"))
     else:
         origin, why = ("given", "prompts at once") if said.batch is not None else ("assumed", "not stated: as many as help")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from roofline.claims.floor import Floor, floors
-from roofline.claims.memory import Need, need
+from roofline.claims.memory import Need, engine_holds, need
 from roofline.claims.roof import Reach, Roof
 from roofline.claims.splits import Split, described
 from roofline.predict.request import Request
@@ -78,7 +78,7 @@ def roof(
         batch=batch,
         length=length,
         need=held,
-        engine_fits=request.memory.fits(step),
+        engine_fits=engine_holds(request, step, case.twist.cache),
     )
 
 
@@ -91,6 +91,8 @@ def needed(case: Case, request: Request, step: Step) -> Need:
 def reach(case: Case, points: Iterable[tuple[Request, Step]], figure: Callable[[float, Step], float]) -> Reach:
     """The boldest figures over steps: at the bound of operators one after another, at the estimate, at its better end.
 
+    The better end is never taken beyond the bound: the interval's width says how little is known, not that more is possible.
+
     `figure` makes the seconds of a step a figure in the claim's unit.
     """
     best: dict[str, float | None] = {"bound": None, "estimate": None, "low": None}
@@ -100,7 +102,7 @@ def reach(case: Case, points: Iterable[tuple[Request, Step]], figure: Callable[[
         time = pipeline(request, step)
         for name, known in best.items():
             if seconds := getattr(time, name):
-                found = figure(seconds, step)
+                found = figure(max(seconds, time.bound) if name == "low" else seconds, step)
                 best[name] = found if known is None or case.bolder(found, known) else known
     return Reach(best["bound"], best["estimate"], best["low"])
 

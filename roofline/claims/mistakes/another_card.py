@@ -8,7 +8,6 @@ from roofline.claims.case import SLACK, Case
 from roofline.claims.mistakes.base import TIMED, Mistake
 from roofline.claims.result import LikelyMistake
 from roofline.claims.roof import Roof
-from roofline.errors import InputError
 from roofline.specs.library import ids, load_hardware
 
 
@@ -20,10 +19,8 @@ def _explain(case: Case, roof: Roof, ratio: float) -> LikelyMistake | None:
         if other == name or other.partition("-")[0] != name.partition("-")[0] or name.startswith(("rtx", "tpu", "dgx")):
             continue
         hardware, _ = load_hardware(other)
-        reading = replace(case, hardware=hardware)
-        try:
-            found = reading.roof()
-        except InputError:
+        found = replace(case, hardware=hardware).read_as()
+        if found is None:
             continue
         if case.claim.kind == "fits":
             closeness = found.need.bytes / found.need.capacity if found.need and found.need.fits else None

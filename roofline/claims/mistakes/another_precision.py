@@ -24,7 +24,8 @@ def _explain(case: Case, roof: Roof, ratio: float) -> LikelyMistake | None:
     own = request.precision.dtypes("linear").weight.bytes
 
     def readings() -> Iterator[tuple[str, Roof | None]]:
-        yield "an fp8 KV cache", case.read_as(kv_cache_dtype="fp8") if request.precision.kv.bytes > 1 else None
+        if request.precision.kv.bytes > 1 and case.cache_matters(roof):
+            yield "an fp8 KV cache", case.read_as(kv_cache_dtype="fp8")
         for dtype in _NARROWER:
             if FORMATS[dtype].bytes < own:
                 yield f"{dtype} weights", case.read_as(dtype=dtype, quantization=None)
@@ -42,7 +43,7 @@ def _explain(case: Case, roof: Roof, ratio: float) -> LikelyMistake | None:
 
 def _peak(case: Case, roof: Roof) -> LikelyMistake | None:
     for dtype, peak in dense_peaks(case).items():
-        if dtype != roof.dtype and abs((closeness := case.ratio(peak)) - 1) < 0.03:
+        if dtype != roof.dtype and abs((closeness := case.ratio(peak)) - 1) < max(0.03, case.claim.rounding):
             why = f"it is the dense {dtype} peak, {case.claim.written(peak)}"
             return LikelyMistake(name="another precision", why=why, figure=peak, closeness=closeness)
     return None
@@ -50,7 +51,7 @@ def _peak(case: Case, roof: Roof) -> LikelyMistake | None:
 
 def _fits(readings: Iterator[tuple[str, Roof | None]]) -> LikelyMistake | None:
     for words, roof in readings:
-        if roof is not None and roof.need is not None and roof.need.fits:
+        if roof is not None and roof.need is not None:
             why = f"it fits with {words}"
             return LikelyMistake(
                 name="another precision", why=why, figure=roof.need.bytes, closeness=roof.need.bytes / roof.need.capacity

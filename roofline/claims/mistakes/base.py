@@ -32,7 +32,7 @@ def within(case: Case, figure: float | None, near: float = NEAR) -> float | None
     if figure is None or figure <= 0:
         return None
     closeness = case.ratio(figure)
-    return closeness if near <= closeness <= SLACK else None
+    return closeness if near <= closeness <= max(SLACK, 1 + case.claim.rounding) else None
 
 
 def under(case: Case, name: str, why: str, roof: Roof | None, near: float = NEAR) -> LikelyMistake | None:

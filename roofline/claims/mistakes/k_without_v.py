@@ -11,6 +11,8 @@ from roofline.claims.roof import Roof
 
 def _explain(case: Case, roof: Roof, ratio: float) -> LikelyMistake | None:
     del ratio
+    if not case.cache_matters(roof):
+        return None
     found = case.read_as(twist=Twist(cache=0.5))
     if case.claim.kind != "fits":
         return under(case, "K without V", "with K alone in the cache the ceiling would be {figure}", found)

@@ -45,7 +45,7 @@ def _peak(case: Case, ratio: float) -> LikelyMistake | None:
 
 def _fits(case: Case) -> LikelyMistake | None:
     for count, roof in _readings(case):
-        if roof is not None and roof.need is not None and roof.need.fits:
+        if roof is not None and roof.need is not None:
             share = roof.need.bytes / roof.need.capacity
             return LikelyMistake(name=_NAME, why=f"it fits on {count} devices", figure=roof.need.bytes, closeness=share)
     return None

@@ -16,7 +16,7 @@ def _explain(case: Case, roof: Roof, ratio: float) -> LikelyMistake | None:
         return None
     if case.claim.kind == "peak_flops":
         why = "it is the peak with 2:4 sparsity, {figure}: twice the dense one, for weights of which half are zero"
-        return under(case, "sparse peak", why, case.read_as(sparse=True), near=0.97)
+        return under(case, "sparse peak", why, case.read_as(sparse=True), near=min(0.97, 1 - case.claim.rounding))
     why = "with the sparse peak in the place of the dense one the ceiling would be {figure}"
     return under(case, "sparse peak", why, case.read_as(twist=Twist(peak=SPARSE)))
 

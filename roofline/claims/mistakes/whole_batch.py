@@ -38,7 +38,7 @@ def _explain(case: Case, roof: Roof, ratio: float) -> LikelyMistake | None:
 
     limit = whole.claim.written(found.value)
     expected = largest(unlikely, _MOST, batch) + 1 if unlikely(batch) else batch
-    reached = f", and expected at batch {expected:,}" if batch <= expected < _MOST else ""
+    reached = f"; the estimate reaches it from batch {expected:,} on" if batch <= expected < _MOST else ""
     least = f"batch {batch:,}" if stated == batch else f"batch {batch:,} or more"
     all_users = f"all users of {least} together (at batch {batch:,} at most {limit}{reached})"
     why = f"{whole.claim.written(rate)} is possible for {all_users}"

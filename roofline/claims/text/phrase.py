@@ -66,6 +66,35 @@ def number(text: str, scale: str | None = None) -> float:
     return float(text.replace(",", "").replace("_", "")) * factor
 
 
+def rounding(text: str) -> float:
+    """Half a unit of the last digit that is given, as a share of the number. Zeros at the end of a whole number may be
+    given or not: they count as not, and then for 2 % at most.
+
+    >>> rounding("4"), rounding("1.98"), rounding("4,000")
+    (0.125, 0.0025252525252525255, 0.02)
+    """
+    plain = text.replace(",", "").replace("_", "").lower().partition("e")[0]
+    whole, _, after = plain.partition(".")
+    value = float(plain)
+    if not value:
+        return 0.0
+    if after or len(whole) == 1 or not whole.endswith("0"):
+        return 0.5 * 10.0 ** -len(after) / value
+    return min(0.5 * 10.0 ** (len(whole) - len(whole.rstrip("0"))) / value, 0.02)
+
+
+def rate_number(text: str, scale: str | None = None) -> float:
+    """A rate's number. One such as 10.000 is ten thousand to some and ten to others.
+
+    Raises:
+        InputError: a number that may be read in both ways.
+    """
+    if not scale and re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", text):
+        whole = text.replace(".", ",")
+        raise InputError(f"{text!r} may be {whole} or {float(text):g}: write {whole}, or {float(text):g}")
+    return number(text, scale)
+
+
 def option(name: str, convert: Callable[[str], Any]) -> Callable[[Reading, re.Match[str]], None]:
     """A reader that puts the phrase's `n` on record."""
 

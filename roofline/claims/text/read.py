@@ -18,6 +18,7 @@ _MOST_WORDS = 7  # of a name
 _SAME = str.maketrans({"×": "x", "µ": "u", "μ": "u", "\u00a0": " ", "\u202f": " ", "\u2011": "-", "\u2013": "-", "\u2014": "-",
                        "\u2019": "'", "≤": "<", "\n": " ", "\t": " "})  # fmt: skip
 _UNIT_FOLLOWS = re.compile(r"\s*(?:t/|to?k|tps|[mun]?s\b|m?sec|users|requests|[kmgtp]?fl?op|tera|peta)", re.IGNORECASE)
+_HELP = "`roofline claim --help` shows the grammar."
 _LONE_NUMBER = re.compile(rf"{NUMBER}(?!\w|\.\d)")
 
 
@@ -25,7 +26,7 @@ def read(text: str) -> tuple[dict[str, Any], tuple[Claim, ...], list[Assumption]
     """What a text says: options by the names of `Statement`, claims, and what was read in one of several ways.
 
     Raises:
-        InputError: something that could not be read, quoted, with the grammar.
+        InputError: something that could not be read, quoted, with the nearest form.
         AmbiguousNameError: a name of several cards or models.
     """
     if len(text) > MAX_TEXT:
@@ -105,12 +106,24 @@ def _unread(text: str, place: int) -> InputError:
         first = parts(without_owner(written))[:1]
         if first and first[0] in heads(kind):
             return unknown(kind, written)
-    return InputError(f"cannot read {written[:60]!r} in the claim.\n{grammar()}")
+    return InputError(f"cannot read {written[:60]!r} in the claim. {_nearest(written)}")
 
 
 def _word(text: str, place: int) -> str:
     """The word that starts here."""
     return text[place:].partition(" ")[0].rstrip(",;:.!?)")
+
+
+def _nearest(written: str) -> str:
+    """The form that is most like a word, if one is, and where all of them are."""
+    from difflib import SequenceMatcher
+
+    def alike(usage: str) -> float:
+        words = [word for word in re.split(r"[\s|=/-]+", usage.lower()) if word]
+        return max(SequenceMatcher(None, written.lower(), word).ratio() for word in words)
+
+    best = max((phrase.usage for phrase in all_phrases() if phrase.usage), key=alike)
+    return f"{f'The nearest form: {best}. ' if alike(best) >= 0.6 else ''}{_HELP}"
 
 
 def grammar() -> str:
@@ -130,7 +143,7 @@ def _together(
 ) -> tuple[dict[str, Any], tuple[Claim, ...], list[Assumption]]:
     """What was read piece by piece, put together; what was left over is an error."""
     if reading.numbers:
-        raise InputError(f"{reading.numbers[0][1]!r} in the claim is {reading.numbers[0][1]} of what?\n{grammar()}")
+        raise InputError(f"{reading.numbers[0][1]!r} in the claim is {reading.numbers[0][1]} of what? {_HELP}")
     if reading.times:
         raise InputError(f"{reading.times[0][1]!r} in the claim is the time of what? Say TTFT, or TPOT (per token)")
     if reading.labels:
@@ -149,7 +162,11 @@ def _numbers_first(reading: Reading) -> tuple[Claim, ...]:
     stated = [claim for claim in reading.claims if claim.kind != "fits"] or reading.claims[:1]
     scope, phase = reading.scope or "total", reading.phase or "decode"
     found = []
-    for claim in stated:
+    for index, claim in enumerate(stated):
+        earlier = next((one for one in stated[:index] if one.kind == claim.kind), None)
+        if earlier is not None and earlier.kind != "fits":
+            two = f"{earlier.written(earlier.value or 0)} and {claim.written(claim.value or 0)}"
+            raise InputError(f"the claim states two figures of one kind, {two}: leave one out")
         if claim.kind == "tokens_per_s":
             found.append(replace(claim, scope=scope, phase=phase))  # type: ignore[arg-type]
         else:

@@ -21,18 +21,12 @@ def register(app: typer.Typer) -> None:
 class _Command(typer.core.TyperCommand):
     """A command whose help ends with the grammar, which is read only when help is shown."""
 
-    @property
-    def epilog(self) -> str:
-        """The grammar, a line a paragraph where they are joined to lines again."""
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The usual help, then the grammar; with boxes the former is printed already."""
         from roofline.claims.text.read import grammar
 
-        if self.rich_markup_mode is None:
-            return "\b\n" + grammar()
-        return grammar().replace("\n", "\n\n")
-
-    @epilog.setter
-    def epilog(self, text: str | None) -> None:
-        del text
+        super().format_help(ctx, formatter)
+        formatter.write(f"\n{grammar()}\n")
 
 
 def claim(  # noqa: PLR0917 - a flag each

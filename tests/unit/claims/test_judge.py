@@ -126,10 +126,53 @@ def test_only_beyond_the_engines_memory() -> None:
     assert found.verdict == "implausible"
 
 
-def test_ttft_of_a_batch_is_that_of_one() -> None:
-    """A prompt may be done first."""
-    one, many = (judge(**H100, ttft="1 ms", input_len=1024, batch=batch).ceiling for batch in (1, 64))
-    assert one == many
+def test_ttft_of_a_batch() -> None:
+    """A prompt may be done first: 31 ms. For eight at once (8 x 31 ms) 60 ms is implausible, and for one it is not."""
+    one, eight = (judge(**H100, ttft="60 ms", input_len=2048, batch=batch).worst for batch in (1, 8))
+    assert (one.verdict, eight.verdict) == ("possible", "implausible")
+    assert eight.ceiling == one.ceiling
+    assert "8 prompts of 2,048 tokens at once" in eight.headline
+    assert any("all 8 prompts at once: at least 23" in line or "at least 24" in line for line in eight.derivation)
+
+
+def test_one_user() -> None:
+    """1,008 GB/s over 15.01 GB: 67 a second for one; 120 need a second user."""
+    found = judge("120 tok/s on Llama 3.1 8B fp16 with a single RTX 4090")
+    assert found.verdict == "possible"
+    assert "several users at once (from batch 2); for one at most 67" in found.worst.headline
+    assert "for one at most" not in judge("60 tok/s on Llama 3.1 8B fp16 with a single RTX 4090").worst.headline
+    assert not any("one user at a time" in line for line in judge(**H100, tokens_per_s=90, batch=1).worst.derivation)
+
+
+def test_rows_of_a_prompt_are_read_once() -> None:
+    """A prefill of many tokens reads no more than all weights: 8,030,261,248 in two bytes."""
+    found = judge("llama-3.1-8b on h100-sxm: 10k prompt tok/s, prompt 100k")
+    line = next(line for line in found.worst.derivation if line.startswith("weights read"))
+    assert float(line.partition(": ")[2].split()[0]) <= 16.07
+
+
+@pytest.mark.parametrize("batch", [1, 16, 256, None])
+def test_at_best_is_within_the_bound_and_the_ceiling(batch: int | None) -> None:
+    """However wide the interval is."""
+    for model, hardware in (("llama-3.1-8b", "t4"), ("mixtral-8x7b", "h200-sxm")):
+        found = judge(model=model, hardware=hardware, tokens_per_s=1, batch=batch, dtype="int4").worst
+        assert found.ceiling is not None
+        if found.best is not None:
+            assert found.best <= found.ceiling
+            assert found.bound is None or found.best <= found.bound
+
+
+def test_times_in_words() -> None:
+    """2 x the least time is 2 times as long."""
+    least = judge(**H100, tpot="1 us", batch=1).ceiling
+    assert least is not None
+    assert "is 2 times as long as the least possible" in judge(**H100, tpot=2 * least, batch=1).worst.headline
+
+
+def test_total_of_all_devices() -> None:
+    """The tokens of a step are those of all devices."""
+    lines = judge("H100-SXM llama-3.1-8b 5000 tok/s per GPU on 8 GPUs").worst.derivation
+    assert any("of all 8 devices together" in line for line in lines)
 
 
 def test_ttft_wants_a_prompt() -> None:

@@ -72,3 +72,24 @@ def test_k_without_v_of_a_cache_that_does_not_fit() -> None:
     found = judge("llama-2-7b fits on a100-sxm-80gb with 48 users at 4k context")
     assert found.verdict == "impossible"
     assert "K without V" in {mistake.name for mistake in found.likely_mistakes}
+
+
+@pytest.mark.parametrize("text", ["llama-3.1-8b fits on t4", "llama-3.1-8b on t4: 10 tok/s batch 1"])
+def test_a_small_cache_explains_nothing(text: str) -> None:
+    """16.06 GB of weights in 16 GB: a cache of one token (128 KiB) is not what makes the difference, eight bits are."""
+    found = judge(text)
+    assert found.verdict != "possible"
+    assert "K without V" not in {mistake.name for mistake in found.likely_mistakes}
+    (other,) = (mistake for mistake in found.likely_mistakes if mistake.name == "another precision")
+    assert "weights" in other.why
+
+
+@pytest.mark.parametrize("text", ["4 PFLOPS FP8", "4000 TFLOPS fp8", "3.96 PFLOPS fp8"])
+def test_rounded_peaks(text: str) -> None:
+    """3,958 with sparsity, to the digits that are given."""
+    assert judge(f"h100-sxm: {text}").likely_mistakes[0].name == "sparse peak"
+
+
+def test_not_rounded() -> None:
+    """4.2 is not 3.958: half a unit of its last digit is 0.05."""
+    assert "sparse peak" not in {mistake.name for mistake in judge("h100-sxm: 4.2 PFLOPS fp8").likely_mistakes}

@@ -249,11 +249,18 @@ def test_ambiguous_names(text: str, candidates: list[str]) -> None:
 
 @pytest.mark.parametrize("word", ["blazing", "tokenizer", "requests", "#1", "\U0001f680", "\x1b[31m"])
 def test_unread_word(word: str) -> None:
-    """What cannot be read is quoted, and the grammar is shown."""
+    """What cannot be read is quoted, and it is said where the grammar is."""
     with pytest.raises(InputError) as caught:
         read(f"{ON} {word} 95 tok/s")
     assert repr(word) in str(caught.value)
-    assert "batch size 32" in str(caught.value)
+    assert "roofline claim --help" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nearest_form() -> None:
+    """A slip of the keyboard is shown what it was meant to be."""
+    with pytest.raises(InputError, match=r"batch 32 \| batch size 32"):
+        read(f"{ON} bacth 32 95 tok/s")
 
 
 @pytest.mark.parametrize(
@@ -270,12 +277,22 @@ def test_unread_word(word: str) -> None:
         ("95 tok/s per user per gpu", "per user"),
         ("on l40s 95 tok/s", "names two"),
         ("95 tok/s with sparsity", "sparsity"),
+        ("10.000 tok/s", "10,000"),
+        ("200 tok/s 300 tok/s", "two figures"),
+        ("TPOT 7 ms and 8 ms per token", "two figures"),
+        ("500 tok/s batch 1 speculative", "several tokens"),
+        ("500 tok/s with speculative decoding", "--acceptance"),
     ],
 )
 def test_refused(text: str, message: str) -> None:
     """Contradictions and halves of claims are no claims."""
     with pytest.raises(InputError, match=message):
         read(f"{ON}: {text}")
+
+
+def test_no_speculation() -> None:
+    """What is so by default may be said."""
+    assert claimed("95 tok/s without speculative decoding") == (Claim(kind="tokens_per_s", value=95),)
 
 
 def test_unknown_model() -> None:

@@ -85,6 +85,14 @@ def test_refused(run: Run, arguments: tuple[str, ...], message: str) -> None:
     assert message in run("claim", *arguments).refused()
 
 
+def test_help_has_the_grammar(run: Run) -> None:
+    """Where the messages send a reader."""
+    answer = run("claim", "--help")
+    assert answer.code == 0
+    assert "batch 32 | batch size 32" in answer.out
+    assert "989 dense bf16 TFLOP/s" in answer.out
+
+
 @pytest.mark.parametrize("suffix", [".json", ".csv", ".md"])
 def test_files(run: Run, tmp_path: Path, suffix: str) -> None:
     """The answer in a file by its suffix, with the same exit code."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from roofline.claims.claim import Claim
-from roofline.claims.text.phrase import NUMBER, Reading, number, phrase
+from roofline.claims.text.phrase import NUMBER, Reading, number, phrase, rounding
 from roofline.errors import AmbiguousNameError, InputError
 from roofline.specs.library import ids, load_hardware
 
@@ -21,13 +21,14 @@ def _scale(match: re.Match[str]) -> float:
 
 
 def _peak(reading: Reading, match: re.Match[str]) -> None:
-    reading.claims.append(Claim(kind="peak_flops", value=number(match["n"]) * _scale(match)))
+    reading.claims.append(Claim(kind="peak_flops", value=number(match["n"]) * _scale(match), rounding=rounding(match["n"])))
 
 
 def _unit_alone(reading: Reading, match: re.Match[str]) -> None:
     if not reading.numbers:
         raise InputError(f"{match[0].strip()!r} in the claim has no number before it")
-    reading.claims.append(Claim(kind="peak_flops", value=reading.numbers.pop()[0] * _scale(match)))
+    value, text = reading.numbers.pop()
+    reading.claims.append(Claim(kind="peak_flops", value=value * _scale(match), rounding=rounding(text)))
 
 
 def _sparse(reading: Reading, match: re.Match[str]) -> None:

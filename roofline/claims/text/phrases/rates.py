@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from roofline.claims.claim import Claim
-from roofline.claims.text.phrase import A_SECOND, NUMBER, Reading, number, phrase
+from roofline.claims.text.phrase import A_SECOND, NUMBER, Reading, phrase, rate_number
 from roofline.errors import InputError
 
 _PROMPT = r"prompt|input|prefill|prompt[- ]processing"
@@ -34,17 +34,17 @@ def _rate(reading: Reading, value: float, match: re.Match[str]) -> None:
 
 
 def _a_second(reading: Reading, match: re.Match[str]) -> None:
-    _rate(reading, number(match["n"], match["k"]), match)
+    _rate(reading, rate_number(match["n"], match["k"]), match)
 
 
 def _a_minute(reading: Reading, match: re.Match[str]) -> None:
-    _rate(reading, number(match["n"], match["k"]) / 60, match)
+    _rate(reading, rate_number(match["n"], match["k"]) / 60, match)
 
 
 def _unit_alone(reading: Reading, match: re.Match[str]) -> None:
     if not reading.numbers:
         raise InputError(f"{match[0].strip()!r} in the claim has no number before it")
-    _rate(reading, reading.numbers.pop()[0], match)
+    _rate(reading, rate_number(reading.numbers.pop()[1]), match)
 
 
 def _requests(reading: Reading, match: re.Match[str]) -> None:
