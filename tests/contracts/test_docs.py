@@ -32,7 +32,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Shown:
-    """A command in a page, the exit code beside it, the lines of output beneath it, and what was measured before it."""
+    """A command in a page, the exit code beside it, the lines of output beneath it, and what was written before it."""
 
     page: str
     line: int
@@ -68,7 +68,7 @@ def commands() -> list[Shown]:
                         following.append(after)
                 shown = Shown(_name(page), first + index, match[1], int(match[2] or 0), tuple(following), tuple(measured))
                 found.append(shown)
-                if match[1].startswith(("roofline bench run", "roofline calibrate")):
+                if " -o " in match[1] and not shown.code:
                     measured.append(match[1])
     return found
 
