@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from roofline.errors import UnknownNameError
 from roofline.numeric import Expr, maximum
 
 if TYPE_CHECKING:
@@ -116,3 +117,14 @@ COLUMNS: dict[str, Column] = {
 
 def _both(one: Expr, other: Expr) -> Expr:
     return one & other
+
+
+def column(name: str) -> Column:
+    """A column by name.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in COLUMNS:
+        raise UnknownNameError("column", name, list(COLUMNS), list_all=True)
+    return COLUMNS[name]

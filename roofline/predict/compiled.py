@@ -16,7 +16,7 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
 from roofline.numeric import Expr
 from roofline.predict.bounds import times
-from roofline.predict.columns import COLUMNS, RESOURCES
+from roofline.predict.columns import COLUMNS, RESOURCES, column
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import Grid
@@ -193,8 +193,7 @@ def _columns(wanted: Iterable[str] | None, estimate: bool) -> tuple[str, ...]:
         return (*PLAIN, *ESTIMATED) if estimate else PLAIN
     names = tuple(dict.fromkeys([wanted] if isinstance(wanted, str) else wanted))
     for name in names:
-        if name not in COLUMNS:
-            raise UnknownNameError("column", name, list(COLUMNS), list_all=True)
+        column(name)
     return names
 
 

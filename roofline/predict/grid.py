@@ -30,7 +30,7 @@ _WORK = ("bound", "sum", "flops", "bytes", *RESOURCES)
 _PARTS = ("seconds", "low", "high")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StageGrid:
     """One device of a pipeline stage."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError, UnknownNameError
-from roofline.predict.columns import COLUMNS
+from roofline.predict.columns import column
 from roofline.sweeps.axes import AXES
 from roofline.sweeps.rules import Objective, registry
 
@@ -100,12 +100,10 @@ class Keep:
 
 
 def _objective(text: str) -> Objective:
-    column, _, way = text.partition(":")
-    if column not in COLUMNS:
-        raise UnknownNameError("column", column, list(COLUMNS), list_all=True)
-    if COLUMNS[column].dtype != "float64":
-        raise InputError(f"{column} is no number to go by")
+    name, _, way = text.partition(":")
+    if column(name).dtype != "float64":
+        raise InputError(f"{name} is no number to go by")
     if way not in ("", "min", "max"):
         raise InputError(f"the objective {text!r} must end in :min or :max")
-    least = column.endswith(("_s", "bytes", "flops")) and "per_s" not in column
-    return Objective(column, way == "max" if way else not least)
+    least = name.endswith(("_s", "bytes", "flops")) and "per_s" not in name
+    return Objective(name, way == "max" if way else not least)

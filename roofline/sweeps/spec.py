@@ -10,8 +10,8 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from roofline.errors import InputError, UnknownNameError
-from roofline.predict.columns import COLUMNS
+from roofline.errors import InputError
+from roofline.predict.columns import column
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, load_hardware, load_model
 from roofline.specs.model import Model
@@ -146,8 +146,7 @@ def _columns(wanted: Iterable[str] | None, grid: Mapping[str, tuple[Any, ...]], 
     stages = any(value not in (None, 1) for value in grid.get("pp", ()))
     names = list(PLAIN + (THROUGH if stages else ())) if wanted is None else list(wanted)
     for name in names:
-        if name not in COLUMNS:
-            raise UnknownNameError("column", name, list(COLUMNS), list_all=True)
+        column(name)
     if keep is not None:
         names += keep.needs
     return tuple(dict.fromkeys(names))
