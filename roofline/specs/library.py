@@ -21,10 +21,10 @@ from roofline.specs.yaml_file import YamlFile, read_trusted, read_yaml
 if TYPE_CHECKING:
     from roofline.specs.huggingface.hub import Repository
 
-Kind = Literal["models", "hardware", "engines", "reports"]
+Kind = Literal["models", "hardware", "engines", "prices", "reports"]
 
 
-_NOUN = {"models": "model", "hardware": "hardware", "engines": "engine", "reports": "report"}
+_NOUN = {"models": "model", "hardware": "hardware", "engines": "engine", "prices": "prices", "reports": "report"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,5 +273,5 @@ def load_spread() -> Spread:
 
 
 def _input(role: str, name: str, file: YamlFile) -> Input:
-    ours = any(file.path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines"))
+    ours = any(file.path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines", "prices"))
     return Input(role, name, "shipped" if ours else str(file.path), file.sha256)

@@ -25,6 +25,7 @@ from roofline.errors import SpecError, UnknownNameError
 from roofline.specs.base import Spec
 
 MAX_BYTES, MAX_DEPTH, MAX_NODES, MAX_DIGITS = 2**17, 30, 50_000, 300
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 _TEXT, _TIMESTAMP, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "merge"))
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -255,9 +256,8 @@ def read_text(path: Path) -> str:
         raise SpecError("is not a text file (UTF-8); a YAML file is needed", path=path) from None
     except OSError as error:
         raise SpecError(f"cannot be read: {error.strerror}", path=path) from None
-    bad = next((c for c in text if ord(c) < 32 and c not in "\t\n\r"), None)
-    if bad is not None:
-        raise SpecError(f"holds a control character (U+{ord(bad):04X}); a YAML file is needed", path=path)
+    if bad := _CONTROL.search(text):
+        raise SpecError(f"holds a control character (U+{ord(bad[0]):04X}); a YAML file is needed", path=path)
     return text
 
 

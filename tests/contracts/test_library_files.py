@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from roofline.capacity.price_file import PriceFile
+from roofline.capacity.prices import load_prices
 from roofline.dtypes import FORMATS
 from roofline.specs.hardware import Accelerator, facts
 from roofline.specs.library import load_engine, load_hardware, load_model, shipped
@@ -118,13 +120,35 @@ def test_engine(path: Path) -> None:
     assert engine.source.url.startswith("https://")
 
 
+def test_default_prices() -> None:
+    """Each is of hardware that there is, low is no more than high, and a document says so; most say when."""
+    prices = load_prices()
+    found = {name: prices.of(name) for name in prices.names}
+    assert len(found) >= 10
+    assert set(found) <= {path.stem for path in HARDWARE}
+    for name, price in found.items():
+        assert price is not None, name
+        assert 0 < price.low <= price.value <= price.high, name
+        assert price.origin == "default range", name
+        assert "https://" in price.source, name
+    assert sum(price.read is not None for price in found.values() if price) >= 9
+
+
+def test_template_of_prices() -> None:
+    """It loads, and has every way to say a price."""
+    prices = load_prices(shipped("prices") / "_template.yaml")
+    found = [price for name in prices.names if (price := prices.of(name)) and price.origin == "given"]
+    assert {price.kind for price in found} == {"rented", "owned"}
+    assert any(price.low < price.value < price.high for price in found)
+
+
 def _keys(spec: type[BaseModel]) -> set[str]:
     """Every key that a spec and the sections within it may have."""
     document = spec.model_json_schema()
     return {key for node in [document, *document.get("$defs", {}).values()] for key in node.get("properties", {})}
 
 
-@pytest.mark.parametrize(("kind", "spec"), [("models", Model), ("hardware", Accelerator)])
+@pytest.mark.parametrize(("kind", "spec"), [("models", Model), ("hardware", Accelerator), ("prices", PriceFile)])
 def test_template_mentions_every_key(kind: str, spec: type[BaseModel]) -> None:
     """Whoever copies the template sees all there is."""
     text = (shipped(kind) / "_template.yaml").read_text(encoding="utf-8")  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ def test_one_top_level_package(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"roofline"}
 
 
-@pytest.mark.parametrize("kind", ["models", "hardware", "engines"])
+@pytest.mark.parametrize("kind", ["models", "hardware", "engines", "prices"])
 def test_library_is_inside(wheel: Path, kind: str) -> None:
     """Every YAML file of the checkout is in the wheel, under `roofline/_library`, byte for byte."""
     contents, prefix = _contents(wheel), f"roofline/_library/{kind}/"

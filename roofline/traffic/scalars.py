@@ -1,0 +1,115 @@
+"""Single figures of traffic, from texts or numbers: rates, percentiles, shares, factors."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+from roofline.errors import InputError
+from roofline.units import parse_quantity
+
+_PER = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "day": 86400}
+_RATE = re.compile(r"([^\s/]+)\s*(?:req(?:uest)?s?|r)?\s*(?:/\s*(\w+))?")
+_LOWEST, _HIGHEST = 0.5, 0.999
+_TINY, _HUGE = 1e-9, 1e9
+"""Rates in requests/s beyond which nothing is meant."""
+
+
+def number(value: object, what: str) -> float:
+    """A finite number from a number or a text.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what float() refuses is refused
+    except (TypeError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise InputError(f"must be {what}, not {str(value)[:60]!r}")
+    return found
+
+
+def parse_rate(value: object) -> float:
+    """Requests a second, more than 0: `8`, `8/s`, `8 requests/s`, `300/min`.
+
+    >>> parse_rate(8), parse_rate("300 requests/min"), parse_rate("7200/h")
+    (8.0, 5.0, 2.0)
+    """
+    allowed = "a number of requests a second above 0, such as 8, or 300/min"
+    match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = number(match[1] if match else value, allowed)
+    if match and match[2] is not None and match[2] not in _PER:
+        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}: it may be per s, min, h or day")
+    found /= _PER[match[2]] if match and match[2] else 1
+    if not _TINY <= found <= _HUGE:
+        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
+    return found
+
+
+def parse_percentile(value: object) -> float:
+    """The share of requests that are to be quick enough, as a fraction: `95`, `p95`, `95%` and `0.95` are 0.95.
+
+    >>> parse_percentile("p99.9"), parse_percentile(0.5), parse_percentile("95")
+    (0.999, 0.5, 0.95)
+    """
+    allowed = "a percentile from p50 to p99.9, such as 95, p95 or 0.95"
+    text = str(value).strip().lower()
+    bare = text.removeprefix("p").removesuffix("%").strip()
+    number(False if isinstance(value, bool) else bare, allowed)
+    if len(bare) > 20:
+        raise InputError(f"must be {allowed}, not {text[:60]!r}")
+    exact = Fraction(bare)
+    found = float(exact if exact < 1 and bare == text else exact / 100)
+    if not _LOWEST <= found <= _HIGHEST:
+        raise InputError(f"must be {allowed}, not {text[:60]!r}")
+    return found
+
+
+def parse_share(value: object) -> float:
+    """A fraction from 0 to below 1: `0.3` or `30%`.
+
+    >>> parse_share("30%"), parse_share(0)
+    (0.3, 0.0)
+    """
+    allowed = "a fraction from 0 to below 1, such as 0.3 or 30%"
+    text = value.strip() if isinstance(value, str) else value
+    percent = isinstance(text, str) and text.endswith("%")
+    found = number(text[:-1] if isinstance(text, str) and percent else text, allowed) / (100 if percent else 1)
+    if not 0 <= found < 1:
+        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
+    return found
+
+
+def parse_burstiness(value: object) -> float:
+    """Coefficient of variation of the times between arrivals, 0 or more."""
+    allowed = (
+        "the standard deviation of the times between arrivals over their mean: 1 for Poisson arrivals, 0 for a steady beat"
+    )
+    found = number(value, allowed)
+    if not 0 <= found <= 1e3:
+        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
+    return found
+
+
+def parse_peak_factor(value: object) -> float:
+    """Peak over mean load, at least 1."""
+    allowed = "the highest load over the mean one, 1 or more, such as 2.5"
+    found = number(value, allowed)
+    if not 1 <= found <= 1e6:
+        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
+    return found
+
+
+def parse_seconds(value: object) -> float:
+    """A time above 0: a text with a unit, or, from Python, a number of seconds.
+
+    >>> parse_seconds("50 ms"), parse_seconds(2.0)
+    (0.05, 2.0)
+    """
+    allowed = 'a time above 0, such as "50 ms"'
+    found = float(parse_quantity(value, "s")) if isinstance(value, str) else number(value, allowed)
+    if found <= 0:
+        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
+    return found
