@@ -7,13 +7,23 @@ This is the only place that divides dimensions over devices and that inserts col
   Heads (channels) of recurrent layers are divided with their state, groups of heads that share keys like KV heads.
   Each block ends with an all-reduce of its output, and so does a product inside a block whose input is divided.
   Hyper-connections (several residual streams) are replicated.
+* Sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.2) divides what stands between the blocks of
+  tensor-parallel devices, norms, additions and the residual stream, by tokens: the all-reduce at the end of a block is cut
+  into a reduce-scatter there and an all-gather before the next block. A device keeps 1/t of the tokens in between.
+* Context parallelism (c devices, Llama 3, arXiv:2407.21783, section 3.3.2): the tokens of each sequence are divided, new
+  ones and cached ones. Of a prompt a device has two of 2c pieces, so that all have as many (query, key) pairs; what is
+  cached of a sequence is gathered from all, and its queries meet every key before them. Of a decoded token there is nothing
+  to divide but the keys: every device does all but attention for itself, attends to its 1/c of the keys, and the outputs
+  are joined by the logarithms of their sums of exponentials. The devices of one tensor-parallel group lie side by side,
+  those of a context-parallel group t apart.
 * Pipeline parallelism (p stages): consecutive layers; a send to the next stage. The embedding is on the first stage, the
   LM head on the last.
 * Data parallelism (d replicas): the sequences are divided.
 * Expert parallelism (e devices out of t*d): whole experts are divided. With e <= t the e devices see the same tokens and
   the all-reduce that follows anyway sums the experts' outputs; each expert is still divided over the t/e devices that
   share it. With e > t the devices of several replicas exchange tokens: all-to-all to the experts and back, each device
-  dispatching its 1/t of the replica's tokens, and an all-gather within the replica.
+  dispatching its 1/t of the replica's tokens, and an all-gather within the replica. With `expert_imbalance` the device shown
+  is the busiest: its rows, and what is sent to it and back, are so many times the mean.
 """
 
 from __future__ import annotations
@@ -73,6 +83,10 @@ def stages(model: Model, size: int) -> tuple[Stage, ...]:
 def check_parallel(model: Model, deployment: Deployment) -> None:
     """Refuse sizes that no engine could run, and say which would work."""
     tp, dp, ep = deployment.tensor_parallel_size, deployment.data_parallel_size, deployment.expert_parallel_size
+    if deployment.sequence_parallel and tp == 1:
+        raise InputError("sequence parallelism divides tokens over tensor-parallel devices: use a tensor-parallel size above 1")
+    if deployment.context_parallel_size > 1:
+        _check_context(model, deployment)
     if deployment.pipeline_parallel_size > 1 and any(
         getattr(layer.mixer, "kv_shared", False) for layer in model.layer_types.values()
     ):
@@ -109,11 +123,57 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
             raise InputError(msg)
 
 
+def _check_context(model: Model, deployment: Deployment) -> None:
+    """Refuse to divide the tokens of sequences where that is not modelled."""
+    size = deployment.context_parallel_size
+    why = next((why for layer in model.layer_types.values() if (why := _undivided(layer.mixer))), None)
+    if why is not None:
+        raise InputError(f"context-parallel size {size} is not modelled for {model.name}: {why}. Use 1")
+    if deployment.conventions.shared_prefix:
+        raise InputError(f"context-parallel size {size} is not modelled with a shared prefix: use 1, or no --shared-prefix")
+    if deployment.expert_parallel_size > deployment.tensor_parallel_size:
+        at_most = f"use an expert-parallel size of at most {deployment.tensor_parallel_size}"
+        msg = f"context-parallel size {size} is not modelled with experts exchanged between replicas: {at_most}"
+        raise InputError(msg)
+
+
+def _undivided(mixer: Section | None) -> str | None:
+    """Why the tokens of a layer cannot be divided; None where they can."""
+    if mixer is None:
+        return None
+    assert isinstance(mixer, MixerBlock)  # noqa: S101 - narrows the type of a registered section
+    if mixer.state() is not None:
+        return f"a layer ({mixer.kind}) hands a state from token to token"
+    if getattr(mixer, "kv_shared", False):
+        return "a layer reads an earlier layer's cache"
+    if any(cache.window is not None for cache in mixer.caches()):
+        return "a layer attends to a window or a chunk of its sequence, in which devices would not have as many pairs"
+    if any(cache.ratio is not None for cache in mixer.caches()) or getattr(mixer, "index_topk", None) is not None:
+        return "a layer attends to keys that are compressed or chosen"
+    return None
+
+
 def communicating(deployment: Deployment) -> list[int]:
-    """Sizes of the groups of devices that exchange data."""
+    """Sizes of the groups of devices that exchange data; of groups whose members lie apart, with those in between."""
     tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size
-    stages_apart = [2 * tp] if deployment.pipeline_parallel_size > 1 else []
-    return [size for size in (tp, ep if ep > tp else 1, *stages_apart) if size > 1]
+    stage = tp * deployment.context_parallel_size
+    stages_apart = [2 * stage] if deployment.pipeline_parallel_size > 1 else []
+    context = [stage] if stage > tp else []
+    return [size for size in (tp, *context, ep if ep > tp else 1, *stages_apart) if size > 1]
+
+
+def device_tokens(step: Step, deployment: Deployment) -> Expr:
+    """New tokens that a device of one replica works on: a prompt is divided by context parallelism, a decoded token is not."""
+    ranks = deployment.context_parallel_size
+    if ranks == 1:
+        return tokens(step)
+    return sum(segment.tokens if segment.decode else ratio(segment.tokens, ranks) for segment in step)
+
+
+def stream_tokens(step: Step, deployment: Deployment) -> Expr:
+    """Those of them whose residual stream it has: a part, with sequence parallelism."""
+    found = device_tokens(step, deployment)
+    return ratio(found, deployment.tensor_parallel_size) if deployment.sequence_parallel else found
 
 
 def _tensor_problem(block: Section, size: int) -> str | None:
@@ -178,6 +238,8 @@ def build(
     else:
         expert_tokens = sum(_dealt(segment.count, dp, sharing) * segment.new for segment in step)
         step = tuple(replace(segment, count=ceil_div(segment.count, dp)) for segment in step)
+    if deployment.context_parallel_size > 1:
+        expert_tokens = device_tokens(step, deployment)  # which no other replica's device shares
     builder = _Builder(model, deployment, precision, step, expert_tokens)
     graph: Graph = {}
     if stage.first:
@@ -193,7 +255,9 @@ def build(
 
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
         # inputs of all layers with it.
-        graph["send"] = (SendRecv(elements=builder.tokens * model.stream_width, span=2 * tp, dtypes=builder.vector), 1)
+        apart = 2 * tp * deployment.context_parallel_size
+        sent = builder.stream_tokens * model.stream_width
+        graph["send"] = (SendRecv(elements=sent, span=apart, dtypes=builder.vector), 1)
     return graph
 
 
@@ -214,9 +278,11 @@ class _Builder:
 
     def __init__(self, model: Model, deployment: Deployment, precision: Precision, step: Step, expert_tokens: Expr) -> None:
         self.model, self.deployment, self.precision, self.step = model, deployment, precision, step
-        self.tokens = tokens(step)
+        self.tokens = device_tokens(step, deployment)
+        self.stream_tokens = stream_tokens(step, deployment)
         self.vector = precision.dtypes("norm")
         self.tp = deployment.tensor_parallel_size
+        self.scattered = deployment.sequence_parallel
         self.ep = deployment.expert_parallel_size
         self.expert_tokens = expert_tokens
 
@@ -229,35 +295,50 @@ class _Builder:
         found.precision = precision
         return found
 
-    def _all_reduce(self, width: int | None = None) -> dict[str, Operator]:
-        """Of partial sums of the stream, or of something of another width."""
+    def _summed(self, width: int | None = None) -> dict[str, Operator]:
+        """Partial sums of the stream, or of something of another width, made whole: to each device, or each its tokens'."""
         if self.tp == 1:
             return {}
-        from roofline.operators.all_reduce import AllReduce  # collectives cost one device no import
-
         elements = self.tokens * (self.model.hidden_size if width is None else width)
+        if self.scattered:
+            from roofline.operators.reduce_scatter import ReduceScatter  # collectives cost one device no import
+
+            return {"reduce_scatter": ReduceScatter(elements=elements, world=self.tp, dtypes=self.vector)}
+        from roofline.operators.all_reduce import AllReduce
+
         return {"all_reduce": AllReduce(elements=elements, world=self.tp, dtypes=self.vector)}
+
+    def _gathered(self, path: str) -> dict[str, Operator]:
+        """The stream, of which each device has its tokens', to all of them."""
+        if not self.scattered:
+            return {}
+        from roofline.operators.all_gather import AllGather
+
+        elements = self.tokens * self.model.hidden_size
+        return {f"{path}all_gather": AllGather(elements=elements, world=self.tp, dtypes=self.vector)}
 
     def inputs(self) -> Graph:
         """Token embedding (divided by rows of the vocabulary), learned positions, and the layers' own embeddings."""
         model, dtypes = self.model, self.precision.dtypes("embedding")
         graph: Graph = {"embedding": (self._table(model.vocab_size, model.embedding_width), 1)}
-        graph |= {f"embedding/{name}": (op, 1) for name, op in self._all_reduce(model.embedding_width).items()}
+        graph |= {f"embedding/{name}": (op, 1) for name, op in self._summed(model.embedding_width).items()}
         if model.word_embed_proj_dim is not None:
-            graph["project_in"] = (self._projection(self.tokens, model.hidden_size, model.embedding_width), 1)
+            graph["project_in"] = (self._projection(self.stream_tokens, model.hidden_size, model.embedding_width), 1)
         if model.learned_positions:
-            table = Embedding(tokens=self.tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes)
+            table = Embedding(
+                tokens=self.stream_tokens, width=model.hidden_size, entries=model.learned_positions, dtypes=dtypes
+            )
             graph["position_embedding"] = (table, 1)
             graph["position_add"] = (self._add(), 1)
         if model.embedding_norm:
-            graph["embedding_norm"] = (self._norm(self.tokens), 1)
+            graph["embedding_norm"] = (self._norm(self.stream_tokens), 1)
         if model.hidden_size_per_layer_input:
             graph |= {f"per_layer_embedding{name}": (op, 1) for name, op in self._per_layer_inputs().items()}
         if model.hc_mult is not None:
             from roofline.operators.copy import Copy
 
             # the embedding is the first of the streams; the others are copies that are written from it
-            copies = self.tokens * (model.residual_width - model.hidden_size)
+            copies = self.stream_tokens * (model.residual_width - model.hidden_size)
             graph["embedding/streams"] = (Copy(elements=copies, read="nothing", dtypes=self.vector), 1)
         return graph
 
@@ -281,10 +362,10 @@ class _Builder:
         rows, joint = model.per_layer_embedding
         return {
             "": self._table(rows, joint),
-            **{f"/{name}": op for name, op in self._all_reduce(joint).items()},
-            "/projection": self._projection(self.tokens, joint, model.hidden_size),
-            "/norm": Norm(rows=self.tokens * model.num_hidden_layers, width=width, dtypes=self.vector),
-            "/add": Add(elements=self.tokens * joint, dtypes=self.vector),
+            **{f"/{name}": op for name, op in self._summed(joint).items()},
+            "/projection": self._projection(self.stream_tokens, joint, model.hidden_size),
+            "/norm": Norm(rows=self.stream_tokens * model.num_hidden_layers, width=width, dtypes=self.vector),
+            "/add": Add(elements=self.stream_tokens * joint, dtypes=self.vector),
         }
 
     def outputs(self, *, shares_device: bool) -> Graph:
@@ -296,7 +377,8 @@ class _Builder:
         if model.hc_mult is not None:
             graph |= {f"final_{name}": (op, 1) for name, op in self._collapse(model.hc_mult, scales=1).items()}
         if model.final_norm:
-            graph["final_norm"] = (self._norm(self.tokens), 1)
+            graph["final_norm"] = (self._norm(self.stream_tokens), 1)
+        graph |= {name: (op, 1) for name, op in self._gathered("final_").items()}
         if model.word_embed_proj_dim is not None:
             graph["project_out"] = (self._projection(positions, model.embedding_width, model.hidden_size), 1)
         graph["lm_head"] = (
@@ -336,9 +418,9 @@ class _Builder:
 
         model, router = self.model, self.precision.dtypes("router")
         return {
-            "hc_proj": Gemm(m=self.tokens, n=coefficients, k=model.residual_width, bias=True, dtypes=router),
+            "hc_proj": Gemm(m=self.stream_tokens, n=coefficients, k=model.residual_width, bias=True, dtypes=router),
             "hc_collapse": HyperCollapse(
-                tokens=self.tokens, width=model.hidden_size, streams=model.hc_mult, rounds=rounds, scales=scales,
+                tokens=self.stream_tokens, width=model.hidden_size, streams=model.hc_mult, rounds=rounds, scales=scales,
                 dtypes=self.vector,
             ),
         }  # fmt: skip
@@ -352,7 +434,7 @@ class _Builder:
         if (streams := model.hc_mult) is None:
             return {}, {}
         before = self._collapse((2 + streams) * streams, scales=3, rounds=model.hc_sinkhorn_iters)
-        after = HyperExpand(tokens=self.tokens, width=model.hidden_size, streams=streams, dtypes=self.vector)
+        after = HyperExpand(tokens=self.stream_tokens, width=model.hidden_size, streams=streams, dtypes=self.vector)
         return {f"{path}/{name}": op for name, op in before.items()}, {f"{path}/hc_expand": after}
 
     def layer(self, layer: LayerType) -> dict[str, Operator]:
@@ -369,17 +451,20 @@ class _Builder:
             path = on_device.path
             before, after = self._streams(path)
             found |= before
-            found |= self._norm_before(layer, path, position, len(blocks), adds=0 if before else 1)
+            norm = self._norm_before(layer, path, position, len(blocks), adds=0 if before else 1)
+            found |= norm
+            if (on_device.divided or layer.parallel) and (norm or not layer.parallel):
+                found |= self._gathered("" if layer.parallel and position == 0 else f"{path}/")
             found |= self._inside(on_device)
             if not layer.parallel:
                 found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
             if layer.norms != "pre":
-                found[f"{path}/post_norm"] = self._norm(self.tokens)
+                found[f"{path}/post_norm"] = self._norm(self.stream_tokens)
             if layer.norms == "post":
                 found[f"{path}/add"] = self._add()
             found |= after
         if layer.parallel:
-            found |= self._all_reduce()  # one for the sum of both blocks
+            found |= self._summed()  # one for the sum of both blocks
         if self.model.hidden_size_per_layer_input:
             found |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
         return found
@@ -387,16 +472,16 @@ class _Builder:
     def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int, adds: int) -> dict[str, Operator]:
         """The norm in front of a block, with the addition that is fused with it."""
         if not layer.parallel:
-            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.tokens, adds=adds)}
+            return {} if layer.norms == "post" else {f"{path}/norm": self._norm(self.stream_tokens, adds=adds)}
         if position == 0:
-            return {"norm": self._norm(self.tokens, adds=blocks)}
-        return {f"{path}/norm": self._norm(self.tokens)} if layer.parallel_norms == blocks else {}
+            return {"norm": self._norm(self.stream_tokens, adds=blocks)}
+        return {f"{path}/norm": self._norm(self.stream_tokens)} if layer.parallel_norms == blocks else {}
 
     def _add(self) -> Operator:
         """An addition to the stream that no norm follows."""
         from roofline.operators.add import Add
 
-        return Add(elements=self.tokens * self.model.hidden_size, dtypes=self.vector)
+        return Add(elements=self.stream_tokens * self.model.hidden_size, dtypes=self.vector)
 
     def _per_layer_input(self) -> dict[str, Operator]:
         """A layer's own input, gated by the stream (which is summed for it), and added to it with the next norm."""
@@ -405,10 +490,10 @@ class _Builder:
         stream, width = self.model.hidden_size, self.model.hidden_size_per_layer_input
         return {
             "add": self._add(),
-            "gate": self._projection(self.tokens, width, stream),
-            "activation": Activation(rows=self.tokens, width=width, dtypes=self.vector),
-            "projection": self._projection(self.tokens, stream, width),
-            "post_norm": self._norm(self.tokens),
+            "gate": self._projection(self.stream_tokens, width, stream),
+            "activation": Activation(rows=self.stream_tokens, width=width, dtypes=self.vector),
+            "projection": self._projection(self.stream_tokens, stream, width),
+            "post_norm": self._norm(self.stream_tokens),
         }
 
     def _inside(self, block: Block) -> dict[str, Operator]:
@@ -429,13 +514,16 @@ class _Builder:
         site = Site(
             hidden_size=self.model.hidden_size,
             step=self.step,
-            tokens=self.tokens,
+            tokens=self.tokens if block.divided else self.stream_tokens,
             precision=self.precision,
             conventions=self.deployment.conventions,
             expert_ranks=self.ep,
             expert_tokens=self.expert_tokens,
             exchanged=self.ep > self.tp,
             combined_tokens=ratio(self.tokens, self.tp) if self.ep > self.tp else self.tokens,
+            stream_tokens=self.stream_tokens,
+            context_ranks=self.deployment.context_parallel_size,
+            context_stride=self.tp,
         )
         return block.operators(site)
 
@@ -445,27 +533,41 @@ class _Builder:
             return {}
         if self.ep <= self.tp or block.experts is None:
             if getattr(block, "branch_norms", False):  # which want whole outputs of either branch
-                return {f"{branch}/{name}": op for branch in ("experts", "shared") for name, op in self._all_reduce().items()}
-            return self._all_reduce()
+                return {f"{branch}/{name}": op for branch in ("experts", "shared") for name, op in self._summed().items()}
+            return self._summed()
         from roofline.operators.all_gather import AllGather
-        from roofline.operators.all_reduce import AllReduce
         from roofline.operators.all_to_all import AllToAll
 
         stream = self.tokens * self.model.hidden_size
         routed = self.tokens * (getattr(block, "moe_latent_size", None) or self.model.hidden_size)
-        sent = ratio(routed * block.experts[1], self.tp)
+        sent = ratio(routed * block.experts[1], self.tp) * self._busiest(block)
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
         found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
         if self.tp > 1:
-            found["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
+            if not self.scattered:
+                found["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
             if getattr(block, "shared_intermediate_size", 0):
-                found["shared/all_reduce"] = AllReduce(elements=stream, world=self.tp, dtypes=self.vector)
+                found |= {f"shared/{name}": op for name, op in self._summed().items()}
         return found
+
+    def _busiest(self, block: Block) -> Expr:
+        """Times the mean that the busiest device's experts are sent."""
+        wanted = self.deployment.conventions.expert_imbalance
+        if wanted == 1 or block.experts is None:
+            return 1
+        from roofline.operators.grouped_gemm import busiest
+
+        return busiest(wanted, *block.experts, self.ep)
 
 
 def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[Cache, int]]:
-    """What the layers of a stage keep of each token on one device, and how many layers keep that."""
-    return [(cache, count) for block, count in _mixers(model, deployment, stage) for cache in block.caches()]
+    """What the layers of a stage keep of each token on one device, and how many layers keep that. Where devices divide the
+    tokens of a sequence, each keeps its share of every token, on average."""
+    ranks = deployment.context_parallel_size
+    found = [(cache, count) for block, count in _mixers(model, deployment, stage) for cache in block.caches()]
+    if ranks == 1:
+        return found
+    return [(replace(cache, elements=ratio(cache.elements, ranks)), count) for cache, count in found]
 
 
 def kept(model: Model) -> set[Kept]:

@@ -37,6 +37,7 @@ from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.linear_attention import LinearAttention
 from roofline.operators.norm import Norm
 from roofline.operators.reduce_scatter import ReduceScatter
+from roofline.operators.rescale import Rescale
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
 from roofline.operators.selective_scan import SelectiveScan
@@ -127,18 +128,20 @@ _SCAN: dict[str, Range] = {
     "batch": (1, 64), "new": (1, 300), "cached": (0, 2000), "n_heads": (1, 64), "chunk_size": (1, 256),
 }  # fmt: skip
 _WORLD: dict[str, Range] = {"world": (1, 16), "elements": (1, 10**6)}
+_STRIDE = {"stride": (1, 4)}
+_RANKS: dict[str, Range] = {"query_ranks": (1, 8), "key_ranks": (1, 8)}
 
 KINDS = {
     kind.cls: kind
     for kind in (
         Kind(Activation, {"spread": (1, 64)}, {"learned": (0, 2)}),
         Kind(Add, {"elements": (1, 10**6)}, {"terms": (1, 2, 3)}),
-        Kind(AllGather, _WORLD),
-        Kind(AllReduce, _WORLD),
-        Kind(AllToAll, _WORLD),
+        Kind(AllGather, _WORLD, _STRIDE),
+        Kind(AllReduce, _WORLD, _STRIDE),
+        Kind(AllToAll, _WORLD, _STRIDE),
         Kind(
             Attention,
-            _ATTENTION | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
+            _ATTENTION | _RANKS | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
             at_most={"shared_prefix": "cached"},
         ),
         Kind(CausalConv, {"sequences": (1, 64), "resumed": (0, 64), "kernel": (1, 8)}, at_most={"resumed": "sequences"}),
@@ -156,7 +159,7 @@ KINDS = {
         Kind(
             GroupedGemm,
             {"experts": (2, 64), "top_k": (1, 8), "local_experts": (1, 64), "distinct": (1, 64)},
-            {"skew": (0.0, 0.7), "stored": _STORED},
+            {"skew": (0.0, 0.7), "imbalance": (1.0, 1.5), "stored": _STORED},
             at_most={"top_k": "experts", "local_experts": "experts", "distinct": "experts"},
         ),
         Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),
@@ -167,10 +170,15 @@ KINDS = {
             _ATTENTION | {"n_heads": (1, 64), "head_dim": (1, 128), "ratio": (1, 128)},
             at_most={"shared_prefix": "cached"},
         ),
-        Kind(LatentAttention, _ATTENTION | {"n_heads": (1, 64), "chosen": (1, 2000)}, at_most={"shared_prefix": "cached"}),
+        Kind(
+            LatentAttention,
+            _ATTENTION | _RANKS | {"n_heads": (1, 64), "chosen": (1, 2000)},
+            at_most={"shared_prefix": "cached"},
+        ),
         Kind(LinearAttention, _SCAN | {"n_groups": (1, 64)}, at_most={"n_groups": "n_heads"}),
         Kind(Norm, numbers={"adds": (0, 1, 2)}),
-        Kind(ReduceScatter, _WORLD),
+        Kind(ReduceScatter, _WORLD, _STRIDE),
+        Kind(Rescale, {"parts": (1, 16)}),
         Kind(Rope),
         Kind(Sampling),
         Kind(SelectiveScan, {"batch": (1, 64), "new": (1, 300), "cached": (0, 2000), "state_size": (1, 64)}),

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from roofline.dtypes import Precision
+from roofline.dtypes import FP32, Dtypes, Precision
 from roofline.numeric import Expr, minimum, ratio
+from roofline.operators.all_gather import AllGather
+from roofline.operators.all_reduce import AllReduce
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.entries import entries
+from roofline.operators.rescale import Rescale
 from roofline.operators.scan import resumed
 from roofline.specs.deployment import Conventions
 from roofline.specs.engine import Kept
 from roofline.specs.sections import Role, Section
-from roofline.specs.workload import Segment, Step, sequences
+from roofline.specs.workload import Segment, Step, sequences, tokens
 
 Operators = dict[str, Operator]
 
@@ -30,7 +33,10 @@ Sharding = Literal["exact", "replicate", "split", "experts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where a block stands on one device: the width of the stream it reads, the step, formats and conventions."""
+    """Where a block stands on one device: the width of the stream it reads, the step, formats and conventions.
+
+    `tokens` are those that the device works on; `step` has the sequences as they are, on however many devices.
+    """
 
     hidden_size: Expr
     step: Step
@@ -45,6 +51,17 @@ class Site:
     """Whether the experts' outputs come back to the device whose tokens they are, before they are summed."""
     combined_tokens: Expr = 0
     """Tokens whose experts' outputs are summed on this device."""
+    stream_tokens: Expr = 0
+    """Tokens whose residual stream is on this device, where the block's outputs go."""
+    context_ranks: int = 1
+    """Devices that divide the tokens of each sequence (context parallelism)."""
+    context_stride: int = 1
+    """How far apart these are."""
+
+    @property
+    def written_tokens(self) -> Expr:
+        """Tokens that this device puts into its cache."""
+        return self.tokens if self.context_ranks == 1 else ratio(tokens(self.step), self.context_ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +129,8 @@ class Block(Section):
 
     sharding: ClassVar[dict[str, Sharding]] = {}
     divided: ClassVar[bool] = True
-    """Whether tensor-parallel devices share the work, so that their outputs are summed by an all-reduce."""
+    """Whether tensor-parallel devices share the work, so that their outputs are summed by an all-reduce. Where they do not,
+    the block works on each token alone."""
     summed: ClassVar[frozenset[str]] = frozenset()
     """Names of products inside the block whose input is divided: each device has a part of every output, to be summed."""
     path: ClassVar[str]
@@ -157,6 +175,29 @@ def per_segment(
         (f"/{position}" if numbered else f"/{segment}", 1 if readers[form(segment)] is segment else 0, segment)
         for position, segment in enumerate(step)
     ]
+
+
+def gathered(site: Site, segment: Segment, width: Expr, vector: Dtypes, suffix: str) -> Operators:
+    """Where devices divide a prompt: what is cached of its tokens, new and old, `width` elements each, from all to each."""
+    if site.context_ranks == 1 or segment.decode:
+        return {}
+    stored = replace(vector, activation=vector.kv)  # NB: as it is cached; an engine may send it wider
+    elements, stride = segment.count * (segment.cached + segment.new) * width, site.context_stride
+    return {"kv_all_gather" + suffix: AllGather(elements=elements, world=site.context_ranks, stride=stride, dtypes=stored)}
+
+
+def joined(site: Site, segment: Segment, heads: Expr, width: Expr, vector: Dtypes, suffix: str) -> Operators:
+    """Where devices divide the keys of decoded tokens: the logarithms of all sums of exponentials to each device, the partial
+    outputs weighted by them, and summed."""
+    if site.context_ranks == 1 or not segment.decode:
+        return {}
+    rows, world, stride = segment.tokens * heads, site.context_ranks, site.context_stride
+    sums = replace(vector, activation=FP32)
+    return {
+        f"core{suffix}/lse_all_gather": AllGather(elements=rows * world, world=world, stride=stride, dtypes=sums),
+        f"core{suffix}/rescale": Rescale(rows=rows, width=width, parts=world, dtypes=vector),
+        f"core{suffix}/all_reduce": AllReduce(elements=rows * width, world=world, stride=stride, dtypes=vector),
+    }
 
 
 class MixerBlock(Block):

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
+from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, gathered, joined, per_segment
 from roofline.dtypes import Shape
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
@@ -113,8 +113,10 @@ class GroupedQueryAttention(MixerBlock):
             heads = n_q if self.kv_shared else n_q + n_kv
             found["rope"] = Rope(tokens=site.tokens, heads=heads, rotary_dim=rotated, dtypes=vector)
         if not self.kv_shared:
-            found["kv_write"] = Copy(elements=site.tokens * n_kv * (d_head + d_v), write="cache", dtypes=vector)
+            found["kv_write"] = Copy(elements=site.written_tokens * n_kv * (d_head + d_v), write="cache", dtypes=vector)
+        ranks = None if site.context_ranks == 1 else site.context_ranks
         for suffix, reads, segment in per_segment(site, self._reach, chunked=chunked):
+            found |= gathered(site, segment, n_kv * (d_head + d_v), vector, suffix)
             found["core" + suffix] = Attention(
                 batch=segment.count,
                 new=segment.new,
@@ -130,8 +132,11 @@ class GroupedQueryAttention(MixerBlock):
                 mask=choices.mask,
                 eager=choices.attention == "eager",
                 sinks=self.sinks and segment is site.step[0],
+                query_ranks=None if segment.decode else ranks,
+                key_ranks=ranks if segment.decode else None,
                 dtypes=vector,
             )
+            found |= joined(site, segment, n_q, d_v, vector, suffix)
         if self.output_gate == "elementwise":
             found["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
         elif self.output_gate == "headwise":

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from roofline.blocks import indexer
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
+from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, gathered, joined, per_segment
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
-from roofline.operators.attention import shared_in_sight
+from roofline.operators.attention import shared_in_sight, shared_out
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
 from roofline.operators.latent_attention import LatentAttention
@@ -91,7 +91,7 @@ class LatentAttentionBlock(MixerBlock):
         found["kv_a_norm"] = Norm(rows=site.tokens, width=self.kv_lora_rank, dtypes=vector)
         if self.use_rope:
             found["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
-        found["kv_write"] = Copy(elements=site.tokens * latent, write="cache", dtypes=vector)
+        found["kv_write"] = Copy(elements=site.written_tokens * latent, write="cache", dtypes=vector)
         if self.index_n_heads is not None:
             found |= self._indexer(site)
         found |= self._cores(site)
@@ -128,23 +128,28 @@ class LatentAttentionBlock(MixerBlock):
         choices = site.conventions
         absorbed_tokens: Expr = 0
         expanded_tokens: Expr = 0
+        before: Operators = {}
         cores: Operators = {}
+        ranks = None if site.context_ranks == 1 else site.context_ranks
 
         def absorbs_in(segment: Segment) -> bool:
             return choices.mla == "absorb" or (choices.mla == "auto" and (segment.decode or self.index_topk is not None))
 
         for suffix, reads, segment in per_segment(site, form=absorbs_in):
             absorbed = absorbs_in(segment)
+            query_ranks, key_ranks = (None, ranks) if segment.decode else (ranks, None)
+            before |= gathered(site, segment, rank + self.qk_rope_head_dim, vector, suffix)
             if absorbed:
-                absorbed_tokens = absorbed_tokens + segment.tokens
+                absorbed_tokens = absorbed_tokens + shared_out(segment.tokens, query_ranks)
             else:
                 # Expansion needs the latents of every token in sight, so those of earlier steps are fetched from the cache.
+                # NB: where queries are divided, each device expands all of them, which are gathered narrow.
                 common = shared_in_sight(choices.shared_prefix, segment.cached, None)
-                fetched = segment.count * (segment.cached - common) + reads * common
-                expanded_tokens = expanded_tokens + segment.tokens + fetched
-                if not (isinstance(segment.cached, int) and segment.cached == 0):
+                fetched = shared_out(segment.count * (segment.cached - common) + reads * common, key_ranks)
+                expanded_tokens = expanded_tokens + shared_out(segment.tokens, key_ranks) + fetched
+                if query_ranks is None and not (isinstance(segment.cached, int) and segment.cached == 0):
                     latents = fetched * (rank + self.qk_rope_head_dim)
-                    cores["kv_fetch" + suffix] = Copy(elements=latents, read="cache", dtypes=vector)
+                    before["kv_fetch" + suffix] = Copy(elements=latents, read="cache", dtypes=vector)
             cores["core" + suffix] = LatentAttention(
                 batch=segment.count,
                 new=segment.new,
@@ -160,9 +165,12 @@ class LatentAttentionBlock(MixerBlock):
                 chosen=self.index_topk if absorbed else None,
                 mask=choices.mask,
                 eager=choices.attention == "eager",
+                query_ranks=query_ranks,
+                key_ranks=key_ranks,
                 dtypes=vector,
             )
-        found: Operators = {name: core for name, core in cores.items() if name.startswith("kv_fetch")}
+            cores |= joined(site, segment, n, rank if absorbed else d_v, vector, suffix)
+        found: Operators = before
         if not (isinstance(expanded_tokens, int) and expanded_tokens == 0):
             found["kv_b_proj"] = Gemm(m=expanded_tokens, n=n * (d_nope + d_v), k=rank, dtypes=expand)
         absorbs = not (isinstance(absorbed_tokens, int) and absorbed_tokens == 0)
@@ -170,7 +178,7 @@ class LatentAttentionBlock(MixerBlock):
             # Stored as rows of kv_b_proj. NB: what is stored once a matrix is counted for either part.
             part = ((n * d_nope, rank),)
             found["q_absorb"] = Gemm(batch=n, m=absorbed_tokens, n=rank, k=d_nope, stored=part, dtypes=expand)
-        found |= {name: core for name, core in cores.items() if not name.startswith("kv_fetch")}
+        found |= cores
         if absorbs:
             found["v_up"] = Gemm(batch=n, m=absorbed_tokens, n=d_v, k=rank, stored=((n * d_v, rank),), dtypes=expand)
         return found

@@ -83,16 +83,17 @@ class MixtureOfExperts(FeedForwardBlock):
                 local_experts=spread,
                 bias=self.bias,
                 skew=site.conventions.routing_skew,
+                imbalance=site.conventions.expert_imbalance,
                 stored=stored,
                 dtypes=site.precision.dtypes(role),
             )
 
-        # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
-        terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts)
         width = d_model if self.moe_latent_size is None else self.moe_latent_size
         scales = self.num_experts if self.expert_scale else 0
         d_e = self.moe_intermediate_size
         up = grouped(wide * d_e, width, "experts/up_proj", ((d_e, width),) * wide)
+        # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
+        terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts) * up.excess
         found: Operators = {}
         if self.router_norm:
             found["router/norm"] = self._norm(site)
@@ -110,7 +111,7 @@ class MixtureOfExperts(FeedForwardBlock):
         if self.moe_latent_size is not None:
             found["latent/up_proj"] = self._dense(site, "mlp/latent_proj", d_model, width, m=site.combined_tokens)
         if self.branch_norms:
-            found["experts/post_norm"] = self._norm(site)
+            found["experts/post_norm"] = self._norm(site, site.stream_tokens)
         return found | self._shared(site)
 
     def _shared(self, site: Site) -> Operators:
@@ -126,8 +127,8 @@ class MixtureOfExperts(FeedForwardBlock):
         found["shared/activation"] = Activation(rows=site.tokens, width=width, gated=self.gated, dtypes=vector)
         found["shared/down_proj"] = self._dense(site, "shared_experts/down_proj", d_model, width)
         if self.branch_norms:
-            found["shared/post_norm"] = self._norm(site)
-            found["add"] = Add(elements=site.tokens * d_model, dtypes=vector)
+            found["shared/post_norm"] = self._norm(site, site.stream_tokens)
+            found["add"] = Add(elements=site.stream_tokens * d_model, dtypes=vector)
         return found
 
     def _dense(self, site: Site, role: str, n: Expr, k: Expr, m: Expr | None = None, parts: int = 1) -> Gemm:
@@ -141,5 +142,5 @@ class MixtureOfExperts(FeedForwardBlock):
             dtypes=site.precision.dtypes(role),
         )
 
-    def _norm(self, site: Site) -> Norm:
-        return Norm(rows=site.tokens, width=site.hidden_size, dtypes=site.precision.dtypes("norm"))
+    def _norm(self, site: Site, rows: Expr | None = None) -> Norm:
+        return Norm(rows=site.tokens if rows is None else rows, width=site.hidden_size, dtypes=site.precision.dtypes("norm"))

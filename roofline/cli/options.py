@@ -106,6 +106,25 @@ DataParallelSize = Annotated[
 ExpertParallelSize = Annotated[
     str | None, option("--expert-parallel-size", "--ep", text="Default: 1.", panel=DEPLOYMENT, metavar="N")
 ]
+ContextParallelSize = Annotated[
+    str | None,
+    option(
+        "--context-parallel-size",
+        "--prefill-context-parallel-size",
+        "--cp",
+        text="Devices that divide the tokens of a sequence. Default: 1.",
+        panel=DEPLOYMENT,
+        metavar="N",
+    ),
+]
+SequenceParallel = Annotated[
+    bool,
+    typer.Option(
+        "--sequence-parallel",
+        help="Tensor-parallel devices divide the tokens between the blocks.",
+        rich_help_panel=DEPLOYMENT,
+    ),
+]
 MaxModelLen = Annotated[
     str | None, option("--max-model-len", text="Longest sequence that the engine accepts.", panel=DEPLOYMENT, metavar="N")
 ]
@@ -158,6 +177,15 @@ Mla = Annotated[str | None, option("--mla", text="auto, expand or absorb. Defaul
 RoutingSkew = Annotated[
     str | None,
     option("--routing-skew", text="Zipf exponent of expert popularity. Default: 0 (uniform).", panel=COUNTING, metavar="A"),
+]
+ExpertImbalance = Annotated[
+    str | None,
+    option(
+        "--expert-imbalance",
+        text="Tokens of the busiest expert-parallel device over the mean. Default: 1.",
+        panel=COUNTING,
+        metavar="X",
+    ),
 ]
 SharedPrefix = Annotated[
     str | None, option("--shared-prefix", text="Cached tokens common to the batch. Default: 0.", panel=COUNTING, metavar="N")

@@ -69,7 +69,9 @@ def _report(model: str | None, hardware: list[str], given: dict[str, Any]) -> st
 
 
 def _saved(saved: Path) -> str:
-    """The page of what `sweep` or `analyze` has written."""
+    """The page of what `sweep`, `plan` or `analyze` has written."""
+    from roofline.report import plan_page
+    from roofline.report.plan.load import is_plan
     from roofline.report.sweep.load import TABLES, load_folder, load_json, load_table
     from roofline.report.sweep_page import page
 
@@ -80,6 +82,8 @@ def _saved(saved: Path) -> str:
     found = _read(saved)
     if isinstance(found, dict) and found.get("kind") == "sweep":
         return page(load_json(saved, found))
+    if is_plan(found):
+        return plan_page.page(found, saved)
     return _report(*_asked(saved, found))
 
 

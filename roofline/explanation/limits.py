@@ -154,7 +154,7 @@ def _room(ask: InSymbols) -> tuple[Values, tuple[Explanation, ...]]:
         "activations of a sequence", _activations(ask), ask.values, unit="bytes",
         source="derived: the residual stream, and what the hungriest operator reads and writes",
     )  # fmt: skip
-    values = {**ask.values, _LEFT: free.value, _WORKING: working.value, _BLOCK: memory.block_size}
+    values = {**ask.values, _LEFT: free.value, _WORKING: working.value, _BLOCK: memory.block_tokens}
     return values, (free, working)
 
 

@@ -26,8 +26,8 @@ class AllToAll(Collective):
     kind: ClassVar[str] = "all_to_all"
 
     def crossing(self, together: int) -> Expr:
-        """Of the n - 1 others, n - together are in other nodes."""
-        return (self.world - together) / (self.world - 1)
+        """Of the n - 1 others, all but the members of a node are in other nodes."""
+        return (self.world - self.members(together)) / (self.world - 1)
 
     @property
     def measured_as(self) -> str:

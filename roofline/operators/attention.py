@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from roofline.cost import Cost
-from roofline.numeric import Expr, floor_div, maximum, minimum, plus, triangle
+from roofline.dtypes import FP32
+from roofline.numeric import Expr, floor_div, maximum, minimum, plus, ratio, triangle
 from roofline.operators.base import Operator
 
 Mask = Literal["causal", "full"]
@@ -83,6 +84,34 @@ def shared_in_sight(prefix: Expr, cached: Expr, window: Expr | None, *, chunked:
     return maximum(held - left_behind, 0)
 
 
+def shared_out(value: Expr, ranks: Expr | None) -> Expr:
+    """The part of one of so many devices (None: of one) that share something evenly.
+
+    >>> shared_out(12, None), shared_out(12, 4), shared_out(10, 4)
+    (12, 3, 2.5)
+    """
+    return value if ranks is None else ratio(value, ranks)
+
+
+def as_one(new: Expr, cached: Expr, query_ranks: Expr | None, key_ranks: Expr | None) -> tuple[Expr, Expr]:
+    """New and cached tokens of an attention on one device that has the pairs of one of the devices that share it.
+
+    Keys divided: (S_q + S_c)/c keys, the last of them the new ones'. Queries divided: S_q/c of them, after as many keys as
+    leave each the S_c + S_q/2 that it sees on average.
+
+    >>> as_one(1, 4095, None, 4)  # 1024 keys
+    (1, 1023)
+    >>> as_one(64, 100, 4, None), pairs(64, 100, None, "causal") / 4  # 16*124 + 136 = 2120 pairs
+    ((16, 124), 2120.0)
+    """
+    if key_ranks is not None:
+        cached = maximum(ratio(cached + new, key_ranks) - new, 0)
+    if query_ranks is not None:
+        kept = ratio(new, query_ranks)
+        new, cached = kept, cached + ratio(new - kept, 2)
+    return new, cached
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention(Operator):
     """Fused attention of `batch` sequences, each with `new` queries after `cached` tokens.
@@ -95,6 +124,10 @@ class Attention(Operator):
     another segment of the same step has read them). `chunked`: the window does not slide; a sequence is cut into chunks of
     `window` tokens, and a query sees its own chunk up to itself.
 
+    Context parallelism: `query_ranks` devices share the queries so that each has as many pairs (the first and the last of 2c
+    pieces of a prompt, the second and the last but one, ...), and the one with the last piece reads every key; `key_ranks`
+    devices share the keys, and each has a partial output of every query, with the logarithm of its sum of exponentials (fp32).
+
     Softmax is 5 vector FLOP a pair and head (scale, maximum, subtract, exponential, sum), and one division an output.
     `eager` writes and reads the whole matrix of scores between the three kernels (QK^T, softmax, PV).
     NB: soft-capping of scores and the sinks' one extra term a row are not counted.
@@ -102,10 +135,14 @@ class Attention(Operator):
     >>> Attention(batch=1, new=1, cached=3, n_heads=4, n_kv_heads=2, head_dim=8).cost()
     ... # 2*(8+8)*4 pairs*4 heads; 2 B*(8 in + 8 out)*4 heads; 2 B*4 keys*2 heads*(8+8)
     Cost(matrix_flops=512, vector_flops=112, activation_bytes=128, kv_read_bytes=256)
+    >>> Attention(batch=1, new=1, cached=3, n_heads=4, n_kv_heads=2, head_dim=8, key_ranks=2).cost()
+    ... # half of the pairs and keys; 4 heads have a number of 4 B more to write
+    Cost(matrix_flops=256, vector_flops=72, activation_bytes=144, kv_read_bytes=128)
 
     Sources: Vaswani et al. 2017, arXiv:1706.03762, eq. 1; Ainslie et al. 2023 (GQA), arXiv:2305.13245; Dao et al. 2022
     (fused, reads Q, K, V once), arXiv:2205.14135; Jiang et al. 2023 (sliding window), arXiv:2310.06825, section 2;
-    Meta 2025 (chunks of Llama 4), https://ai.meta.com/blog/llama-4-multimodal-intelligence/.
+    Meta 2025 (chunks of Llama 4), https://ai.meta.com/blog/llama-4-multimodal-intelligence/; Dubey et al. 2024 (queries
+    shared by context-parallel ranks), arXiv:2407.21783, section 3.3.2; Yang et al. 2024 (and keys), arXiv:2411.01783.
     """
 
     kind: ClassVar[str] = "attention"
@@ -124,6 +161,16 @@ class Attention(Operator):
     mask: Mask = "causal"
     eager: bool = False
     sinks: bool = False
+    query_ranks: Expr | None = None
+    key_ranks: Expr | None = None
+
+    @property
+    def alone(self) -> Attention:
+        """Where devices share it: attention on one device that has as many pairs as each of them."""
+        if self.query_ranks is None and self.key_ranks is None:
+            return self
+        new, cached = as_one(self.new, self.cached, self.query_ranks, self.key_ranks)
+        return replace(self, new=new, cached=cached, query_ranks=None, key_ranks=None)
 
     @property
     def measured_as(self) -> str:
@@ -138,14 +185,18 @@ class Attention(Operator):
         seen = pairs(self.new, self.cached, self.window, self.mask, chunked=chunked)
         keys = keys_read(self.new, self.cached, self.window, chunked=chunked)
         shared = shared_in_sight(self.shared_prefix, self.cached, self.window, chunked=chunked)
+        new = shared_out(self.new, self.query_ranks)
+        seen = shared_out(shared_out(seen, self.query_ranks), self.key_ranks)
         stored = self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes
         # NB: what depends on the batch alone and what on the lengths alone is put together first, for grids of both
         return Cost(
             matrix_flops=heads * (2 * (self.head_dim + d_v)) * seen,
-            vector_flops=heads * (5 * seen + self.new * d_v),
+            vector_flops=heads * (5 * seen + new * d_v),
             weight_bytes=self.parameters * self.dtypes.weight.bytes,
             activation_bytes=self.activation_bytes,
-            kv_read_bytes=plus(self.batch * stored * (keys - shared), self.prefix_reads * shared * stored),
+            kv_read_bytes=shared_out(
+                plus(self.batch * stored * (keys - shared), self.prefix_reads * shared * stored), self.key_ranks
+            ),
         )
 
     def alike(self) -> tuple[Operator, Expr]:
@@ -157,12 +208,14 @@ class Attention(Operator):
     @property
     def activation_bytes(self) -> Expr:
         """Queries and outputs; `eager` the scores as well: written, read, written (softmax), read."""
-        queries = self.batch * self.new * self.n_heads
+        queries = shared_out(self.batch * self.new * self.n_heads, self.query_ranks)
         elements = queries * (self.head_dim + (self.head_dim if self.v_head_dim is None else self.v_head_dim))
         if self.eager:
             chunked = self.chunked and self.mask == "causal"
-            elements = elements + 4 * queries * keys_read(self.new, self.cached, self.window, chunked=chunked)
-        return elements * self.dtypes.activation.bytes
+            keys = shared_out(keys_read(self.new, self.cached, self.window, chunked=chunked), self.key_ranks)
+            elements = elements + 4 * queries * keys
+        size = elements * self.dtypes.activation.bytes
+        return size if self.key_ranks is None else size + queries * FP32.bytes
 
     @property
     def parameters(self) -> Expr:

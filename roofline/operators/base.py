@@ -53,6 +53,11 @@ class Operator:
         return together
 
     @property
+    def alone(self) -> Operator:
+        """The operator by whose kernel this one is timed: itself, unless devices share a work that was measured on one."""
+        return self
+
+    @property
     def parameters(self) -> Expr:
         """Weights that the operator holds on this device (not: reads), in elements."""
         return 0

@@ -19,16 +19,26 @@ class Collective(Operator):
 
     elements: Expr
     world: Expr
+    stride: int = 1
+    """Members are every so-many-th device: between them are those of another group."""
 
     @property
     def span(self) -> Expr:
         """Devices that the link has to join."""
-        return self.world
+        return self.world * self.stride
+
+    def members(self, together: int) -> int:
+        """Members of the group among so many neighbouring devices."""
+        return max(together // self.stride, 1)
 
     def crossing(self, together: int) -> Expr:
-        """A ring enters and leaves a node once. With one ring for each device of the node (NCCL's channels), of which each
-        crosses at another one, a device sends 1 of `together` pieces to another node."""
-        return 1 / together
+        """A ring enters and leaves a node once. With one ring for each member in the node (NCCL's channels), of which each
+        crosses at another one, a member sends one of so many pieces to another node."""
+        return 1 / self.members(together)
+
+    def peers(self, together: int) -> int:
+        """The members in a node; without others there, nothing is sent inside it."""
+        return max(self.members(together), 2)
 
     @property
     def piece(self) -> Expr:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from roofline.cost import Cost
 from roofline.dtypes import Shape
-from roofline.numeric import Expr, ratio
+from roofline.numeric import Expr, minimum, ratio
 from roofline.operators.base import Operator
 
 
@@ -21,13 +21,17 @@ class GroupedGemm(Operator):
     gathered by index as they are read and written once each: no permuted copy of the tokens is made (as in fused
     kernels; a copy would add 2*top_k rows a token). Weights are read for the *distinct* experts that the step touches,
     which is their expected number under independent routing (see `expected_distinct`), or `distinct` of this device's
-    where the routing is known.
+    where the routing is known. `imbalance`: the device has so many times the mean of the devices that share the experts, as
+    far as that is possible (see `excess`).
 
     >>> one = GroupedGemm(tokens=1, n=4, k=5, experts=8, top_k=2)
     >>> one.cost()  # 2 rows: 2*2*4*5 FLOP; 2 experts read: 2*2*4*5 B; 2*(2*5 + 2*4) B
     Cost(matrix_flops=80, weight_bytes=80.0, activation_bytes=36)
     >>> one.parameters  # all 8 are held
     160
+    >>> half = GroupedGemm(tokens=4, n=4, k=5, experts=8, top_k=2, local_experts=4, imbalance=1.5)
+    >>> half.rows, half.cost().matrix_flops  # 1.5 * 4 of the 8 rows: 2*6*4*5 FLOP
+    (6.0, 240.0)
 
     Source: distinct experts by linearity of expectation, derived in `expected_distinct`; Mixtral of Experts,
     arXiv:2401.04088, section 2.1, for the layer.
@@ -43,6 +47,7 @@ class GroupedGemm(Operator):
     distinct: Expr | None = None
     bias: bool = False
     skew: float = 0.0
+    imbalance: float = 1.0
     stored: tuple[Shape, ...] = ()
     """The tensors that an expert's weights are stored as, where it is not one of n x k: each has scales of its own."""
 
@@ -54,7 +59,13 @@ class GroupedGemm(Operator):
     @property
     def rows(self) -> Expr:
         """(token, expert) pairs computed here, in expectation."""
-        return ratio(self.tokens * self.top_k * self.held, self.experts)
+        even = ratio(self.tokens * self.top_k * self.held, self.experts)
+        return even if self.imbalance == 1 else even * self.excess
+
+    @property
+    def excess(self) -> Expr:
+        """How many times the mean of the devices that share the experts this one has."""
+        return 1 if self.imbalance == 1 else busiest(self.imbalance, self.experts, self.top_k, self.experts / self.held)
 
     def cost(self) -> Cost:
         """2nk FLOP a row; the distinct experts' weights once; rows in and out once."""
@@ -70,7 +81,8 @@ class GroupedGemm(Operator):
         if self.distinct is not None:
             return self.distinct
         share = self.held / self.experts if self.local_experts is not None else 1
-        return expected_distinct(self.experts, self.top_k, self.tokens, self.skew) * share
+        # as if tokens chose each expert here so many times as often
+        return expected_distinct(self.experts, self.top_k, self.tokens, self.skew, self.excess) * share
 
     @property
     def parameters(self) -> Expr:
@@ -91,23 +103,40 @@ class GroupedGemm(Operator):
         return self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.beside_bytes
 
 
-def expected_distinct(experts: Expr, top_k: Expr, tokens: Expr, skew: float = 0.0) -> Expr:
+def busiest(imbalance: Expr, experts: Expr, top_k: Expr, ranks: Expr) -> Expr:
+    """How many times the mean the busiest of so many devices has: what is said, as far as it is possible.
+
+    A device holds h = E/ranks of E experts, so that of a token's k different experts at most min(k, h) are there. The mean is
+    k/ranks, of which that is min(ranks, E/k) times as many.
+
+    >>> [busiest(9.0, 256, 8, ranks) for ranks in (1, 4, 16)], busiest(9.0, 8, 2, 8)
+    ([1, 4, 9.0], 4.0)
+    """
+    return minimum(imbalance, minimum(ranks, experts / top_k))
+
+
+def expected_distinct(experts: Expr, top_k: Expr, tokens: Expr, skew: float = 0.0, often: Expr = 1) -> Expr:
     """Expected number of distinct experts that `tokens` tokens touch.
 
     A token chooses expert e with probability pi_e (summing to top_k over the experts), independently of other tokens.
     Expert e is missed by all T tokens with probability (1 - pi_e)^T, so the expected number of those that are met is
     sum_e 1 - (1 - pi_e)^T. Uniform routing has pi_e = top_k/experts and gives E(1 - (1 - k/E)^T).
 
-    With `skew` a > 0, pi_e falls with an expert's popularity rank r as r^-a, capped at 1 (Zipf's law).
+    With `skew` a > 0, pi_e falls with an expert's popularity rank r as r^-a, capped at 1 (Zipf's law). Each is chosen `often`
+    times as often, but no more than always.
 
     >>> expected_distinct(8, 2, 1), round(expected_distinct(8, 2, 8), 4)  # 8(1 - 0.75) and 8(1 - 0.75^8)
     (2.0, 7.1991)
     >>> expected_distinct(4, 2, 1, skew=1.5)  # one token meets top_k experts, however skewed
     2.0
     """
+    if isinstance(often, int) and often == 1:
+        if not skew:
+            return experts * (1 - (1 - top_k / experts) ** tokens)
+        return sum(1 - (1 - chance) ** tokens for chance in inclusion_probabilities(experts, top_k, skew))
     if not skew:
-        return experts * (1 - (1 - top_k / experts) ** tokens)
-    return sum(1 - (1 - chance) ** tokens for chance in inclusion_probabilities(experts, top_k, skew))
+        return experts * (1 - (1 - minimum(often * top_k / experts, 1)) ** tokens)
+    return sum(1 - (1 - minimum(often * chance, 1)) ** tokens for chance in inclusion_probabilities(experts, top_k, skew))
 
 
 @cache

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from roofline.cost import Cost
+from roofline.dtypes import FP32
 from roofline.numeric import Expr
-from roofline.operators.attention import Mask, shared_in_sight
+from roofline.operators.attention import Mask, as_one, shared_in_sight, shared_out
 from roofline.operators.base import Operator
 from roofline.operators.entries import entries_read, entry_pairs
 
@@ -28,6 +29,8 @@ class LatentAttention(Operator):
     Sparse (absorbed with `chosen`): each query attends to the at most `chosen` keys that an indexer picked, and their
     latents alone are read. Query i sees min(cached + i, chosen) keys, as in a sliding window, wherever they lie. With the
     full mask every query meets every key, chosen or not. NB: chosen keys of a common prefix are read for each sequence.
+
+    Context parallelism, queries or keys divided, as in `Attention`. Chosen keys are not divided.
 
     Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output.
 
@@ -62,6 +65,16 @@ class LatentAttention(Operator):
     chosen: Expr | None = None
     mask: Mask = "causal"
     eager: bool = False
+    query_ranks: Expr | None = None
+    key_ranks: Expr | None = None
+
+    @property
+    def alone(self) -> LatentAttention:
+        """Where devices share it: attention on one device that has as many pairs as each of them."""
+        if self.query_ranks is None and self.key_ranks is None:
+            return self
+        new, cached = as_one(self.new, self.cached, self.query_ranks, self.key_ranks)
+        return replace(self, new=new, cached=cached, query_ranks=None, key_ranks=None)
 
     @property
     def measured_as(self) -> str:
@@ -71,24 +84,27 @@ class LatentAttention(Operator):
     def cost(self) -> Cost:
         """Pairs that the mask allows; queries, outputs, and the latents (or expanded keys and values) once."""
         d_score, d_out = (self.r_kv + self.d_rope, self.r_kv) if self.absorbed else (self.d_nope + self.d_rope, self.d_v)
-        queries = self.batch * self.new * self.n_heads
+        queries = shared_out(self.batch * self.new * self.n_heads, self.query_ranks)
         chosen = self.chosen if self.absorbed and self.mask == "causal" else None
         seen = self.batch * self.n_heads * entry_pairs(self.new, self.cached, None, chosen, self.mask)
+        seen = shared_out(shared_out(seen, self.query_ranks), self.key_ranks)
         keys = entries_read(self.new, self.cached, None, chosen)
         activations = queries * (d_score + d_out)
         latents: Expr = 0
         shared = shared_in_sight(self.shared_prefix, self.cached, None) if chosen is None else 0
-        tokens = self.batch * (keys - shared) + self.prefix_reads * shared
+        tokens = shared_out(self.batch * (keys - shared) + self.prefix_reads * shared, self.key_ranks)
         if self.absorbed:
             latents = tokens * (self.r_kv + self.d_rope)
         else:
             activations = activations + tokens * (self.n_heads * (self.d_nope + self.d_v) + self.d_rope)
         if self.eager:
             row = entries_read(1, self.cached + self.new - 1, None, chosen)
-            activations = activations + 4 * queries * row  # scores: written, read, written (softmax), read
+            # scores: written, read, written (softmax), read
+            activations = activations + 4 * queries * shared_out(row, self.key_ranks)
         return Cost(
             matrix_flops=2 * seen * (d_score + d_out),
             vector_flops=5 * seen + queries * d_out,
-            activation_bytes=activations * self.dtypes.activation.bytes,
+            activation_bytes=activations * self.dtypes.activation.bytes
+            + (0 if self.key_ranks is None else queries * FP32.bytes),
             kv_read_bytes=latents * self.dtypes.kv.bytes,
         )

@@ -126,6 +126,8 @@ def _deployment(request: Request) -> dict[str, Any]:
         "pipeline_parallel": deployment.pipeline_parallel_size,
         "data_parallel": deployment.data_parallel_size,
         "expert_parallel": deployment.expert_parallel_size,
+        "context_parallel": deployment.context_parallel_size,
+        "sequence_parallel": deployment.sequence_parallel,
         "engine": f"{request.engine.name}@{request.engine.version}",
         "backend": deployment.backend or (DEFAULT if request.estimator.applies else None),
     }

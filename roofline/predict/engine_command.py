@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 from roofline.predict.request import Request
 from roofline.specs.deployment import Deployment
 from roofline.text import quoted
 
 _TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+
+
+_SEQUENCE_PARALLEL = json.dumps({"pass_config": {"enable_sp": True}})
 
 
 def engine_command(request: Request, longest: int) -> tuple[str, ...]:
@@ -15,7 +20,10 @@ def engine_command(request: Request, longest: int) -> tuple[str, ...]:
     Sizes are of one replica where the engine counts so (`--max-num-seqs`). What the engine takes from the checkpoint, or has
     as its own default, is left out.
 
-    Source: vLLM, engine arguments, https://docs.vllm.ai/en/latest/configuration/engine_args.html.
+    Source: vLLM, engine arguments, https://docs.vllm.ai/en/latest/configuration/engine_args.html; sequence parallelism is a
+    pass of its compiler (`enable_sp` of `PassConfig`), https://docs.vllm.ai/en/stable/api/vllm/config/compilation/. NB: release
+    0.19 has the flags of context parallelism, but no prompt is divided yet; where both sizes are equal, its design is what is
+    modelled here, https://github.com/vllm-project/vllm/issues/46358.
     """
     deployment = request.deployment
     replica = -(-request.workload.batch // deployment.data_parallel_size)
@@ -37,10 +45,16 @@ def _parallelism(deployment: Deployment) -> list[str]:
         ("--tensor-parallel-size", deployment.tensor_parallel_size),
         ("--pipeline-parallel-size", deployment.pipeline_parallel_size),
         ("--data-parallel-size", deployment.data_parallel_size),
+        ("--prefill-context-parallel-size", deployment.context_parallel_size),
+        ("--decode-context-parallel-size", deployment.context_parallel_size),
     ):
         if size > 1:
             found += [flag, str(size)]
-    return [*found, "--enable-expert-parallel"] if deployment.expert_parallel_size > 1 else found
+    if deployment.expert_parallel_size > 1:
+        found.append("--enable-expert-parallel")
+    if deployment.sequence_parallel:
+        found += ["--compilation-config", _SEQUENCE_PARALLEL]
+    return found
 
 
 def _formats(request: Request) -> list[str]:

@@ -21,8 +21,14 @@ SHORT = {
     "dp": "data_parallel_size",
     "ep": "expert_parallel_size",
 }
+ALIASES = {
+    **SHORT,
+    "cp": "context_parallel_size",
+    "prefill_context_parallel_size": "context_parallel_size",
+}
+"""Other names of options: short ones, and an engine's."""
 OVERRIDES = {"peak_flops": "FLOP/s", "bandwidth": "byte/s", "memory": "byte"}
-_COUNTS = (*SHORT.values(), "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size")
+_COUNTS = (*SHORT.values(), "context_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size")
 
 
 @dataclass
@@ -37,7 +43,7 @@ class Options:
         """Options under their long names; None means not given."""
         found: dict[str, Any] = {}
         for name, value in options.items():
-            full = SHORT.get(name, name)
+            full = ALIASES.get(name, name)
             if value is not None and found.get(full) is not None:
                 msg = f"{name} and {full} are the same option: give one of them"
                 raise InputError(msg)
@@ -53,7 +59,7 @@ class Options:
     def done(self) -> None:
         """Refuse what nobody asked for."""
         if self.given:
-            raise UnknownNameError("option", next(iter(self.given)), self.known | set(SHORT))
+            raise UnknownNameError("option", next(iter(self.given)), self.known | set(ALIASES))
 
 
 def quantity(name: str, value: Any, unit: str) -> float:

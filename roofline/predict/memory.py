@@ -13,13 +13,13 @@ from functools import cached_property
 
 from roofline.blocks.base import Cache
 from roofline.dtypes import FP32, Precision
-from roofline.graph import CANONICAL, Graph, Stage, build, caches, kept, stages, states
+from roofline.graph import CANONICAL, Graph, Stage, build, caches, kept, stages, states, stream_tokens
 from roofline.numeric import Expr, ceil_div, maximum, minimum, plus
 from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import KvCacheRules
 from roofline.specs.model import Model
-from roofline.specs.workload import Segment, Step, tokens
+from roofline.specs.workload import Segment, Step
 
 UNLIMITED = 2**60
 
@@ -42,6 +42,11 @@ class Setting:
     def budget_bytes(self) -> float:
         """Bytes of a device that the engine may use."""
         return self.capacity * self.utilization
+
+    @property
+    def block_tokens(self) -> int:
+        """Tokens of a sequence for which a block is taken: it fills one on each of the devices that divide its tokens."""
+        return self.block_size * self.deployment.context_parallel_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +91,7 @@ class StageMemory(Setting):
             )
             for cache, count in self._caches
         ]
-        return allocation(layers, held, self.rules, self.block_size, kept(self.model))
+        return allocation(layers, held, self.rules, self.block_tokens, kept(self.model))
 
     @property
     def plain(self) -> bool:
@@ -158,7 +163,7 @@ class StageMemory(Setting):
         share = tuple(replace(segment, count=self._share(segment.count)) for segment in step)
         chunk = last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
-        return tokens(chunk) * self.model.stream_width * self.precision.activation.bytes, graph
+        return stream_tokens(chunk, self.deployment) * self.model.stream_width * self.precision.activation.bytes, graph
 
     def usable_bytes(self, step: Step) -> Expr:
         """Bytes left for cache and state in a step; negative where not even the weights fit."""

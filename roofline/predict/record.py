@@ -7,6 +7,7 @@ from typing import Any
 
 from roofline.dtypes import Precision
 from roofline.graph import communicating, replicated, states
+from roofline.operators.grouped_gemm import busiest
 from roofline.predict.efficiency.band import beyond
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import DEFAULT, Fitted
@@ -67,6 +68,9 @@ def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -
         given = options.get(name) is not None
         if not given and ((name == "mla" and "mla" not in kinds) or (name == "routing_skew" and "moe" not in kinds)):
             continue
+        if name == "expert_imbalance":
+            notes += [Assumption(name, value, "given", _imbalance(model, deployment))] if given else []
+            continue
         if name == "routing_skew":
             popularity = f"popularity falls as rank^-{value:g}" if value else "all experts equally likely"
             why = f"expected distinct experts under independent routing, {popularity}"
@@ -76,6 +80,18 @@ def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -
             why = _WHY.get((name, value), "cached tokens that all sequences share are read and held once")
         notes.append(Assumption(name, value, "given" if given else "default", why))
     return notes + _sparse(model, deployment.conventions)
+
+
+def _imbalance(model: Model, deployment: Deployment) -> str:
+    """What the busiest device of those that share the experts has."""
+    wanted, ranks = deployment.conventions.expert_imbalance, deployment.expert_parallel_size
+    blocks = (layer.mlp for layer in model.layer_types.values())
+    counts = [counted for block in blocks if (counted := getattr(block, "experts", None)) is not None]
+    most = max((float(busiest(wanted, experts, top_k, ranks)) for experts, top_k in counts), default=1.0)
+    if not counts or ranks == 1:
+        return "experts are not spread over devices: no device has more tokens than another"
+    what = "of the device shown: its experts' rows, what is sent to it and back; its experts are chosen so many times as often"
+    return what if most == wanted else f"{what}. More than {most:g} is not possible, and taken as that"
 
 
 def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
@@ -227,8 +243,24 @@ def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> lis
         if any(getattr(layer.mixer, "kind", "") in ("mla", "csa") for layer in model.layer_types.values()):
             why = "what is cached has no heads to divide: every tensor-parallel device computes and holds all of it"
             notes.append(Assumption("latent_cache", "replicated", "default", why))
+    if deployment.sequence_parallel:
+        why = (
+            "norms, additions and the stream between blocks are 1/t of the tokens on each tensor-parallel device; all-reduces "
+            "at the end of blocks are a reduce-scatter there and an all-gather before the next: as many link bytes"
+        )
+        notes.append(Assumption("sequence_parallel", True, "given", why))
+    if (ranks := deployment.context_parallel_size) > 1:
+        why = (
+            "tokens of a prompt are divided so that all devices have as many pairs, keys and values of the whole sequence "
+            "gathered in each layer; of a decoded token the keys alone are divided and outputs joined; the cache is divided by "
+            "tokens; the device with the last tokens is shown, which computes the LM head"
+        )
+        notes.append(Assumption("context_parallel_size", ranks, "given", why))
     if deployment.pipeline_parallel_size > 1:
-        why = "a token passes the stages in turn; filling them with microbatches is not modelled here"
+        why = (
+            "a batch passes the stages in turn, and token rates and latencies are those of it alone; what further batches "
+            "(microbatches) in flight would give: roofline.predict.pipelining"
+        )
         notes.append(Assumption("pipeline", "one batch in flight", "default", why))
     notes += [
         Assumption("link", str(hardware.connection(group)), "default", f"joins groups of {group} devices")

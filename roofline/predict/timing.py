@@ -46,14 +46,21 @@ def stage_estimate(request: Request, graph: Graph) -> tuple[Interval | None, Par
     return whole, parts
 
 
-def pipeline(request: Request, step: Step) -> Duration:
-    """Seconds of a step from the first stage to the end of the last."""
-    bound, estimates = 0.0, []
+def per_stage(request: Request, step: Step) -> list[tuple[float, Interval | None]]:
+    """Bound and estimate of a step in each pipeline stage, with its message to the next."""
+    found = []
     for stage in stages(request.model, request.deployment.pipeline_parallel_size):
         graph = build(request.model, request.deployment, request.precision, step, stage)
-        bound += float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
-        estimates.append(stage_estimate(request, graph)[0])
-    known = [estimate for estimate in estimates if estimate is not None]
+        bound = float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
+        found.append((bound, stage_estimate(request, graph)[0]))
+    return found
+
+
+def pipeline(request: Request, step: Step) -> Duration:
+    """Seconds of a step from the first stage to the end of the last."""
+    found = per_stage(request, step)
+    bound = sum(bound for bound, _ in found)
+    known = [estimate for _, estimate in found if estimate is not None]
     whole = with_engine(request, together(known), replica(request, step)) if known else None
     return duration(bound, None, whole)
 

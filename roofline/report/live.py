@@ -81,10 +81,10 @@ def every_spec() -> list[type[Spec]]:
     return [found[name] for name in sorted(found)]
 
 
-def page_script(made: Program) -> str:
+def page_script(made: Program, parts: Iterable[str] = ("library.js", "plain.js", "model.js")) -> str:
     """The script of a page: the program, the library that it reads from, and what the page's own script calls."""
     folder = library.shipped("reports")
-    return "\n".join([made.source(), *((folder / name).read_text(encoding="utf-8") for name in ("library.js", "model.js"))])
+    return "\n".join([made.source(), *((folder / name).read_text(encoding="utf-8") for name in parts)])
 
 
 def specs(

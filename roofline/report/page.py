@@ -33,16 +33,26 @@ _SCRIPTS = ("packed", "state", "controls", "elements", "view", "points", "plots"
 
 
 def page(
-    view: View, controls: Sequence[Control], script: str, data: Mapping[str, Any], reproduce: str, formulas: str = ""
+    view: View,
+    controls: Sequence[Control],
+    script: str,
+    data: Mapping[str, Any],
+    reproduce: str,
+    formulas: str = "",
+    *,
+    asks: str = "Settings",
+    stands_last: bool = False,
+    styles: Sequence[str] = (),
 ) -> str:
     """The whole file.
 
     `view` is what the controls' own values give; it is what is read without JavaScript. `script` is JavaScript that defines the
     global `model` (`load`, `view`, `plot`, `csv`), `data` is what `model.load` is given, `reproduce` is the command that writes
-    this page. `formulas` is HTML of ours, shown as it is: what a click on a point opens has the id `op-KEY`.
+    this page. `formulas` is HTML of ours, shown as it is: what a click on a point opens has the id `op-KEY`. `asks` stands over
+    the controls; `stands_last` says that assumptions come after all sections, not before them; `styles` names more styles.
     """
     folder = shipped("reports")
-    style = _inline("".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in _STYLES))
+    style = _inline("".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in (*_STYLES, *styles)))
     own = "\n".join((folder / "script" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
     own = _inline(f'(async () => {{\n"use strict";\n{own}}})();\n')
     bundle = (folder / _PLOTLY).read_bytes()
@@ -57,6 +67,8 @@ def page(
         longest_text=LONGEST_TEXT,
         reproduce=reproduce,
         formulas=formulas,
+        asks=asks,
+        stands_last=stands_last,
         style=style,
         script=own,
         packed=packed,

@@ -65,10 +65,13 @@ def subtitle(result: Described) -> str:
             ("TP", "tensor_parallel"),
             ("PP", "pipeline_parallel"),
             ("DP", "data_parallel"),
+            ("CP", "context_parallel"),
             ("EP", "expert_parallel"),
         )
         if deployment[name] > 1
     ]
+    if deployment["sequence_parallel"]:
+        sizes.append("SP")
     parts = [
         f"{format_count(counted['total'])} parameters{active}",
         f"{result.model['layers']} layers",

@@ -22,6 +22,9 @@ class Conventions(Spec):
     mla: Literal["auto", "expand", "absorb"] = Field(default="auto", description="auto: prefill expands, decode absorbs")
     logits: Literal["last", "all"] = Field(default="last", description="positions that the LM head computes")
     routing_skew: float = Field(default=0.0, ge=0, le=10, description="Zipf exponent of expert popularity; 0: uniform")
+    expert_imbalance: float = Field(
+        default=1.0, ge=1, allow_inf_nan=False, description="tokens of the busiest expert-parallel device over the mean"
+    )
     shared_prefix: int = Field(default=0, ge=0, description="cached tokens common to the batch, read once a step")
 
 
@@ -37,6 +40,10 @@ class Deployment(Spec):
     pipeline_parallel_size: int = Field(default=1, ge=1)
     data_parallel_size: int = Field(default=1, ge=1)
     expert_parallel_size: int = Field(default=1, ge=1)
+    context_parallel_size: int = Field(default=1, ge=1, description="devices that divide the tokens of a sequence")
+    sequence_parallel: bool = Field(
+        default=False, description="tensor-parallel devices divide the tokens of what stands between the blocks"
+    )
     max_model_len: int | None = Field(default=None, ge=1)
     max_num_seqs: int | None = Field(default=None, ge=1)
     max_num_batched_tokens: int | None = Field(default=None, ge=1)
@@ -50,7 +57,8 @@ class Deployment(Spec):
     @property
     def devices(self) -> int:
         """Devices of the whole deployment."""
-        return self.tensor_parallel_size * self.pipeline_parallel_size * self.data_parallel_size
+        in_a_stage = self.tensor_parallel_size * self.context_parallel_size
+        return in_a_stage * self.pipeline_parallel_size * self.data_parallel_size
 
     @field_validator("dtype", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype")
     @classmethod

@@ -8,18 +8,19 @@ from typing import Any
 
 from roofline.errors import InputError, UnitError, UnknownNameError
 from roofline.predict.compiled import PHASES
-from roofline.predict.flags import SHORT
+from roofline.predict.flags import ALIASES
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.units import parse_count
 
 LENGTHS = ("input_len", "context")
 WORKLOAD = ("batch", *LENGTHS)
-PARALLEL = ("tp", "pp", "dp", "ep")
+PARALLEL = ("tp", "pp", "dp", "ep", "cp")
 DEPLOYMENT = (
     *PARALLEL, "dtype", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype", "quantization", "engine", "backend",
     "gpu_memory_utilization", "reserve", "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
-    "shared_prefix", "routing_skew", "mask", "attention", "logits", "mla", "peak_flops", "bandwidth", "memory",
+    "shared_prefix", "routing_skew", "expert_imbalance", "sequence_parallel", "mask",
+    "attention", "logits", "mla", "peak_flops", "bandwidth", "memory",
 )  # fmt: skip
 AXES = ("model", "hardware", "phase", *DEPLOYMENT, *WORKLOAD)
 COUNTS = (*PARALLEL, "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "shared_prefix", *WORKLOAD)
@@ -27,7 +28,7 @@ COUNTS = (*PARALLEL, "block_size", "max_model_len", "max_num_seqs", "max_num_bat
 MOST = 10_000_000
 """Values of one axis."""
 
-_LONG = {full: short for short, full in SHORT.items()}
+_LONG = {full: short for short, full in ALIASES.items() if short in PARALLEL}
 RANGES = "1:64 (each), 1:64:8 (steps of 8), 1:4096:x2 (times 2), 1:100k:log200 (200 values, evenly by their logarithms)"
 
 

@@ -13,7 +13,16 @@ from roofline.specs.workload import Segment, Step, decode, prefill, tokens
 
 PRECISION = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
 MIXED = (Segment(3, 1, 100, decode=True), Segment(2, 20, 0), Segment(1, 300, 64))
-AROUND = {"norm", "post_norm", "add", "all_reduce", "all_gather", "dispatch", "collect"}  # of the graph, in the block's path
+AROUND = {
+    "norm",
+    "post_norm",
+    "add",
+    "all_reduce",
+    "reduce_scatter",
+    "all_gather",
+    "dispatch",
+    "collect",
+}  # of the graph, in the block's path
 
 
 def _blocks() -> dict[str, Block]:

@@ -140,6 +140,9 @@ def _case(chance: random.Random) -> tuple[str, str, dict[str, Any]]:
         "context": sometimes(0.3, 0, 1, 1000, 50000),
         "shared_prefix": sometimes(0.2, 100),
         "routing_skew": sometimes(0.1, 1.0),
+        "context_parallel_size": sometimes(0.15, 2, 3, 4),
+        "sequence_parallel": sometimes(0.2, True),
+        "expert_imbalance": sometimes(0.1, 1.3, 50.0),
         "ignore_capacity": sometimes(0.7, True),
     }
     given = {name: value for name, value in options.items() if value is not None}

@@ -60,6 +60,8 @@ def compare(  # noqa: PLR0917 - a flag each
     pipeline_parallel_size: options.PipelineParallelSize = None,
     data_parallel_size: options.DataParallelSize = None,
     expert_parallel_size: options.ExpertParallelSize = None,
+    context_parallel_size: options.ContextParallelSize = None,
+    sequence_parallel: options.SequenceParallel = False,
     max_model_len: options.MaxModelLen = None,
     max_num_seqs: options.MaxNumSeqs = None,
     max_num_batched_tokens: options.MaxNumBatchedTokens = None,

@@ -39,6 +39,8 @@ def explain(  # noqa: PLR0917 - a flag each
     pipeline_parallel_size: options.PipelineParallelSize = None,
     data_parallel_size: options.DataParallelSize = None,
     expert_parallel_size: options.ExpertParallelSize = None,
+    context_parallel_size: options.ContextParallelSize = None,
+    sequence_parallel: options.SequenceParallel = False,
     gpu_memory_utilization: options.GpuMemoryUtilization = None,
     reserve: options.Reserve = None,
     block_size: options.BlockSize = None,

@@ -36,6 +36,11 @@ def sweep(  # noqa: PLR0917 - a flag each
     pp: Annotated[str | None, option("--pipeline-parallel-size", "--pp", text="Default: 1.", panel=GRID)] = None,
     dp: Annotated[str | None, option("--data-parallel-size", "--dp", text="Default: 1.", panel=GRID)] = None,
     ep: Annotated[str | None, option("--expert-parallel-size", "--ep", text="Default: 1.", panel=GRID)] = None,
+    cp: Annotated[
+        str | None,
+        option("--context-parallel-size", "--prefill-context-parallel-size", "--cp", text="Default: 1.", panel=GRID),
+    ] = None,
+    sequence_parallel: Annotated[str | None, option("--sequence-parallel", text="true, false.", panel=GRID)] = None,
     dtype: Annotated[str | None, option("--dtype", text="Of all weights.", panel=GRID)] = None,
     activation_dtype: Annotated[str | None, option("--activation-dtype", text="Of activations.", panel=GRID)] = None,
     kv_cache_dtype: Annotated[str | None, option("--kv-cache-dtype", text="Of the KV cache.", panel=GRID)] = None,
@@ -57,6 +62,9 @@ def sweep(  # noqa: PLR0917 - a flag each
     ] = None,
     shared_prefix: Annotated[str | None, option("--shared-prefix", text="Cached tokens common to all.", panel=GRID)] = None,
     routing_skew: Annotated[str | None, option("--routing-skew", text="Zipf exponent of experts.", panel=GRID)] = None,
+    expert_imbalance: Annotated[
+        str | None, option("--expert-imbalance", text="Tokens of the busiest device over the mean.", panel=GRID)
+    ] = None,
     mask: Annotated[str | None, option("--mask", text="causal, full.", panel=GRID)] = None,
     attention: Annotated[str | None, option("--attention", text="fused, eager.", panel=GRID)] = None,
     logits: Annotated[str | None, option("--logits", text="last, all.", panel=GRID)] = None,

@@ -43,5 +43,5 @@ def kernels(graph: Graph) -> list[Kernel]:
             taken |= set(parts.values())
             found.append(Kernel(EXPERTS, {name: graph[at][0] for name, at in parts.items()}, tuple(parts.values()), repeat))
         else:
-            found.append(Kernel(operator.measured_as, {"": operator}, (path,), repeat))
+            found.append(Kernel(operator.measured_as, {"": operator.alone}, (path,), repeat))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 
@@ -31,6 +32,17 @@ def test_parallelism_and_formats() -> None:
         "--tensor-parallel-size", "2", "--data-parallel-size", "2", "--enable-expert-parallel", "--max-model-len", "1280",
         "--max-num-seqs", "5", "--block-size", "32", "--kv-cache-dtype", "fp8", "--quantization", "fp8",
     ]  # fmt: skip
+
+
+def test_context_and_sequence_parallelism() -> None:
+    """Both sizes of context parallelism are one here; sequence parallelism is a pass of vLLM's compiler, in JSON."""
+    line = command(tp=2, cp=4, sequence_parallel=True)
+    assert line[3:9] == [
+        "--tensor-parallel-size", "2", "--prefill-context-parallel-size", "4", "--decode-context-parallel-size", "4",
+    ]  # fmt: skip
+    assert line[9] == "--compilation-config"
+    assert json.loads(line[10]) == {"pass_config": {"enable_sp": True}}
+    assert shlex.split(shell_line(tuple(line)))[10] == line[10]
 
 
 @pytest.mark.parametrize(("dtype", "flags"), [("bf16", ["--dtype", "bfloat16"]), ("fp8", ["--quantization", "fp8"])])

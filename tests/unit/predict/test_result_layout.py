@@ -61,6 +61,8 @@ LAYOUT: dict[str, Any] = {
         "pipeline_parallel": WHOLE,
         "data_parallel": WHOLE,
         "expert_parallel": WHOLE,
+        "context_parallel": WHOLE,
+        "sequence_parallel": YES_NO,
         "engine": TEXT,
         "backend": MAYBE_TEXT,
     },

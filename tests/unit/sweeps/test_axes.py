@@ -82,7 +82,7 @@ def test_every_option_of_a_deployment_is_an_axis() -> None:
     import inspect
 
     from roofline.cli.commands.analyze import analyze
-    from roofline.predict.flags import SHORT
+    from roofline.predict.flags import ALIASES
 
     other = {
         "model", "hardware", "batch", "input_len", "output_len", "context", "phase", "segments", "assume", "json", "output",
@@ -93,5 +93,5 @@ def test_every_option_of_a_deployment_is_an_axis() -> None:
         for name in inspect.signature(analyze).parameters
         if not name.startswith(("speculative", "num_speculative", "acceptance"))
     }
-    assert options - other == {SHORT.get(name, name) for name in DEPLOYMENT}
+    assert options - other == {ALIASES.get(name, name) for name in DEPLOYMENT}
     assert len(set(AXES)) == len(AXES)

@@ -55,7 +55,7 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
         msg = f"{operator.kind} is no collective"
         raise InputError(msg)
     cost = operator.cost()
-    joined = chip.link(operator.world)
+    joined = chip.link(operator.span)
     if joined is None:
         return {"total": 0.0}
     crossing = cost.link_bytes * operator.crossing(joined.together)

@@ -65,14 +65,18 @@ class _Rows:
         return sum(experts * maximum(rows / height + 0.5, 1) for experts, rows in self.classes)
 
 
-def _routed(product: GroupedGemm, held: Expr, routing: float | None) -> _Rows:
-    """Rows of the busiest of the devices that hold so many of the experts each."""
+def _routed(product: GroupedGemm, held: Expr, routing: float | None, excess: Expr = 1) -> _Rows:
+    """Rows of the busiest of the devices that hold so many of the experts each.
+
+    Uniform routing is that of predictions: the mean of all devices, times the `excess` that the user has said. The power law
+    is that of measurements, and finds the busiest device's excess itself: nothing has both.
+    """
     tokens, experts = product.tokens, product.experts
     rows = tokens * product.top_k
     if routing is None:
-        share = product.top_k / experts
+        share = minimum(excess * product.top_k / experts, 1)
         met = maximum(1 - (1 - share) ** tokens, share)
-        return _Rows([(held * met, rows / experts / met)], even=False)
+        return _Rows([(held * met, excess * rows / experts / met)], even=False)
     if routing == 0:
         return _Rows([(minimum(held, ceil_div(rows * held, experts)), maximum(rows / experts, 1))], even=True)
     return _Rows(_power_law(tokens, rows, experts, held, routing), even=False)
@@ -145,7 +149,7 @@ def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few:
 
 def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
     up, down = (cast("GroupedGemm", operators[name]) for name in ("up_proj", "down_proj"))
-    here = _routed(up, up.held, conditions.routing)
+    here = _routed(up, up.held, conditions.routing, up.excess)
     everywhere = here if conditions.gathered else _routed(up, up.experts, conditions.routing)
     tokens = up.tokens
     if conditions.gathered:

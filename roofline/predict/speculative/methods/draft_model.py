@@ -17,6 +17,7 @@ NAME = "draft_model"
 _SHARED = (
     "engine", "backend", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype", "block_size", "gpu_memory_utilization",
     "max_num_batched_tokens", "mask", "attention", "mla", "routing_skew", "shared_prefix", "data_parallel_size", "dp",
+    "context_parallel_size", "cp", "prefill_context_parallel_size", "expert_imbalance",
 )  # fmt: skip
 
 
