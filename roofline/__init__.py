@@ -14,6 +14,7 @@ from roofline import errors
 from roofline.version import __version__
 
 if TYPE_CHECKING:
+    from roofline.capacity.plan import plan
     from roofline.explanation import explain
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "analyze": "roofline.predict.analyze",
     "compile": "roofline.predict.compiled",
+    "plan": "roofline.capacity.plan",
     "explain": "roofline.explanation",
     "sweep": "roofline.sweeps",
     "Model": "roofline.specs.model",
@@ -31,7 +33,8 @@ _LAZY = {
 }
 
 __all__ = [
-    "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model", "sweep",
+    "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model", "plan",
+    "sweep",
 ]  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from roofline.predict.request import Request
 from roofline.predict.result import Duration
 from roofline.predict.timing import pipeline
 from roofline.serving.closed_loop import ClosedLoop
+from roofline.serving.seconds import step_seconds
 from roofline.specs.workload import Segment, decode, prefill
 
 KINDS = ("bound", "estimate", "low", "high")
@@ -267,10 +268,7 @@ class Server:
 
     def _step(self, step: tuple[Segment, ...], sequences: float) -> dict[str, float]:
         """Seconds of a step at the bound, and as an engine takes it."""
-        bound, kernels, launches = self.loop.steps.times(step)
-        request = self.request
-        estimate = float(kernels) + float(request.engine_seconds(sequences)) - request.estimator.hidden * float(launches)
-        return {"bound": float(bound), "estimate": estimate}
+        return {name: float(time) for name, time in step_seconds(self.loop.steps, step, sequences).items()}
 
     def _band(self, running: int, context: int) -> tuple[float, float]:
         """How far a step may be off, as factors: the wider of the kernels' and the engine's."""

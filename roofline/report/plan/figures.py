@@ -1,0 +1,194 @@
+"""A plan's figures: cost against times, and cost against the rate."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table
+from roofline.report.plan.planned import Planned, Times
+from roofline.report.plan.scaled import Scaled, Values, on_front, price_of, replicas, same_rate
+from roofline.report.plan.words import deployed, money, number, seconds
+from roofline.report.view.cells import seconds as seconds_cell
+from roofline.report.view.cells import table, whole, words
+
+_HUES, _LINES = 5, 4
+RANGE = 4.0
+"""How far from the planned rate the steps are drawn, as a factor."""
+_STEPS = 200
+
+
+def _times(one: Scaled, name: str) -> Times:
+    return one.of.ttft if name == "TTFT" else one.of.tpot
+
+
+def _height(planned: Planned, one: Scaled, by_devices: bool) -> float | None:
+    return float(one.devices) if by_devices else one.per_hour
+
+
+def _up(planned: Planned, by_devices: bool) -> Axis:
+    title = "devices" if by_devices else "an hour"
+    return Axis(title=title, scale="linear", unit="" if by_devices else planned.currency)
+
+
+def _by_devices(found: list[Scaled]) -> bool:
+    """Devices stand for money where a price is not known."""
+    return any(one.per_hour is None for one in found)
+
+
+def pareto(planned: Planned, values: Values, found: list[Scaled], name: str) -> Figure | None:
+    """Cost against mean TTFT or TPOT; None of fewer than two points."""
+    timed = [one for one in found if _times(one, name).mean is not None]
+    if len(timed) < 2:
+        return None
+    by_devices, front = _by_devices(timed), on_front(planned, values, found)
+    kinds = [price.hardware for price in planned.prices][:_HUES]
+    series = []
+    for variant, kind in enumerate(kinds):
+        ones = [one for one in timed if one.of.hardware == kind and one.of.number in front]
+        if ones:
+            series.append(_dots(planned, ones, name, kind, "estimate", variant, by_devices))
+    others = [one for one in timed if one.of.number not in front or one.of.hardware not in kinds]
+    if others:
+        series.append(_dots(planned, others, name, "beaten in cost, TTFT and TPOT", "free", 0, by_devices))
+    line = _line(planned, timed, name, by_devices)
+    xs = tuple([_times(one, name).mean or 0.0 for one in line])
+    ys = tuple([_height(planned, one, by_devices) or 0.0 for one in line])
+    series.insert(0, Series(name=f"nothing beats it in cost and {name}", kind="line", role="roof", x=xs, y=ys))
+    note = "Numbers are those of the candidates; filled ones are on the front of cost, TTFT and TPOT together."
+    if by_devices:
+        note += " Devices stand for cost, since not every price is known."
+    if not same_rate(planned, values) and planned.rate is not None:
+        note += f" Times are those at the planned {number(planned.rate)} requests/s."
+    return Figure(
+        key=f"cost-{name.lower()}",
+        title=f"{'Devices' if by_devices else 'Cost'} against {name}",
+        note=note,
+        x=Axis(title=f"mean {name}", scale="log", unit="s"),
+        y=_up(planned, by_devices),
+        series=tuple(series),
+        table=_points(planned, timed, name, front, by_devices),
+    )
+
+
+def _line(planned: Planned, timed: list[Scaled], name: str, by_devices: bool) -> list[Scaled]:
+    """Those that nothing beats in these two, from left to right."""
+    kept: list[Scaled] = []
+    least = float("inf")
+    for one in sorted(timed, key=lambda each: (_times(each, name).mean or 0.0, _height(planned, each, by_devices) or 0.0)):
+        height = _height(planned, one, by_devices) or 0.0
+        if height < least - 1e-9:
+            kept.append(one)
+            least = height
+    return kept
+
+
+def _dots(planned: Planned, ones: list[Scaled], name: str, called: str, role: str, variant: int, by_devices: bool) -> Series:
+    return Series(
+        name=called,
+        kind="points",
+        role=role,
+        x=tuple([_times(one, name).mean or 0.0 for one in ones]),
+        y=tuple([_height(planned, one, by_devices) or 0.0 for one in ones]),
+        labels=tuple([_label(planned, one) for one in ones]),
+        short=tuple([f"{one.of.number}" for one in ones]),
+        variant=variant,
+    )
+
+
+def _label(planned: Planned, one: Scaled) -> str:
+    parts = [deployed(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)]
+    cost = "" if one.per_hour is None else f", {money(one.per_hour)} {planned.currency} an hour"
+    times = f"TTFT {seconds(one.of.ttft.mean)}, TPOT {seconds(one.of.tpot.mean)}"
+    return f"{one.of.number}: {one.of.hardware}, {' and '.join(parts)}, {one.of.precision}{cost}, {times}"
+
+
+def _points(planned: Planned, timed: list[Scaled], name: str, front: list[int], by_devices: bool) -> Table:
+    rows = []
+    for one in timed:
+        height = _height(planned, one, by_devices)
+        cost = whole(one.devices) if by_devices or height is None else Cell(text=money(height), value=height)
+        kind = "yes" if one.of.number in front else "no"
+        rows.append(
+            (words(f"{one.of.number}"), words(one.of.hardware), cost, seconds_cell(_times(one, name).mean), words(kind))
+        )
+    head = "devices" if by_devices else f"{planned.currency} an hour"
+    return table(f"cost-{name.lower()}-rows", "Points", "", ("no.", "hardware", head, f"mean {name}", "on the front"), rows)
+
+
+def steps(planned: Planned, values: Values, found: list[Scaled]) -> Figure | None:
+    """What more or less traffic costs: each replica more is a step. None of a closed loop."""
+    if planned.rate is None:
+        return None
+    low, high = planned.rate / RANGE, planned.rate * RANGE
+    chosen, by_devices = _cheapest(planned, values, found, low, high)
+    series, rows = [], []
+    for index, one in enumerate(chosen):
+        unit = 1.0 if by_devices else values[price_of(planned, one.of).key]
+        edges = _edges(one, low, high)
+        xs, ys = [], []
+        for start, end in pairwise(edges):
+            height = _devices(one, end) * unit
+            xs += [start, end]
+            ys += [height, height]
+        name = f"{one.of.number}: {one.of.hardware}, {one.of.precision}, {_layouts(one)}"
+        series.append(Series(name=name, kind="line", role="roof", x=tuple(xs), y=tuple(ys), variant=index))
+        at = [planned.rate / 2, planned.rate, planned.rate * 2, values["rate"]]
+        costs = [_devices(one, rate) * unit for rate in at]
+        cells = [whole(cost) if by_devices else Cell(text=money(cost), value=cost) for cost in costs]
+        rows.append((words(f"{one.of.number}"), words(one.of.hardware), *cells))
+    heads = [f"at {number(rate)} requests/s" for rate in (planned.rate / 2, planned.rate, planned.rate * 2)]
+    marks = [Mark(text=f"planned: {number(planned.rate)} requests/s", x=planned.rate, role="limit")]
+    if not same_rate(planned, values) and low <= values["rate"] <= high:
+        marks.append(Mark(text=f"{number(values['rate'])} requests/s", x=values["rate"], role="critical"))
+    note = (
+        "Spares included. Only candidates of the plan are drawn, those that are cheapest somewhere first: at rates far from "
+        "the planned one, a deployment that is not on this page may be better."
+    )
+    return Figure(
+        key="steps",
+        title="Devices against the rate" if by_devices else "Cost against the rate",
+        note=note,
+        x=Axis(title="rate", scale="log", low=low, high=high, unit="requests/s"),
+        y=_up(planned, by_devices),
+        series=tuple(series),
+        marks=tuple(marks),
+        table=table("steps-rows", "Devices" if by_devices else "Cost an hour", "",
+                    ("no.", "hardware", *heads, "at the rate that is set"), rows),
+    )  # fmt: skip
+
+
+def _layouts(one: Scaled) -> str:
+    return " and ".join([pool.layout if pool.role == "both" else f"{pool.role} {pool.layout}" for pool in one.of.pools])
+
+
+def _devices(one: Scaled, rate: float) -> int:
+    return sum([pool.devices * replicas(pool, rate) for pool in one.of.pools])
+
+
+def _edges(one: Scaled, low: float, high: float) -> list[float]:
+    """Rates at which a replica more is needed, and both ends."""
+    found = [low, high]
+    for pool in one.of.pools:
+        first = int(low / pool.max_rate) + 1
+        for count in range(first, min(int(high / pool.max_rate) + 1, first + _STEPS)):
+            edge = count * pool.max_rate
+            if low < edge < high:
+                found.append(edge)
+    return sorted(set(found))
+
+
+def _cheapest(planned: Planned, values: Values, found: list[Scaled], low: float, high: float) -> tuple[list[Scaled], bool]:
+    """Some candidates: those that cost least at one of the rates, most often first, then those ranked first."""
+    by_devices = _by_devices(found)
+    wins = {one.of.number: 0 for one in found}
+    for step in range(65):
+        rate = low * (high / low) ** (step / 64)
+        costs = [(_devices(one, rate) * (1.0 if by_devices else values[price_of(planned, one.of).key]), index)
+                 for index, one in enumerate(found)]  # fmt: skip
+        least = min([cost for cost, _ in costs])
+        winner = next(found[index].of.number for cost, index in costs if cost <= least + 1e-9)
+        wins[winner] += 1
+    best = sorted(found, key=lambda one: -wins[one.of.number])
+    winners = [one for one in best if wins[one.of.number] > 0]
+    others = [one for one in found if wins[one.of.number] == 0]
+    return [*winners, *others][:_LINES], by_devices

@@ -1,0 +1,310 @@
+"""The JSON of `roofline plan`, read and checked: its own, or a file's."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from roofline.errors import SpecError
+from roofline.predict.engine_command import shell_line
+from roofline.report.plan.planned import (
+    Candidate,
+    Class,
+    ClassTimes,
+    Command,
+    File,
+    Limits,
+    Nearest,
+    Note,
+    Planned,
+    Pool,
+    Price,
+    Refused,
+    Relax,
+    Times,
+)
+from roofline.units import format_si
+
+_SIZES = (("tensor", "tp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"), ("context", "cp"))
+_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,40}")
+_ROLES = ("both", "prefill", "decode")
+_SECONDS = ("ttft", "tpot", "ttft_s", "tpot_s")
+Kind = TypeVar("Kind")
+
+
+def is_plan(found: object) -> bool:
+    """Whether a JSON value is of `roofline plan`."""
+    return isinstance(found, dict) and {"candidates", "pareto", "traffic", "infeasible"} <= found.keys()
+
+
+def planned(found: Mapping[str, Any], path: Path | None = None) -> Planned:
+    """A plan's JSON with everything in its place.
+
+    Raises:
+        SpecError: a key is missing, or holds what it cannot; `path` is the file that is named.
+    """
+    read = _Reader(path)
+    if "check" in found:
+        raise SpecError("is of `plan --check`, which has no page: plan without it", path=path)
+    traffic, limits = read.mapping(found, "traffic"), read.mapping(found, "limits")
+    listed = read.entries(found, "candidates")
+    closed = read.number(traffic, "rate", optional=True) is None
+    peak = read.number(traffic, "peak_factor")
+    candidates = tuple(_candidate(read, index, entry, closed, peak) for index, entry in enumerate(listed))
+    classes = tuple(_class(read, entry) for entry in read.entries(traffic, "classes"))
+    if not classes:
+        raise read.wrong("traffic.classes", "is empty")
+    infeasible = found.get("infeasible")
+    if not candidates and not isinstance(infeasible, dict):
+        raise read.wrong("infeasible", "must say why there is no candidate")
+    front = read.items(found, "pareto")
+    if any(not isinstance(index, int) or not 0 <= index < len(candidates) for index in front):
+        raise read.wrong("pareto", "must be a list of indices of candidates")
+    why = infeasible if not candidates and isinstance(infeasible, dict) else {}
+    return Planned(
+        model=read.text(read.mapping(found, "model"), "name"),
+        rate=read.number(traffic, "rate", optional=True),
+        mean_rate=read.number(traffic, "mean_rate", optional=True),
+        clients=read.whole(traffic, "concurrency", optional=True),
+        peak_factor=peak,
+        classes=classes,
+        limits=_limits(read, limits),
+        rank=read.text(found, "rank"),
+        candidates=candidates,
+        front=tuple(index + 1 for index in front),
+        prices=_prices(read, listed),
+        currency=next((str(entry["currency"]) for entry in listed if entry.get("currency")), ""),
+        feasible=bool(candidates),
+        nearest=_nearest(why.get("nearest")),
+        relax=tuple(_relax(read, entry) for entry in (read.entries(why, "relax") if why else ())),
+        considered={name: read.whole(read.mapping(found, "considered"), name) for name in found.get("considered") or {}},
+        refused=tuple(
+            Refused(
+                hardware=read.text(entry, "hardware"), precision=read.text(entry, "precision"),
+                layout=_layout(entry.get("layout") or {}), why=read.text(entry, "why"),
+            )
+            for entry in read.entries(found, "refused")
+        ),
+        notes=tuple(
+            Note(name=read.text(entry, "name"), value=_said(entry.get("value")), origin=read.text(entry, "origin"),
+                 why=read.text(entry, "why"))
+            for entry in read.entries(found, "assumptions")
+        ),
+        files=tuple(
+            File(role=str(role).partition(" ")[0], name=str(entry.get("name", "")), sha256=str(entry.get("sha256", "")))
+            for role, entry in read.mapping(found, "inputs").items() if isinstance(entry, dict)
+        ),
+        version=str(found.get("tool_version", "")),
+        data_version=str(found.get("data_version", "")),
+    )  # fmt: skip
+
+
+def _candidate(read: _Reader, index: int, entry: dict[str, Any], closed: bool, peak: float) -> Candidate:
+    read = read.inside(f"candidates[{index}].")
+    pools = tuple(_pool(read, one) for one in read.entries(entry, "pools"))
+    if not pools:
+        raise read.wrong("pools", "is empty")
+    rates, cost = read.mapping(entry, "throughput"), read.mapping(entry, "cost_per_million_tokens")
+    inputs, outputs = read.number(rates, "input_tokens_per_s"), read.number(rates, "output_tokens_per_s")
+    hour, million = read.number(entry, "cost_per_hour", optional=True), read.number(cost, "input", optional=True)
+    # what was paid for prompts, of all that was paid: at the mean load, for which prices of tokens are
+    mean_inputs = inputs if closed else inputs / peak
+    share = None if not hour or million is None else million * mean_inputs * 3600 / 1e6 / hour
+    return Candidate(
+        number=index + 1,
+        hardware=read.text(entry, "hardware"),
+        title=read.text(entry, "title"),
+        precision=read.text(entry, "precision"),
+        pools=pools,
+        ttft=_times(read, entry, "ttft_s"),
+        tpot=_times(read, entry, "tpot_s"),
+        classes=tuple(
+            ClassTimes(name=str(name), ttft=_times(read, one, "ttft_s"), tpot=_times(read, one, "tpot_s"))
+            for name, one in read.mapping(entry, "classes").items()
+        ),
+        tokens_per_s=inputs + outputs,
+        input_tokens_per_s=inputs,
+        requests_per_s=read.number(rates, "requests_per_s"),
+        utilisation=read.number(entry, "utilisation", optional=True),
+        prompt_share=share,
+        following=read.number(entry, "cost_per_hour_scaled", optional=True),
+        watts=read.number(entry.get("power") or {}, "watts_at_most", optional=True),
+        basis=read.text(entry, "basis"),
+        notes=tuple(map(str, read.items(entry, "notes"))),
+    )  # fmt: skip
+
+
+def _pool(read: _Reader, entry: dict[str, Any]) -> Pool:
+    deployment, role = read.mapping(entry, "deployment"), read.text(entry, "role")
+    if role not in _ROLES:
+        raise read.wrong("pools.role", f"must be one of {', '.join(_ROLES)}, not {role!r}")
+    flags = read.mapping(entry, "engine_flags")
+    settings = [f"{words} {deployment[name]:,}" for name, words in _SETTINGS if isinstance(deployment.get(name), int)]
+    most, replicas, spare = read.number(entry, "max_rate"), read.whole(entry, "replicas"), read.whole(entry, "spare")
+    devices = read.whole(entry, "devices")
+    if most <= 0 or devices < 1 or not 0 <= spare < replicas:
+        raise read.wrong("pools", "must have a max_rate above 0, devices, and more replicas than spares")
+    return Pool(
+        role=role,
+        replicas=replicas,
+        spare=spare,
+        devices=devices,
+        layout=_layout({short: deployment.get(f"{long}_parallel", 1) for long, short in _SIZES}),
+        settings=", ".join(settings),
+        max_rate=most,
+        binds=read.text(entry, "binds"),
+        # vLLM's is the line that was looked at most, and comes first
+        commands=tuple(
+            Command(engine=str(engine), line=shell_line(tuple(map(str, words))))
+            for engine, words in sorted(flags.items(), key=lambda each: (not str(each[0]).startswith("vllm"), str(each[0])))
+            if isinstance(words, list)
+        ),
+    )
+
+
+_SETTINGS = (("max_num_seqs", "sequences"), ("max_num_batched_tokens", "tokens a step"))
+
+
+def _times(read: _Reader, entry: dict[str, Any], name: str) -> Times:
+    found = read.mapping(entry, name)
+    mean, at, low, high = (read.number(found, key, optional=True) for key in ("mean", "pP", "low", "high"))
+    return Times(mean=mean, at=at, low=low, high=high)
+
+
+def _class(read: _Reader, entry: dict[str, Any]) -> Class:
+    return Class(
+        name=read.text(entry, "name"),
+        rate=read.number(entry, "rate", optional=True),
+        clients=read.whole(entry, "concurrency", optional=True),
+        input_len=read.text(entry, "input_len"),
+        output_len=read.text(entry, "output_len"),
+        mean_input=read.number(entry, "mean_input"),
+        mean_output=read.number(entry, "mean_output"),
+        ttft=read.number(entry, "ttft_s", optional=True),
+        tpot=read.number(entry, "tpot_s", optional=True),
+        percentile=read.number(entry, "percentile"),
+        prefix_hit=read.number(entry, "prefix_hit"),
+        burstiness=read.number(entry, "burstiness"),
+    )
+
+
+def _limits(read: _Reader, entry: dict[str, Any]) -> Limits:
+    stock = entry.get("inventory")
+    return Limits(
+        max_gpus=read.whole(entry, "max_gpus", optional=True),
+        max_cost=read.number(entry, "max_cost", optional=True),
+        inventory={str(name): read.whole(stock, name) for name in stock} if isinstance(stock, dict) else None,
+        spare=read.whole(entry, "spare"),
+        modes=tuple(map(str, read.items(entry, "modes"))),
+    )
+
+
+def _prices(read: _Reader, candidates: Sequence[dict[str, Any]]) -> tuple[Price, ...]:
+    """Of each hardware, in the order of the candidates: an hour of one device, from that of all."""
+    found: dict[str, Price] = {}
+    for entry in candidates:
+        name, many = str(entry["hardware"]), read.whole(entry, "devices")
+        if name in found:
+            continue
+        hour, spread = read.number(entry, "cost_per_hour", optional=True), entry.get("cost_per_hour_range")
+        ends = spread if isinstance(spread, list) and len(spread) == 2 else (None, None)
+        key = name if _PLAIN.fullmatch(name) else str(len(found))
+        found[name] = Price(
+            hardware=name,
+            key=f"price.{key}",
+            hour=None if hour is None else _each(hour, many),
+            low=_each(ends[0], many),
+            high=_each(ends[1], many),
+            said=str(entry.get("price") or "not known"),
+        )
+    return tuple(found.values())
+
+
+def _each(whole: Any, many: int) -> float | None:
+    """A device's part, in as many digits as one can read and type."""
+    return float(f"{whole / many:.8g}") if isinstance(whole, int | float) else None
+
+
+def _nearest(entry: object) -> tuple[Nearest, ...]:
+    if not isinstance(entry, dict):
+        return ()
+    found = []
+    for name, value in entry.items():
+        if value is None:
+            continue
+        if name == "layout" and isinstance(value, dict):
+            text = _layout(value)
+        elif isinstance(value, dict):
+            text = ", ".join(f"{key} {_said(part)}" for key, part in value.items())
+        else:
+            text = format_si(value, "s", 3) if name in _SECONDS and isinstance(value, int | float) else _said(value)
+        found.append(Nearest(name=str(name).removesuffix("_s").replace("_", " "), value=text))
+    return tuple(found)
+
+
+def _relax(read: _Reader, entry: dict[str, Any]) -> Relax:
+    was, to = (read.number(entry, key, optional=True) for key in ("from", "to"))
+    return Relax(constraint=read.text(entry, "constraint"), was=was, to=to, why=read.text(entry, "why"))
+
+
+def _layout(sizes: Mapping[str, Any]) -> str:
+    """`tp=2 pp=2`, or `one device`."""
+    return " ".join(f"{name}={size}" for name, size in sizes.items() if size != 1) or "one device"
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "–" if value is None else str(value)
+    return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
+
+
+class _Reader:
+    """Looks keys up, and names the key that is not what it has to be."""
+
+    def __init__(self, path: Path | None, before: str = "") -> None:
+        self._path, self._before = path, before
+
+    def inside(self, before: str) -> _Reader:
+        return _Reader(self._path, before)
+
+    def wrong(self, key: str, why: str) -> SpecError:
+        return SpecError(f"is no plan: {self._before}{key} {why}", path=self._path)
+
+    def _of(self, entry: Mapping[str, Any], key: str, kind: type[Kind], what: str) -> Kind:
+        value = entry.get(key)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise self.wrong(key, f"must be {what}")
+        return value
+
+    def mapping(self, entry: Mapping[str, Any], key: str) -> dict[str, Any]:
+        return self._of(entry, key, dict, "an object")
+
+    def items(self, entry: Mapping[str, Any], key: str) -> list[Any]:
+        return self._of(entry, key, list, "a list")
+
+    def entries(self, entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+        found = self.items(entry, key)
+        if not all(isinstance(each, dict) for each in found):
+            raise self.wrong(key, "must be a list of objects")
+        return found
+
+    def text(self, entry: Mapping[str, Any], key: str) -> str:
+        return self._of(entry, key, str, "a text")
+
+    def number(self, entry: Mapping[str, Any], key: str, *, optional: bool = False) -> Any:
+        """A number; None, where it may be missing."""
+        value = entry.get(key)
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            raise self.wrong(key, "must be a number, 0 or more")
+        return value
+
+    def whole(self, entry: Mapping[str, Any], key: str, *, optional: bool = False) -> Any:
+        value = self.number(entry, key, optional=optional)
+        if value is not None and value != int(value):
+            raise self.wrong(key, "must be a whole number")
+        return value

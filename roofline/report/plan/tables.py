@@ -1,0 +1,253 @@
+"""The tables of a plan."""
+
+from __future__ import annotations
+
+from roofline.report.figure import Cell, Table, Tile
+from roofline.report.plan.planned import Class, Planned, Refused, Times
+from roofline.report.plan.scaled import Scaled, Values, as_planned, on_front, same_rate
+from roofline.report.plan.words import BINDS, counted, money, number, objectives, percent, seconds
+from roofline.report.view.cells import NOTHING, share, table, whole, words
+from roofline.report.view.cells import seconds as seconds_cell
+
+_REASONS, _INPUTS = 40, 60
+
+
+def _money(value: float | None) -> Cell:
+    return NOTHING if value is None else Cell(text=money(value), value=value)
+
+
+def _number(value: float | None) -> Cell:
+    return NOTHING if value is None else Cell(text=number(value), value=value)
+
+
+def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
+    """Numbers in large type, of the first candidate."""
+    at = percent(planned.percentile)
+    then = "" if same_rate(planned, values) or planned.rate is None else f" at {number(planned.rate)} requests/s"
+    what = " + ".join([counted(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)])
+    found = [Tile(label="devices", cell=whole(best.devices), note=what)]
+    if best.per_hour is not None:
+        spread = "" if best.low is None or best.high is None or best.low == best.high else (
+            f"{money(best.low)} to {money(best.high)}"
+        )  # fmt: skip
+        found.append(Tile(label=f"{planned.currency} an hour", cell=_money(best.per_hour), note=spread))
+        parts = ""
+        if best.million_input is not None and best.million_output is not None:
+            parts = f"input {money(best.million_input)}, output {money(best.million_output)}"
+        found.append(Tile(label=f"{planned.currency} a million tokens", cell=_money(best.million), note=parts))
+    for name, times in (("TTFT", best.of.ttft), ("TPOT", best.of.tpot)):
+        found.append(Tile(label=f"{name} of {at}{then}", cell=seconds_cell(times.at), note=_band(times)))
+    if best.of.watts is not None:  # of the devices of the plan
+        drawn = best.of.watts * best.devices / sum([pool.devices * pool.replicas for pool in best.of.pools]) / 1000
+        found.append(Tile(label="kW at most", cell=_number(drawn), note="TDP of all devices, without hosts"))
+    if best.headroom is not None:
+        what = BINDS.get(best.binds, best.binds)
+        found.append(Tile(label="headroom", cell=share(best.headroom, sign=True), note=f"of the rate; then {what} binds"))
+    return tuple(found)
+
+
+def _band(times: Times) -> str:
+    if times.mean is None:
+        return ""
+    ends = times.low is not None and times.high is not None
+    return f"mean {seconds(times.mean)}" + (f" ({seconds(times.low)} to {seconds(times.high)})" if ends else "")
+
+
+def candidates(planned: Planned, values: Values, found: list[Scaled]) -> Table:
+    """Every candidate, best first."""
+    at, front = percent(planned.percentile), on_front(planned, values, found)
+    limited = any(one.beyond != "" for one in found)
+    currency = f", {planned.currency}" if planned.currency else ""
+    names = [
+        "no.", "Pareto", "hardware", "devices", "replicas", "precision", f"an hour{currency}", f"a million tokens{currency}",
+        "TTFT, mean", f"TTFT of {at}", "TPOT, mean", f"TPOT of {at}", "utilisation",
+        *([] if planned.rate is None else ["headroom", "breaks at, requests/s"]), "first to bind",
+    ]  # fmt: skip
+    rows = []
+    for one in found:
+        ttft, tpot = one.of.ttft, one.of.tpot
+        cells = [
+            words(f"{one.of.number}"),
+            words("front" if one.of.number in front else ""),
+            words(one.of.hardware),
+            whole(one.devices),
+            words(" + ".join([counted(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)])),
+            words(one.of.precision),
+            _money(one.per_hour),
+            _money(one.million),
+            *(seconds_cell(value) for value in (ttft.mean, ttft.at, tpot.mean, tpot.at)),
+            share(one.utilisation),
+        ]
+        if planned.rate is not None:
+            cells += [share(one.headroom, sign=True), _number(one.breaks_at)]
+        cells.append(words(BINDS.get(one.binds, one.binds)))
+        rows.append((*cells, words(one.beyond)) if limited else tuple(cells))
+    heads = (*names, "beyond the limits") if limited else tuple(names)
+    by = {"cost": "Cheapest first", "gpus": "Fewest devices first", "latency": "Quickest first"}
+    note = "Front: nothing listed beats it in cost, TTFT and TPOT together. "
+    if planned.rate is not None:
+        note += f"Times are those at the planned {number(planned.rate)} requests/s. "
+        note += (
+            "Utilisation: of the rate that saturates, the fuller pool's. Headroom: what more could come, spares not counted."
+        )
+    else:
+        note += "Utilisation: of the rate that saturates."
+    if not as_planned(planned, values) and any(one.utilisation is None for one in found):
+        note += " Where two pools share the work, their utilisation is known at the planned rate alone."
+    return table("candidates", by.get(planned.rank, planned.rank), note, heads, rows)
+
+
+def pools(planned: Planned, found: list[Scaled]) -> Table:
+    """How many replicas there are of each pool, and from what that follows."""
+    rows = []
+    for one in found:
+        for pool, count in zip(one.of.pools, one.replicas, strict=True):
+            role = "" if pool.role == "both" else f", {pool.role}"
+            rows.append((
+                words(f"{one.of.number}"),
+                words(f"{one.of.hardware}, {one.of.precision}, {pool.layout}{role}"),
+                _number(pool.max_rate),
+                words(BINDS.get(pool.binds, pool.binds)),
+                whole(pool.spare),
+                whole(pool.replicas),
+                whole(count),
+                whole(pool.devices),
+                whole(count * pool.devices),
+                words(pool.settings),
+            ))  # fmt: skip
+    closed = planned.rate is None
+    names = (
+        "no.", "replica", "one serves, requests/s", "limit", "spare", "replicas planned", "replicas now", "devices each",
+        "devices now", "settings",
+    )  # fmt: skip
+    note = (
+        "Replicas that the clients are spread over; what one serves is under random arrivals within the objectives."
+        if closed
+        else "Replicas = the rate over what one serves within the objectives, rounded up, and the spares."
+    )
+    return table("pools", "Replicas", note, names, rows)
+
+
+def prices(planned: Planned, values: Values) -> Table:
+    """An hour of a device of each hardware."""
+    rows = [
+        (
+            words(one.hardware),
+            _money(values[one.key] or None),
+            words(one.said),
+        )
+        for one in planned.prices
+    ]
+    name = f"{planned.currency} an hour" if planned.currency else "an hour"
+    return table("prices", "Prices of a device", "", ("hardware", name, "the plan's price, with its source"), rows)
+
+
+def traffic(planned: Planned) -> Table:
+    """The classes of requests, a column each, and what is asked of them."""
+    closed, listed = planned.rate is None, planned.classes
+    rows = [
+        (words("clients"), *(words(f"{one.clients:,}") for one in listed))
+        if closed
+        else (words("requests/s, mean"), *(words(number(one.rate or 0.0)) for one in listed)),
+        (words("prompt, tokens"), *(words(one.input_len) for one in listed)),
+        (words("mean of it"), *(words(number(one.mean_input)) for one in listed)),
+        (words("answer, tokens"), *(words(one.output_len) for one in listed)),
+        (words("mean of it"), *(words(number(one.mean_output)) for one in listed)),
+        (words("cached of a prompt"), *(words(percent(one.prefix_hit)) for one in listed)),
+        (words("objectives"), *(words(objectives(one)) for one in listed)),
+    ]
+    if not closed:
+        rows.append((words("burstiness of arrivals"), *(words(number(one.burstiness)) for one in listed)))
+    return table("traffic", "Traffic", "", ("what", *(one.name for one in listed)), rows)
+
+
+def load(planned: Planned) -> Table:
+    """What is planned for, and what may be used."""
+    limits = planned.limits
+    rows = [] if planned.rate is None else [(words("planned for"), words(f"{number(planned.rate)} requests/s"))]
+    if planned.clients is not None:
+        rows.append((words("planned for"), words(f"{planned.clients:,} clients, each with one request under way")))
+    if planned.mean_rate is not None and planned.peak_factor != 1:
+        peak = f"{number(planned.mean_rate)} requests/s on average, {number(planned.peak_factor)} times as many at the peak"
+        rows.append((words("over a day"), words(f"{peak}; tokens are priced at the average")))
+    rows += [(words("spare replicas"), words(f"{limits.spare:,} of each pool"))]
+    if limits.max_gpus is not None:
+        rows.append((words("devices at most"), words(f"{limits.max_gpus:,}")))
+    if limits.max_cost is not None:
+        rows.append((words("an hour at most"), words(f"{money(limits.max_cost)} {planned.currency}")))
+    if limits.inventory is not None:
+        rows.append((words("there are"), words(", ".join([f"{many:,} x {name}" for name, many in limits.inventory.items()]))))
+    rows.append((words("ways of serving"), words(", ".join(limits.modes))))
+    rows.append((words("ranked by"), words(planned.rank)))
+    return table("load", "What was asked", "", ("what", "value"), rows)
+
+
+def classes(planned: Planned, best: Scaled) -> Table | None:
+    """What each class sees, where there are several."""
+    if len(planned.classes) < 2:
+        return None
+    asked = {one.name: one for one in planned.classes}
+    rows = []
+    for one in best.of.classes:
+        wanted = asked.get(one.name)
+        rows.append((
+            words(one.name),
+            words("" if wanted is None else percent(wanted.percentile)),
+            seconds_cell(one.ttft.mean),
+            seconds_cell(one.ttft.at),
+            _asked(wanted, "ttft"),
+            seconds_cell(one.tpot.mean),
+            seconds_cell(one.tpot.at),
+            _asked(wanted, "tpot"),
+        ))  # fmt: skip
+    names = (
+        "class", "share of requests", "TTFT, mean", "TTFT, of the share", "TTFT, asked for", "TPOT, mean", "TPOT, of the share",
+        "TPOT, asked for",
+    )  # fmt: skip
+    return table("classes", f"What each class sees of no. {best.of.number}", "At the planned rate.", names, rows)
+
+
+def _asked(one: Class | None, name: str) -> Cell:
+    if one is None:
+        return NOTHING
+    return seconds_cell(one.ttft if name == "ttft" else one.tpot)
+
+
+def assumptions(planned: Planned) -> Table:
+    """What was chosen for the reader."""
+    rows = [(words(one.name), words(one.value), words(one.origin), words(one.why)) for one in planned.notes]
+    return table("assumptions", "Assumptions", "", ("name", "value", "origin", "why"), rows)
+
+
+def remarks(found: list[Scaled]) -> Table | None:
+    """What is to be known of single candidates."""
+    said: dict[str, list[str]] = {}
+    for one in found:
+        for note in one.of.notes:
+            said.setdefault(note, []).append(f"{one.of.number}")
+        if one.of.basis != "estimate":
+            said.setdefault("times stand on bounds: the least that they can be", []).append(f"{one.of.number}")
+    rows = [(words(note), words(", ".join(numbers))) for note, numbers in said.items()]
+    return table("remarks", "Remarks", "", ("remark", "candidates"), rows) if rows else None
+
+
+def refused(planned: Planned) -> Table | None:
+    """Deployments that hold not one request, by the reason."""
+    if not planned.refused:
+        return None
+    reasons: dict[str, list[Refused]] = {}
+    for one in planned.refused:
+        reasons.setdefault(one.why, []).append(one)
+    rows = [
+        (words(why), words("; ".join([f"{one.hardware}, {one.precision}, {one.layout}" for one in ones])))
+        for why, ones in list(reasons.items())[:_REASONS]
+    ]
+    more = f"The first {_REASONS} of {len(reasons):,} reasons." if len(reasons) > _REASONS else ""
+    return table("refused", "Refused", more, ("why", "deployments"), rows)
+
+
+def inputs(planned: Planned) -> Table:
+    """Files that the plan stands on."""
+    rows = [(words(one.role), words(one.name), words(one.sha256[:16])) for one in planned.files[:_INPUTS]]
+    note = f"roofline {planned.version}, data {planned.data_version}."
+    return table("inputs", "Inputs", note, ("what", "name", "SHA-256, its start"), rows)
