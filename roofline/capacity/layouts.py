@@ -41,7 +41,7 @@ def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) 
     node = hardware.node.count if hardware.node is not None else _IN_A_NODE
     linked = bool(hardware.node.links if hardware.node is not None else hardware.accelerator.links)
     seen: set[tuple[int, ...]] = set()
-    for sizes in sorted(_wanted(experts, linked, node), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])):
+    for sizes in sorted(_wanted(experts, linked, node, given), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])):
         found = sizes | given
         if "dp" in given and "ep" not in given and sizes["ep"] > 1:
             found["ep"] = found["tp"] * found["dp"]
@@ -51,14 +51,14 @@ def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) 
             yield {name: size for name, size in found.items() if size > 1}
 
 
-def _wanted(experts: bool, linked: bool, node: int) -> Iterator[Layout]:
-    for tp in (size for size in _POWERS if size <= node):
+def _wanted(experts: bool, linked: bool, node: int, given: Layout) -> Iterator[Layout]:
+    for tp in (given["tp"],) if "tp" in given else (size for size in _POWERS if size <= node):
         stages = (1, 2, 4) if not linked or tp == node else (1,)
         for pp in stages:
             if linked or tp * pp <= node:
                 for ep in {1, tp} if experts else {1}:
                     yield {"tp": tp, "pp": pp, "dp": 1, "ep": ep}
-    if experts:
+    if experts and given.get("tp", 1) == 1:
         for ranks in (8, 16, 32):
             yield {"tp": 1, "pp": 1, "dp": ranks, "ep": ranks}
 

@@ -20,7 +20,7 @@ from roofline.capacity.result import Plan
 from roofline.capacity.search import Option, Unfit, options
 from roofline.capacity.sizing import UTILISATION
 from roofline.errors import InputError, UnknownNameError
-from roofline.predict.flags import ALIASES
+from roofline.predict.flags import ALIASES, COUNTS
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, ids, load_hardware, load_model
@@ -150,7 +150,9 @@ def resolve(
     mode: Any, pue: Any, top: Any, skip_bad_rows: bool, given: dict[str, Any],
 ) -> Question:  # fmt: skip
     """The options of `plan` as a question with nothing left open; `given`: those of the deployment and of one class."""
-    fixed = {ALIASES.get(name, name): value for name, value in given.items() if value not in (None, False)}
+    fixed = {ALIASES.get(name, name): value for name, value in given.items() if value is not None and value is not False}
+    for name in fixed.keys() & set(COUNTS):
+        fixed[name] = parse_count(fixed[name], name.replace("_", "-"), minimum=1)
     if clash := [name for name in _WORKLOAD if name in fixed]:
         raise InputError(f"--{clash[0].replace('_', '-')} is no option of plan: the traffic says what is run")
     inputs: list[Input] = []

@@ -28,7 +28,7 @@ ALIASES = {
 }
 """Other names of options: short ones, and an engine's."""
 OVERRIDES = {"peak_flops": "FLOP/s", "bandwidth": "byte/s", "memory": "byte"}
-_COUNTS = (*SHORT.values(), "context_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size")
+COUNTS = (*SHORT.values(), "context_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size")
 
 
 @dataclass
@@ -89,7 +89,7 @@ def deployment(options: Options, engine: Engine, engine_given: bool, notes: list
     """The deployment that the options describe, and on record what the engine's defaults fill in."""
     values = {name: options.take(name) for name in Deployment.model_fields if name not in ("conventions", "engine")}
     values = {name: value for name, value in values.items() if value is not None}
-    for name in values.keys() & set(_COUNTS):
+    for name in values.keys() & set(COUNTS):
         values[name] = parse_count(values[name], name.replace("_", "-"), minimum=1)
     conventions = {name: value for name in Conventions.model_fields if (value := options.take(name)) is not None}
     if "shared_prefix" in conventions:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
+_TINY = 1e-12
+"""Seconds that a request costs at the least: of nothing there is no rate."""
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Requests of one class, by representative ones that are equally likely.
@@ -94,8 +98,8 @@ class BatchServer:
         many = np.arange(1, self.seats + 1)
         left = np.maximum(self.budget - many, 1)
         prompts = self.mean(demand.prompts(many.astype(float)) for demand in self.demands) / self.stages
-        by_seats = 1 / (self.mean_steps * self.decode_s / many + prompts)
-        by_budget = 1 / (prompts + self.mean_tokens * self.decode_s / left)
+        by_seats = 1 / np.maximum(self.mean_steps * self.decode_s / many + prompts, _TINY)
+        by_budget = 1 / np.maximum(prompts + self.mean_tokens * self.decode_s / left, _TINY)
         # more in the batch is more answers and less room for prompts: the best of what both allow
         return float(np.max(np.minimum(np.maximum.accumulate(by_seats), by_budget))) * self.ranks
 

@@ -39,6 +39,13 @@ class Builder:
         """
         name = clean(self.given.get("name") or "requests")
         trace = self._trace()
+        if trace is not None and trace.skipped:
+            rows = "row was" if trace.skipped == 1 else "rows were"
+            why = f"broken {rows} left out of the trace {trace.name}; first: {trace.reasons[0]}"
+            self._assume(name, "skipped_rows", trace.skipped, "assumed", why)
+        if trace is not None:
+            for note in trace.notes:
+                self._assume(name, "trace", trace.name, "assumed", note)
         prompts, answers, pairs = self._lengths(trace)
         rate, concurrency = self._load(name, trace)
         percentile = self._parsed("percentile", scalars.parse_percentile)

@@ -1,0 +1,111 @@
+"""`roofline plan`: the keys of the contract, exit codes, files, and what a person reads."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+ASK = (
+    "plan", "llama-3.1-8b", "--hardware", "h100-sxm", "--tp", "1", "--dtype", "bf16", "--rate", "20",
+    "--input-len", "lognormal:1155:900", "--output-len", "lognormal:211:160", "--ttft", "2 s", "--tpot", "50 ms",
+)  # fmt: skip
+
+
+def test_keys(run: Run) -> None:
+    answer = run(*ASK, "--json")
+    found = json.loads(answer.out)
+    assert answer.code == 0
+    assert list(found)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
+    assert {"model", "hardware", "prices"} <= set(found["inputs"])
+    one = found["candidates"][0]
+    for key in (
+        "hardware", "devices", "replicas", "deployment", "engine_flags", "ttft_s", "tpot_s", "throughput", "cost_per_hour",
+        "cost_per_million_tokens", "binds", "headroom",
+    ):  # fmt: skip
+        assert key in one
+    assert {"mean", "p50", "pP", "p95", "low", "high"} <= set(one["tpot_s"])
+    assert one["tpot_s"]["pP"] == one["tpot_s"]["p95"]
+    assert {"requests_per_s", "output_tokens_per_s"} <= set(one["throughput"])
+    assert {"input", "output", "total"} == set(one["cost_per_million_tokens"])
+    assert one["binds"] in ("memory", "ttft", "tpot", "throughput")
+    assert one["engine_flags"]["vllm@0.19"][:2] == ["vllm", "serve"]
+    assert found["pareto"][0] == 0
+    assert found["infeasible"] is None
+
+
+def test_no_candidate_is_exit_code_1_with_the_whole_object(run: Run) -> None:
+    answer = run(*ASK, "--max-cost", "1", "--json")
+    found = json.loads(answer.out)
+    assert answer.code == 1
+    assert found["candidates"] == []
+    assert found["infeasible"]["relax"][0]["constraint"] == "max_cost"
+    assert "not within the limits" in answer.err
+    said = run(*ASK, "--max-cost", "1")
+    assert said.code == 1
+    assert "Relax max-cost from 1 to 5.9" in said.out
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (("--rate", "0"), "--rate"),
+        (("--hardware", "h100"), "ambiguous"),
+        (("--input-len", "lognormal:5"), "lognormal:MEAN:SD"),
+        (("--mode", "apart"), "colocated, disaggregated, any"),
+        (("--max-cost", "-3"), "--max-cost"),
+        (("--tp", "3"), "Sizes that work"),
+    ],
+)
+def test_bad_input_is_exit_code_2_without_a_word_on_stdout(run: Run, extra: tuple[str, ...], message: str) -> None:
+    answer = run(*ASK, *extra)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert message in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_model_is_needed(run: Run) -> None:
+    answer = run("plan", "--rate", "5")
+    assert answer.code == 2
+    assert "MODEL" in answer.err
+
+
+def test_a_broken_trace_is_refused_with_its_line_and_skipped_if_asked(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,100,20\n1,abc,30\n2,200,10\n3,150,12\n")
+    ask = (*ASK[:8], "--trace", str(path))
+    answer = run(*ask)
+    assert answer.code == 2
+    assert "trace.csv:3: num_prefill_tokens" in answer.err
+    skipped = run(*ask, "--skip-bad-rows", "--json")
+    assert skipped.code == 0
+    (note,) = [note for note in json.loads(skipped.out)["assumptions"] if note["name"] == "requests.skipped_rows"]
+    assert note["value"] == 1
+    assert "trace.csv:3" in note["why"]
+
+
+def test_files(run: Run, tmp_path: Path) -> None:
+    for suffix in (".json", ".csv", ".md", ".html"):
+        assert run(*ASK, "-o", str(tmp_path / f"plan{suffix}")).code == 0
+    rows = list(csv.DictReader((tmp_path / "plan.csv").read_text().splitlines()))
+    found = json.loads((tmp_path / "plan.json").read_text())
+    assert [row["hardware"] for row in rows] == [one["hardware"] for one in found["candidates"]]
+    assert float(rows[0]["tpot_mean_s"]) == pytest.approx(found["candidates"][0]["tpot_s"]["mean"])
+    assert "vllm serve" in (tmp_path / "plan.md").read_text()
+    assert "<h1>" in (tmp_path / "plan.html").read_text()
+    refused = run(*ASK, "-o", str(tmp_path / "plan.doc"))
+    assert refused.code == 2
+
+
+def test_what_a_person_reads(run: Run) -> None:
+    out = run(*ASK).out
+    assert "serve 20 requests/s" in out
+    assert "vllm serve meta-llama/Meta-Llama-3.1-8B" in out
+    assert "Candidates" in out
+    assert "USD" in out
