@@ -87,7 +87,7 @@ def test_a_broken_trace_is_refused_with_its_line_and_skipped_if_asked(run: Run, 
     assert skipped.code == 0
     (note,) = [note for note in json.loads(skipped.out)["assumptions"] if note["name"] == "requests.skipped_rows"]
     assert note["value"] == 1
-    assert "trace.csv:3" in note["why"]
+    assert "line 3" in note["why"]
 
 
 def test_files(run: Run, tmp_path: Path) -> None:
