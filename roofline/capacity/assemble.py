@@ -20,6 +20,7 @@ from roofline.predict.request import Request
 from roofline.specs.workload import decode
 
 _TINY = 1e-9
+_BUSY = 0.75  # docs/capacity.md, errors by utilisation
 _APART: tuple[Role, ...] = ("prefill", "decode")
 _CLIENTS = 24  # numbers of replicas that are tried for a closed loop
 
@@ -138,7 +139,7 @@ def candidate(question: Question, draft: Draft) -> Candidate:
         headroom=None if closed else draft.rate / rate - 1,
         breaks_at=None if closed else draft.rate,
         basis=draft.parts[0][1].replica.basis,
-        notes=tuple(_notes(question, draft)),
+        notes=tuple(_notes(question, draft, seen)),
     )
 
 
@@ -228,7 +229,7 @@ def deployment(request: Request, option: Option, one: Sized) -> dict[str, Any]:
         "pipeline_parallel": found.pipeline_parallel_size,
         "data_parallel": found.data_parallel_size,
         "expert_parallel": found.expert_parallel_size,
-        "context_parallel": getattr(found, "context_parallel_size", 1),
+        "context_parallel": found.context_parallel_size,
         "max_num_seqs": one.seats,
         "max_num_batched_tokens": one.budget,
         "max_model_len": option.longest,
@@ -239,8 +240,10 @@ def deployment(request: Request, option: Option, one: Sized) -> dict[str, Any]:
     }
 
 
-def _notes(question: Question, draft: Draft) -> Iterable[str]:
+def _notes(question: Question, draft: Draft, seen: Expected) -> Iterable[str]:
     option, load = draft.option, question.load
+    if seen.utilisation > _BUSY and load.concurrency is None:
+        yield f"beyond {_BUSY:.0%} of the rate that saturates, waits may be up to a quarter longer than told"
     if option.precision == "fp8" and not question.model.quantization and "quantization" not in question.fixed:
         yield "fp8 weights are not what the model's file has: check the quality of the answers"
     longest = load.beyond if load.beyond is not None else load.longest

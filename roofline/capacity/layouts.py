@@ -41,7 +41,9 @@ def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) 
     node = hardware.node.count if hardware.node is not None else _IN_A_NODE
     linked = bool(hardware.node.links if hardware.node is not None else hardware.accelerator.links)
     seen: set[tuple[int, ...]] = set()
-    for sizes in sorted(_wanted(experts, linked, node, given), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])):
+    for sizes in sorted(
+        _wanted(experts, linked, node, given), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])
+    ):
         found = sizes | given
         if "dp" in given and "ep" not in given and sizes["ep"] > 1:
             found["ep"] = found["tp"] * found["dp"]

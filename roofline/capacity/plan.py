@@ -276,6 +276,7 @@ def _traffic(question: Question) -> dict[str, Any]:
         "mean_rate": load.mean_rate,
         "concurrency": load.concurrency,
         "peak_factor": traffic.peak_factor,
+        "profile": None if traffic.profile is None else list(traffic.profile.factors),
         "classes": [
             {
                 "name": one.name, "rate": one.rate, "concurrency": one.concurrency, "input_len": str(one.input_len),
