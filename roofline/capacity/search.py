@@ -146,11 +146,8 @@ def settled(found: Sized) -> Sized:
 
 
 def with_settings(request: Request, seats: int | None, budget: int) -> Request:
-    """The same with so many seats a rank and tokens a step."""
-    settings: dict[str, Any] = {"max_num_batched_tokens": budget}
-    if seats is not None:
-        settings["max_num_seqs"] = seats
-    deployment = request.deployment.model_copy(update=settings)
+    """The same with so many seats a rank (None: no limit) and tokens a step."""
+    deployment = request.deployment.model_copy(update={"max_num_batched_tokens": budget, "max_num_seqs": seats})
     memory = replace(request.memory, deployment=deployment, max_num_batched_tokens=budget)
     return replace(request, deployment=deployment, memory=memory)
 

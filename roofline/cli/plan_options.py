@@ -94,6 +94,10 @@ Spare = Annotated[str | None, option("--spare", text="Replicas more than needed 
 Pue = Annotated[
     str | None, option("--pue", text="Power of the building over the machines'. Default: 1.", panel=MONEY, metavar="FACTOR")
 ]
+Replicas = Annotated[
+    str | None,
+    option("--replicas", text="With --check: how many there are, where FILE does not say.", panel=SEARCH, metavar="N"),
+]
 Check = Annotated[
     str | None,
     option("--check", text="Does this deployment meet the objectives? YAML with its flags.", panel=SEARCH, metavar="FILE"),

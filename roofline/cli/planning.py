@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.capacity.candidate import Pool
+from roofline.capacity.check import Check, check
 from roofline.capacity.plan import plan
 from roofline.capacity.result import Plan
 from roofline.cli.output import Answer, as_markdown, emit, write_stdout
@@ -17,14 +18,18 @@ from roofline.predict.engine_command import shell_line
 from roofline.report.plan import words
 from roofline.report.plan.load import planned
 from roofline.report.plan.scaled import first_values
-from roofline.report.summary import Table
-from roofline.units import format_si
+from roofline.report.summary import Table, plural
+from roofline.units import format_bytes_binary, format_si
 
 
 def answer(model: str | None, given: dict[str, Any], *, json: bool, output: Path | None, quiet: bool) -> int:
     """Give the plan in the form that was asked for; the exit code."""
+    if "check" in given:
+        return _checked(model, given, json=json, output=output, quiet=quiet)
     if model is None:
         raise InputError("plan needs a MODEL, such as llama-3.1-8b")
+    if "replicas" in given:
+        raise InputError("--replicas goes with --check FILE: a plan finds how many are needed")
     result = plan(model, **given)
     formats = {".md": lambda: _markdown(result), ".html": lambda: _page(result)}
     emit(Answer(result.to_dict(), result.flat, lambda: _show(result), formats), json=json, output=output, quiet=quiet)
@@ -33,6 +38,67 @@ def answer(model: str | None, given: dict[str, Any], *, json: bool, output: Path
     if not quiet and (json or output is not None):
         sys.stderr.write(clean(f"{sentences(result)[0]}\n"))
     return 1
+
+
+def _checked(model: str | None, given: dict[str, Any], *, json: bool, output: Path | None, quiet: bool) -> int:
+    """The verdict on a deployment; the exit code."""
+    result = check(given.pop("check"), model=model, **given)
+    formats = {".md": lambda: _checked_markdown(result)}
+    emit(Answer(result.to_dict(), result.flat, lambda: _show_check(result), formats), json=json, output=output, quiet=quiet)
+    if not result.passed and not quiet and (json or output is not None):
+        sys.stderr.write(clean(f"{verdict(result)}\n"))
+    return 0 if result.passed else 1
+
+
+def verdict(result: Check) -> str:
+    """Whether it passes, in a sentence."""
+    many = plural(result.replicas, "replica")
+    needed = result.replicas_needed
+    if result.passed:
+        at_risk = any(one.verdict == "at risk" for one in result.findings)
+        return f"{many} meet what is asked for{', some of it at risk' if at_risk else ''}."
+    if needed is None:
+        return f"{many} do not meet what is asked for, and more of them would not."
+    return f"{many} do not meet what is asked for; {needed:,} would."
+
+
+def findings_table(result: Check) -> Table:
+    """Every objective and limit, with its verdict."""
+    rows = tuple(
+        (
+            one.objective if one.percentile is None else f"{one.objective} p{one.percentile * 100:g}",
+            one.of or "", _measure(one.objective, one.limit), _measure(one.objective, one.expected),
+            "" if one.low is None or one.low == one.high else f"{_measure(one.objective, one.low)} to {_measure(one.objective, one.high)}", one.verdict,
+        )
+        for one in result.findings
+    )  # fmt: skip
+    columns = ("objective", "class", "at most", "expected", "8 of 10", "verdict")
+    return Table("Findings", "", columns, (False, False, True, True, False, False), rows)
+
+
+def _measure(objective: str, value: float | None) -> str:
+    if value is None:
+        return "no end"
+    if objective in ("ttft", "tpot"):
+        return format_si(value, "s", 3)
+    if objective == "memory":
+        return format_bytes_binary(value, 3)
+    return f"{value:.3%}" if objective in ("length", "utilisation") else f"{value:,.10g}"
+
+
+def _show_check(result: Check) -> None:
+    reasons = [f"  {reason}" for reason in result.reasons]
+    write_stdout(clean("\n".join([verdict(result), *reasons, ""]), keep_lines=True))
+    print_table(findings_table(result))
+    write_stdout("\n")
+    print_table(_assumptions(result.plan))
+
+
+def _checked_markdown(result: Check) -> str:
+    table = findings_table(result)
+    parts = [f"# {markdown_cell(verdict(result))}", "\n".join(f"* {markdown_cell(reason)}" for reason in result.reasons)]
+    parts.append(as_markdown([dict(zip(table.columns, row, strict=True)) for row in table.rows]))
+    return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
 
 def sentences(result: Plan) -> list[str]:

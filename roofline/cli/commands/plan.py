@@ -34,6 +34,7 @@ def plan(  # noqa: PLR0917 - a flag each
     mode: plans.Mode = None,
     top: plans.Top = None,
     check: plans.Check = None,
+    replicas: plans.Replicas = None,
     price: plans.Price = None,
     max_gpus: plans.MaxGpus = None,
     max_cost: plans.MaxCost = None,

@@ -109,3 +109,30 @@ def test_what_a_person_reads(run: Run) -> None:
     assert "vllm serve meta-llama/Meta-Llama-3.1-8B" in out
     assert "Candidates" in out
     assert "USD" in out
+
+
+SAMPLES = Path(__file__).parents[2] / "samples" / "deployments"
+LOAD = ("--input-len", "lognormal:1155:900:8000", "--output-len", "lognormal:211:160:2000", "--ttft", "2 s")
+
+
+def test_a_deployment_is_checked(run: Run, tmp_path: Path) -> None:
+    """Exit code 1 with the reason, the whole object with --json, and 0 where it keeps to everything."""
+    ask = ("plan", "--check", str(SAMPLES / "kubernetes.yaml"), "--rate", "12", *LOAD)
+    missed = run(*ask, "--tpot", "20 ms")
+    assert missed.code == 1
+    assert "TPOT p95" in missed.out
+    assert "replicas" in missed.out
+    found = json.loads(run(*ask, "--tpot", "20 ms", "--json").out)
+    assert found["check"]["passed"] is False
+    assert len(found["candidates"]) == 1
+    fine = run(*ask, "--tpot", "100 ms", "-o", str(tmp_path / "check.md"))
+    assert fine.code == 0
+    assert "met" in (tmp_path / "check.md").read_text()
+
+
+def test_what_a_deployment_s_file_does_not_say_is_asked_for(run: Run) -> None:
+    answer = run("plan", "--check", str(SAMPLES / "vllm-config.yaml"), "--rate", "2", *LOAD)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert "--hardware" in answer.err
+    assert run(*ASK, "--replicas", "3").code == 2

@@ -1,0 +1,164 @@
+"""YAML files of one or several documents, with the place of each key: what repositories hold is not written for us."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.scalarbool import ScalarBoolean
+from ruamel.yaml.scalarstring import LiteralScalarString
+
+from roofline.errors import SpecError
+from roofline.specs.places import Places
+from roofline.specs.yaml_file import MAX_DEPTH, MAX_NODES, Mark, YamlFile, read_text
+
+Keys = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A value of a file, and where it stands. `lines`: its text is a block whose first line is the one after `line`."""
+
+    value: Any
+    path: Path
+    key: str
+    line: int
+    column: int | None
+    lines: bool = False
+
+    def wrong(self, problem: str) -> SpecError:
+        """The error that this value is wrong."""
+        return SpecError(f"{self.key}: {problem}" if self.key else problem, path=self.path, line=self.line, column=self.column)
+
+    @property
+    def place(self) -> str:
+        """`line 12`."""
+        return f"line {self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file; `literal` are the keys whose values are blocks of lines (`|`)."""
+
+    file: YamlFile
+    literal: frozenset[Keys]
+
+    def get(self, *keys: str | int) -> Any:
+        """The value under these keys; None where one is not there."""
+        node: Any = self.file.data
+        for key in keys:
+            inside = isinstance(node, dict) and key in node
+            inside = inside or (isinstance(node, list) and isinstance(key, int) and key < len(node))
+            if not inside:
+                return None
+            node = node[key]
+        return node
+
+    def said(self, *keys: str | int) -> Said | None:
+        """The same with its place."""
+        value = self.get(*keys)
+        return None if value is None else self.at(*keys, value=value)
+
+    def at(self, *keys: str | int, value: Any = None) -> Said:
+        """The place of a key, or of what would hold it."""
+        marks = self.file.marks
+        line, column = next((marks[keys[:n]] for n in range(len(keys), -1, -1) if keys[:n] in marks), (1, 1))
+        return Said(value, self.file.path, ".".join(map(str, keys)), line, column, keys in self.literal)
+
+    def entries(self, *keys: str | int) -> list[Any]:
+        """The list under these keys; empty where there is none.
+
+        Raises:
+            SpecError: something else is there.
+        """
+        found = self.get(*keys)
+        if found is not None and not isinstance(found, list):
+            raise self.wrong(keys, "must be a list")
+        return found or []
+
+    def wrong(self, keys: Keys, problem: str) -> SpecError:
+        """The error that something is wrong there."""
+        return Places(self.file)(keys, problem)
+
+
+def read_documents(path: Path) -> tuple[Document, ...]:
+    """Every document of a file that is a mapping.
+
+    Raises:
+        SpecError: no such file, no YAML, templates that are not filled in, no mapping in it.
+    """
+    text = read_text(path)
+    hint = " (fill in the templates first, such as by `helm template`)" if "{{" in text else ""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loaded = list(YAML(typ="rt", pure=True).load_all(text))
+        found = [_document(path, digest, node, hint) for node in loaded if isinstance(node, CommentedMap)]
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        problem = f"not valid YAML: {error.problem or error.context}{hint}"
+        raise SpecError(problem, path=path, line=line, column=column) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise SpecError(f"not valid YAML: {str(error).splitlines()[0]}{hint}", path=path) from None
+    if not found:
+        raise SpecError("must hold keys and values (a YAML mapping) at the top", path=path)
+    return tuple(found)
+
+
+def _document(path: Path, digest: str, node: CommentedMap, hint: str) -> Document:
+    # NB: lines count from 0, and the line of a mapping is that of its first key
+    marks: dict[Keys, Mark] = {(): (node.lc.line + 1, 1)}
+    literal: set[Keys] = set()
+    data = _Plain(path, marks, literal, hint).of(node, ())
+    return Document(YamlFile(path, data, marks, digest), frozenset(literal))
+
+
+@dataclass
+class _Plain:
+    """Plain data; places and blocks of lines are noted on the way."""
+
+    path: Path
+    marks: dict[Keys, Mark]
+    literal: set[Keys]
+    hint: str
+    seen: int = 0
+
+    def of(self, node: Any, keys: Keys) -> Any:
+        self.seen += 1
+        if self.seen > MAX_NODES or len(keys) > MAX_DEPTH:
+            raise SpecError(f"is nested or repeated too far (over {MAX_DEPTH} levels or {MAX_NODES:,} values)", path=self.path)
+        if isinstance(node, CommentedMap):
+            return self._mapping(node, keys)
+        if isinstance(node, CommentedSeq):
+            for index in range(len(node)):
+                self._mark(node, index, (*keys, index))
+            return [self.of(value, (*keys, index)) for index, value in enumerate(node)]
+        if isinstance(node, LiteralScalarString):
+            self.literal.add(keys)
+        if isinstance(node, bool | ScalarBoolean):
+            return bool(node)
+        for kind in (int, float, str):
+            if isinstance(node, kind):
+                return kind(node)
+        return None if node is None else str(node)  # dates
+
+    def _mapping(self, node: CommentedMap, keys: Keys) -> dict[str, Any]:
+        for key in node:
+            if not isinstance(key, str | int | float | bool):
+                problem = f"a key must be text: put it in quotes{self.hint}"
+                raise SpecError(problem, path=self.path, line=node.lc.line + 1)
+            self._mark(node, key, (*keys, str(key)))
+        return {str(key): self.of(value, (*keys, str(key))) for key, value in node.items()}
+
+    def _mark(self, node: CommentedMap | CommentedSeq, key: Any, keys: Keys) -> None:
+        place = (node.lc.data or {}).get(key)
+        if place is not None:  # a merged key has none here
+            self.marks[keys] = (place[0] + 1, place[1] + 1)
