@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.capacity.candidate import Pool
-from roofline.capacity.check import Check, check
+from roofline.capacity.check import Check, Finding, check
 from roofline.capacity.plan import plan
 from roofline.capacity.result import Plan
 from roofline.cli.output import Answer, as_markdown, emit, write_stdout
@@ -67,13 +67,23 @@ def findings_table(result: Check) -> Table:
     rows = tuple(
         (
             one.objective if one.percentile is None else f"{one.objective} p{one.percentile * 100:g}",
-            one.of or "", _measure(one.objective, one.limit), _measure(one.objective, one.expected),
-            "" if one.low is None or one.low == one.high else f"{_measure(one.objective, one.low)} to {_measure(one.objective, one.high)}", one.verdict,
+            one.of or "",
+            _measure(one.objective, one.limit),
+            _measure(one.objective, one.expected),
+            _band(one),
+            one.verdict,
         )
         for one in result.findings
     )  # fmt: skip
     columns = ("objective", "class", "at most", "expected", "8 of 10", "verdict")
     return Table("Findings", "", columns, (False, False, True, True, False, False), rows)
+
+
+def _band(one: Finding) -> str:
+    """From the quick end to the slow one, where they are not the same."""
+    if one.low is None or one.low == one.high:
+        return ""
+    return f"{_measure(one.objective, one.low)} to {_measure(one.objective, one.high)}"
 
 
 def _measure(objective: str, value: float | None) -> str:
