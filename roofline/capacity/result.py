@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.capacity.candidate import Candidate
 from roofline.predict.result import dump_json
 from roofline.specs.assumption import Assumption
-from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
+from roofline.version import envelope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,10 +41,7 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the documented layout."""
         return {
-            "schema_version": SCHEMA_VERSION,
-            "tool_version": __version__,
-            "data_version": DATA_VERSION,
-            "inputs": self.inputs,
+            **envelope(self.inputs),
             "model": self.model,
             "traffic": self.traffic,
             "limits": self.limits,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from roofline.claims.claim import Claim
 from roofline.specs.assumption import Assumption
-from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
+from roofline.version import envelope
 
 Verdict = Literal["possible", "implausible", "impossible"]
 _WORST_FIRST: tuple[Verdict, ...] = ("impossible", "implausible", "possible")
@@ -108,10 +108,7 @@ class Judgement:
         """Plain data in the documented layout; `claims` has each of several."""
         several = {"claims": [one.to_dict() for one in self.claims]} if len(self.claims) > 1 else {}
         return {
-            "schema_version": SCHEMA_VERSION,
-            "tool_version": __version__,
-            "data_version": DATA_VERSION,
-            "inputs": self.inputs,
+            **envelope(self.inputs),
             **self.worst.to_dict(),
             **several,
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.cli.lists import by_name
-from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.fitting.calibrate import Calibration, calibrate
@@ -16,6 +16,7 @@ from roofline.fitting.family import Fitting
 from roofline.fitting.write import as_yaml, quantity
 from roofline.report.summary import Table, plural
 from roofline.text import clean
+from roofline.version import envelope
 
 _FIRST = 10
 _FORMATS = (".yaml", ".yml", ".json", ".csv", ".md", ".parquet")

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.errors import RooflineError, SpecError
 from roofline.specs.library import Kind, find, ids, load_hardware, load_model
 from roofline.text import clean
+from roofline.version import envelope
 
 # So many names of tensors that do not match are told, of each kind: on the terminal, and in JSON.
 _TOLD, _LISTED = 5, 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.cli.output import Answer, envelope, write_stdout
+from roofline.cli.output import Answer, write_stdout
 from roofline.errors import UnknownNameError
 from roofline.explanation import Explanation, explain, subjects
 from roofline.graph import build
@@ -14,6 +14,7 @@ from roofline.predict.result import dump_json
 from roofline.specs.library import load_hardware, load_model
 from roofline.text import clean
 from roofline.units import format_si
+from roofline.version import envelope
 
 FORMATS = ("text", "latex", "json")
 

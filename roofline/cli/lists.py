@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.cli.output import Answer, Rows, envelope
+from roofline.cli.output import Answer, Rows
 from roofline.cli.page import print_table
 from roofline.predict.catalogue import hardware_rows, model_rows
 from roofline.report.summary import Table, format_count
 from roofline.specs.library import Input
 from roofline.units import format_bytes_binary, format_si
+from roofline.version import envelope
 
 
 def by_name(inputs: list[Input]) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError, MissingExtraError, UnknownNameError
 from roofline.report.summary import Table, plural
 from roofline.text import clean
+from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.bench.point import Point

@@ -12,14 +12,9 @@ from typing import Any
 from roofline.cli.text import csv_cell, markdown_cell
 from roofline.errors import InputError, MissingExtraError
 from roofline.text import clean
-from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
+from roofline.version import DATA_VERSION, __version__
 
 Rows = list[dict[str, Any]]
-
-
-def envelope(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The first keys of every JSON result."""
-    return {"schema_version": SCHEMA_VERSION, "tool_version": __version__, "data_version": DATA_VERSION, "inputs": inputs}
 
 
 @dataclass(frozen=True, slots=True)

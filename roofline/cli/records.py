@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.records.calls import alike, of_rows
@@ -14,6 +14,7 @@ from roofline.records.read import read
 from roofline.report.summary import Table, plural
 from roofline.text import clean
 from roofline.units import format_si
+from roofline.version import envelope
 
 if TYPE_CHECKING:
     import pandas as pd

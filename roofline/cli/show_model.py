@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.cli.lists import by_name
-from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, state_bytes_per_sequence
@@ -18,6 +18,7 @@ from roofline.specs.library import find, load_model
 from roofline.specs.model import Model
 from roofline.text import clean
 from roofline.units import format_bytes_binary
+from roofline.version import envelope
 
 
 def model(name: str, assume: str | None = None) -> Answer:

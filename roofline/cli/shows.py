@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.lists import by_name
-from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import UnknownNameError
 from roofline.predict.result import dump_json
@@ -14,6 +14,7 @@ from roofline.specs.hardware import Hardware, facts
 from roofline.specs.library import find, load_hardware
 from roofline.text import clean
 from roofline.units import format_bytes_binary, format_si
+from roofline.version import envelope
 
 FORMATS = ("text", "yaml", "json")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.output import Answer, emit, envelope
+from roofline.cli.output import Answer, emit
 from roofline.cli.page import print_table
 from roofline.cli.text import clean, csv_cell
 from roofline.errors import InputError
@@ -21,6 +21,7 @@ from roofline.sweeps.keep import Keep
 from roofline.sweeps.run import check_values
 from roofline.sweeps.spec import PART_ROWS, Sweep
 from roofline.units import format_bytes_binary, format_si, parse_count
+from roofline.version import envelope
 
 if TYPE_CHECKING:
     import pandas as pd

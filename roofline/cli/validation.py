@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from roofline.cli.lists import by_name
-from roofline.cli.output import Answer, Rows, envelope, write_stdout
+from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.report.summary import Table, plural
 from roofline.text import clean
 from roofline.units import format_si
 from roofline.validate.summary import Validation, to_dict, validate
+from roofline.version import envelope
 
 _FIRST = 10  # refusals that are shown one by one
 

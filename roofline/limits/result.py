@@ -9,7 +9,7 @@ from roofline.limits.row import Row
 from roofline.limits.slo import Slo
 from roofline.predict.result import Analysis, Duration, dump_json
 from roofline.specs.assumption import Assumption
-from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
+from roofline.version import envelope
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,7 @@ class Limits:
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the documented layout."""
         return {
-            "schema_version": SCHEMA_VERSION,
-            "tool_version": __version__,
-            "data_version": DATA_VERSION,
-            "inputs": self.inputs,
+            **envelope(self.inputs),
             "model": self.model,
             "hardware": self.hardware,
             "deployment": self.deployment,

@@ -85,9 +85,10 @@ def compare(  # noqa: PLR0917 - a flag each
     given = {name: value for name, value in locals().items() if value is not None}
     for name in ("model", "hardware", "engine_log", "bench", "json", "output", "quiet"):
         given.pop(name, None)
-    from roofline.cli.output import Answer, emit, envelope
+    from roofline.cli.output import Answer, emit
     from roofline.comparison.compare import compare as run
     from roofline.errors import InputError
+    from roofline.version import envelope
 
     read = [path for path in (engine_log, bench) if path is not None]
     if output is not None and output.resolve() in {path.resolve() for path in read}:
