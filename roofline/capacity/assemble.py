@@ -17,6 +17,7 @@ from roofline.capacity.question import Question
 from roofline.capacity.search import Option
 from roofline.capacity.sizing import Role, Sized
 from roofline.predict.request import Request
+from roofline.serving.seconds import BOUND
 from roofline.specs.workload import decode
 
 _TINY = 1e-9
@@ -242,6 +243,9 @@ def deployment(request: Request, option: Option, one: Sized) -> dict[str, Any]:
 
 def _notes(question: Question, draft: Draft, seen: Expected) -> Iterable[str]:
     option, load = draft.option, question.load
+    if draft.parts[0][1].replica.basis == BOUND:
+        name = option.hardware.accelerator.name
+        yield f"times are bounds, which no kernel is quicker than: kernels of {name} were not measured"
     if seen.utilisation > _BUSY and load.concurrency is None:
         yield f"beyond {_BUSY:.0%} of the rate that saturates, waits may be up to a quarter longer than told"
     if option.precision == "fp8" and not question.model.quantization and "quantization" not in question.fixed:

@@ -68,6 +68,8 @@ def turn(of: Sized, load: Load, clients: float) -> Turn:
     low, high = (float(loop[end]) if name == "estimate" else None for end in ("low", "high"))
     waits = max(clients - running, 0.0) / rate
     mine = Times(tpot, tpot, tpot, low, high, float(loop["bound"]), seen.tpot.percentile)
+    if seen.tpot.mean is None:  # no answer has more than a token
+        mine = seen.tpot
     found = replace(
         seen,
         tpot=_like(seen.tpot, mine),

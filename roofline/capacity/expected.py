@@ -121,7 +121,10 @@ def _states(
 def _times(
     found: dict[str, tuple[Steady, Steady]], which_state: int, classes: list[int], shares: list[float], percentile: float
 ) -> Times:
-    """TTFT (of the first state, and the wait for a seat of the second) or TPOT (of the second)."""
+    """TTFT (of the first state, and the wait for a seat of the second) or TPOT (of the second; none where no answer has more
+    than a token)."""
+    if which_state and all(float(found["mean"][1].server.demands[k].answer_steps.max()) == 0 for k in classes):
+        return Times(None, None, None, None, None, None, percentile)
     total = sum(shares)
     weights = [share / total for share in shares]
 

@@ -12,6 +12,7 @@ from roofline.capacity.question import Question
 from roofline.capacity.search import Option, Unfit
 from roofline.capacity.sizing import Sized, unloaded
 
+_LARGER = "Allow more or larger devices; a node such as dgx-h100 joins more than its own"
 _ABOVE = 1.001
 """A relaxed objective is named a thousandth above what is reached, so that it is met when it is asked for."""
 
@@ -32,8 +33,8 @@ def _memory(unfit: Sequence[Unfit]) -> dict[str, Any]:
         return {"constraint": "hardware", "from": None, "to": None, "why": why}
     best = min(known, key=lambda one: (one.weights_bytes or 0.0) / (one.budget_bytes or 1.0))
     where = f"{best.hardware.name}, {best.precision}, {_layout(best.layout)}"
-    return {"constraint": "memory", "from": best.budget_bytes, "to": best.weights_bytes,
-            "why": f"nothing fits; nearest to it ({where}): {best.why}. Allow more or larger devices"}  # fmt: skip
+    why = f"nothing fits; nearest to it ({where}): {best.why}. {_LARGER}"
+    return {"constraint": "memory", "from": best.budget_bytes, "to": best.weights_bytes, "why": why}
 
 
 def _layout(layout: dict[str, int]) -> str:

@@ -19,8 +19,10 @@ from roofline.capacity.rank import front, order
 from roofline.capacity.result import Plan
 from roofline.capacity.search import Option, Unfit, options
 from roofline.capacity.sizing import UTILISATION
+from roofline.capacity.stands_on import stands_on
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.flags import ALIASES, COUNTS
+from roofline.predict.request import Request
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, ids, load_hardware, load_model
@@ -104,9 +106,11 @@ def answer(question: Question) -> Plan:
     best = front([measures for _, measures in ranked])
     chosen = sorted({*chosen, *best})
     candidates = tuple(candidate(question, ranked[index][0]) for index in chosen)
+    first = ranked[0][0].parts[-1][1].replica.request if ranked else None
     return told(
         question,
         candidates,
+        first,
         pareto=tuple(chosen.index(index) for index in best),
         infeasible=None if candidates else infeasible(question, found, unfit, drafted),
         considered={
@@ -121,8 +125,9 @@ def answer(question: Question) -> Plan:
     )
 
 
-def told(question: Question, candidates: tuple[Candidate, ...], **found: Any) -> Plan:
-    """Candidates with the question that they answer; `found` are the other keys of a plan."""
+def told(question: Question, candidates: tuple[Candidate, ...], first: Request | None, **found: Any) -> Plan:
+    """Candidates with the question that they answer, and what the first stands on; `found` are the other keys of a plan."""
+    below = () if first is None else stands_on(first, question.load)
     return Plan(
         inputs=_inputs(question),
         model={"name": question.model.name, "source": [one.url or one.title for one in question.model.sources.values()]},
@@ -133,7 +138,7 @@ def told(question: Question, candidates: tuple[Candidate, ...], **found: Any) ->
         },
         rank=question.rank,
         candidates=candidates,
-        assumptions=tuple(_assumptions(question, candidates)),
+        assumptions=(*_assumptions(question, candidates), *below),
         **found,
     )  # fmt: skip
 

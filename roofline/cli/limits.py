@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.cli.output import Answer, as_markdown, emit, write_stdout
-from roofline.cli.page import print_table
+from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.limits.answer import limits
 from roofline.limits.result import Limits
@@ -171,12 +171,7 @@ def _show(result: Limits) -> None:
         print_table(table)
         if not terminal:
             write_stdout("\n")
-    listed = summary.assumptions_table(result)
-    kept = tuple(row for row in listed.rows if not terminal or row[2] != "default")
-    if kept:
-        print_table(Table(listed.title, listed.note, listed.columns, listed.right, kept))
-    if terminal:
-        write_stdout(f"{len(listed.rows) - len(kept)} defaults are listed with --json, with -o FILE.md and in a pipe.")
+    print_assumptions(summary.assumptions_table(result))
 
 
 def _markdown(result: Limits) -> str:

@@ -146,6 +146,16 @@ def _rich(table: Table, marks: dict[str, str] | None = None) -> Any:
     return drawn
 
 
+def print_assumptions(listed: Table) -> None:
+    """Print assumptions to stdout; on a terminal the defaults among them are left to files and pipes."""
+    terminal = sys.stdout.isatty()
+    kept = tuple(row for row in listed.rows if not terminal or row[2] != "default")
+    if kept:
+        print_table(replace(listed, rows=kept))
+    if terminal:
+        write_stdout(f"{len(listed.rows) - len(kept)} defaults are listed with --json, with -o FILE.md and in a pipe.")
+
+
 def _terminal(result: Analysis, formulas: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.padding import Padding

@@ -11,7 +11,7 @@ from roofline.capacity.check import Check, Finding, check
 from roofline.capacity.plan import plan
 from roofline.capacity.result import Plan
 from roofline.cli.output import Answer, as_markdown, emit, write_stdout
-from roofline.cli.page import print_table
+from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.errors import InputError
 from roofline.predict.engine_command import shell_line
@@ -101,7 +101,7 @@ def _show_check(result: Check) -> None:
     write_stdout(clean("\n".join([verdict(result), *reasons, ""]), keep_lines=True))
     print_table(findings_table(result))
     write_stdout("\n")
-    print_table(_assumptions(result.plan))
+    print_assumptions(_assumptions(result.plan))
 
 
 def _checked_markdown(result: Check) -> str:
@@ -170,13 +170,14 @@ def commands(result: Plan) -> list[tuple[str, str]]:
 
 
 def _show(result: Plan) -> None:
-    write_stdout(clean("\n".join([*sentences(result), ""]), keep_lines=True))
+    notes = [] if result.best is None else [f"NB: {note}." for note in result.best.notes]
+    write_stdout(clean("\n".join([*sentences(result), *notes, ""]), keep_lines=True))
     if not result.candidates:
         return
     print_table(candidates_table(result))
     lines = [f"{label}:\n  {line}" for label, line in commands(result)]
     write_stdout(clean("\n".join(["", "A replica of the first", *lines, ""]), keep_lines=True))
-    print_table(_assumptions(result))
+    print_assumptions(_assumptions(result))
 
 
 def _page(result: Plan) -> str:

@@ -110,7 +110,7 @@ def judged(found: Subject) -> Check:
     case = Case(found, stands, loaded, serving)
     told_of = () if (one := _candidate(found, stands, serving)) is None else (one,)
     plan = told(
-        question, told_of, pareto=tuple(range(len(told_of))), infeasible=None,
+        question, told_of, stands.request, pareto=tuple(range(len(told_of))), infeasible=None,
         considered={"deployments": 1, "fit": int(stands.one is not None), "meet": int(worst(tuple(findings)) != "missed"),
                     "within_limits": int(worst(tuple(findings)) != "missed")},
         refused=(),

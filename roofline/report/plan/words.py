@@ -123,6 +123,8 @@ def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
         ("TTFT", best.of.ttft, None if one is None else one.ttft),
         ("TPOT", best.of.tpot, None if one is None else one.tpot),
     ):
+        if times.mean is None:
+            continue
         wanted = "" if asked is None else f" (asked for: {seconds(asked)})"
         parts.append(f"{name} is {seconds(times.mean)} on average, and at most {seconds(times.at)} for {at}{wanted}")
     said = "; ".join(parts)
