@@ -41,6 +41,7 @@ docs:
     {{bin}}/python docs/build_nomenclature.py
     {{bin}}/python docs/build_columns.py
     {{bin}}/python docs/build_families.py
+    {{bin}}/python docs/build_queueing.py
 
 # wheel and source distribution, and a look into the wheel
 build:

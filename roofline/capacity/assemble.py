@@ -127,7 +127,7 @@ def candidate(question: Question, draft: Draft) -> Candidate:
     closed = draft.seen is not None
     return Candidate(
         hardware=hardware.name,
-        title=hardware.title,
+        title=hardware.title if hardware.node is None else f"{hardware.accelerator.title} of {hardware.title}",
         mode="colocated" if len(pools) == 1 else "disaggregated",
         precision=draft.option.precision,
         pools=pools,

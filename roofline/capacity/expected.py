@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
+_ENDLESS = 0.98
+"""Of what saturates: beyond it waits are said to have no end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """Seconds: the mean, the median and the percentile that is asked for; `low` and `high` are of the mean, with every step at
@@ -132,7 +136,7 @@ def _times(
         if name not in found:
             return None
         prompts, answers = found[name]
-        if bool(prompts.saturated[0]) or bool(answers.saturated[0]):
+        if any(bool(state.rates[0] > _ENDLESS * state.server.capacity) for state in (prompts, answers)):
             return None
         if which_state:
             return sum(w * float(answers.tpot_mean(k)[0]) for w, k in zip(weights, classes, strict=True))

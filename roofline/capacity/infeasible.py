@@ -76,9 +76,7 @@ def _of_draft(question: Question, draft: Draft) -> dict[str, Any]:
 
 def _too_slow(question: Question, found: Sequence[Option]) -> dict[str, Any]:
     """No deployment is quick enough, however many there are."""
-    reached = [(option, role, one, _ratios(question, one)) for option in found for role, one in option.sized.items()]
-    whole = [each for each in reached if each[1] == "both"] or reached
-    option, _, one, ratios = min(whole, key=lambda each: (max(each[3].values()), sum(each[3].values())))
+    option, one, ratios = min(_reached(question, found), key=lambda each: (max(each[2].values()), sum(each[2].values())))
     relax = []
     for name, ratio in ratios.items():
         if ratio > 1:
@@ -97,6 +95,21 @@ def _too_slow(question: Question, found: Sequence[Option]) -> dict[str, Any]:
         },
         "relax": relax,
     }  # fmt: skip
+
+
+def _reached(question: Question, found: Sequence[Option]) -> list[tuple[Option, Sized, dict[str, float]]]:
+    """What every deployment reaches over what is asked for: colocated, and on pools of one hardware and precision."""
+    reached = [(option, one, _ratios(question, one)) for option in found if (one := option.sized.get("both")) is not None]
+    groups: dict[tuple[str, str], list[Option]] = {}
+    for option in found:
+        if "prefill" in option.sized:
+            groups.setdefault((option.hardware.name, option.precision), []).append(option)
+    for options in groups.values():
+        first = min((_ratios(question, option.sized["prefill"]) for option in options), key=lambda each: sum(each.values()))
+        option = min(options, key=lambda each: sum(_ratios(question, each.sized["decode"]).values()))
+        later = _ratios(question, option.sized["decode"])
+        reached.append((option, option.sized["decode"], {name: max(first[name], later[name]) for name in first}))
+    return reached
 
 
 def _ratios(question: Question, one: Sized) -> dict[str, float]:

@@ -37,7 +37,7 @@ TRAFFIC = (
     "peak_factor", "profile",
 )  # fmt: skip
 # Options of `analyze` that say what is run: here the traffic does.
-_BURSTY = 1.5
+_BURSTY = 1.2
 _WORKLOAD = ("batch", "context", "segments", "phase", "ignore_capacity")
 
 

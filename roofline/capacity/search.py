@@ -18,8 +18,8 @@ from roofline.predict.request import Request, prepare
 from roofline.serving.replica import Replica
 from roofline.specs.hardware import Hardware
 
-BUDGETS = (2048, 8192)
-"""Tokens of a step: what engines take by default on smaller and larger devices."""
+BUDGETS = (2048, 8192, 512)
+"""Tokens of a step: what engines take by default on smaller and larger devices, and less, for steps that are always short."""
 SEATS = (128, 32)
 """Batch limits that are tried below what memory holds."""
 
@@ -95,7 +95,8 @@ def _precisions(question: Question, hardware: Hardware) -> Iterator[tuple[str, d
     fixed = question.fixed
     given = [str(fixed[name]) for name in ("dtype", "quantization") if fixed.get(name) is not None]
     if given:
-        yield "/".join(given), {}
+        named = [name for name in given if name != "none"]
+        yield "/".join(named) or question.model.dtype, {}
         return
     published = question.model.quantization
     yield (published[0].name if published else question.model.dtype), {}
@@ -132,7 +133,8 @@ def _option(
     road = way(hardware) if "disaggregated" in question.modes and load.concurrency is None else None
     if road is not None and load.mean_output > 1:
         after = transfer_s(request, load, road[1])
-        found["prefill"] = settled(sized(replica, load, settings[len(held) - 1 : len(held)], memory_seats, "prefill", after))
+        largest = max(settings[: len(held)], key=lambda setting: setting[1])
+        found["prefill"] = settled(sized(replica, load, [largest], memory_seats, "prefill", after))
         found["decode"] = settled(sized(replica, load, settings[:1], memory_seats, "decode"))
     if not found:
         return Unfit(hardware, precision, layout, "its pools have no link between them that is known")

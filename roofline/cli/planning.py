@@ -62,11 +62,17 @@ def verdict(result: Check) -> str:
     return f"{many} do not meet what is asked for; {needed:,} would."
 
 
+_OBJECTIVES = {
+    "memory": "memory for the longest request", "start": "sequences, of the tokens of a step", "gpus": "GPUs of a replica",
+    "length": "requests that are too long", "utilisation": "of the rate that saturates", "ttft": "TTFT", "tpot": "TPOT",
+}  # fmt: skip
+
+
 def findings_table(result: Check) -> Table:
     """Every objective and limit, with its verdict."""
     rows = tuple(
         (
-            one.objective if one.percentile is None else f"{one.objective} p{one.percentile * 100:g}",
+            _OBJECTIVES.get(one.objective, one.objective) + ("" if one.percentile is None else f" p{one.percentile * 100:g}"),
             one.of or "",
             _measure(one.objective, one.limit),
             _measure(one.objective, one.expected),
@@ -83,7 +89,7 @@ def _band(one: Finding) -> str:
     """From the quick end to the slow one, where they are not the same."""
     if one.low is None or one.low == one.high:
         return ""
-    return f"{_measure(one.objective, one.low)} to {_measure(one.objective, one.high)}"
+    return f"{_measure(one.objective, one.low)} to {_measure(one.objective, one.high)}".replace("no end to no end", "no end")
 
 
 def _measure(objective: str, value: float | None) -> str:
@@ -93,7 +99,7 @@ def _measure(objective: str, value: float | None) -> str:
         return format_si(value, "s", 3)
     if objective == "memory":
         return format_bytes_binary(value, 3)
-    return f"{value:.3%}" if objective in ("length", "utilisation") else f"{value:,.10g}"
+    return f"{value * 100:.3g}%" if objective in ("length", "utilisation") else f"{value:,.10g}"
 
 
 def _show_check(result: Check) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
+_RARE = 0.999
+
+
 def work_behind(server: BatchServer, work: Work, first: FirstToken, cycle: Cycles) -> list[Array]:
     """Seconds of prompts, beyond the mean, that the steps of each answer do: those that arrived while its own prompt waited.
 
@@ -51,7 +54,9 @@ def later_tokens(
     wander = np.maximum((met * took**2).sum(axis=1) - (met * took).sum(axis=1) ** 2, 0)[:, None]
     shortest = server.decode_s[0]
     at_mean = np.interp(np.maximum(crowd.running, 1), numbers[1:], server.decode_s)
-    longest = np.maximum(at_mean + first.cap, shortest * (1 + 1e-9))[:, None]
+    # with the most of prompts, or with as many sequences as one step in a thousand has, whichever is longer
+    crowded = crowd.steps[np.argmax(np.cumsum(met, axis=1) >= _RARE, axis=1)]
+    longest = np.maximum(np.maximum(at_mean + first.cap, crowded), shortest * (1 + 1e-9))[:, None]
     found = []
     for demand, more in zip(server.demands, extra, strict=True):
         steps = np.maximum(demand.answer_steps, 1.0)

@@ -29,7 +29,7 @@ Replicas of one deployment that step together (data-parallel attention) have the
 dealt to the ranks, and a step has as many rounds of them as the fullest rank.
 
 Where it stops holding: beyond 0.85 of the rate that saturates (waits are then mostly for seats, and 10 to 50 % too short),
-arrivals with a coefficient of variation beyond 1.5, and arrivals whose rate drifts faster than requests end. The errors by
+arrivals with a coefficient of variation beyond 1.2, and arrivals whose rate drifts faster than requests end. The errors by
 utilisation, against an event-by-event computation: docs/capacity.md.
 """
 

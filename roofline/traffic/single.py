@@ -71,4 +71,5 @@ def single(
 
 
 def _fail(key: str, problem: str) -> InputError:
-    return InputError(f"--{key.replace('_', '-')}: {problem}")
+    apart = " " if problem.startswith("is missing") else ": "
+    return InputError(f"--{key.replace('_', '-')}{apart}{problem}")

@@ -170,7 +170,7 @@ def _time(case: Case, finding: Finding) -> str:
             return (
                 f"{name} {took} is within {limit}, but is a bound: no kernels were measured on {hardware} or on what is like it"
             )
-        high = "without end" if finding.high is None else format_si(finding.high, "s", 3)
+        high = "one without end" if finding.high is None else format_si(finding.high, "s", 3)
         surer = ""
         if (many := _surely(case, finding)) is not None:
             surer = f" ({counted(many, 'replica')} keep to it in the whole band)"

@@ -26,7 +26,8 @@ def _flags(start: Start) -> list[str] | None:
     for flag, size in (("--pp-size", deployment.pipeline_parallel_size), ("--ep-size", deployment.expert_parallel_size)):
         found += [flag, str(size)] if size > 1 else []
     found += ["--context-length", str(start.longest), "--max-running-requests", str((deployment.max_num_seqs or 1) * dp)]
-    found += ["--chunked-prefill-size", str(request.memory.max_num_batched_tokens)]
+    # of all ranks: each has its part of it
+    found += ["--chunked-prefill-size", str(request.memory.max_num_batched_tokens * dp)]
     found += ["--mem-fraction-static", f"{request.memory.utilization:.10g}"]
     found += ["--kv-cache-dtype", _KV[kv]] if deployment.kv_cache_dtype is not None else []
     found += ["--quantization", "fp8"] if quantization == "fp8" else []

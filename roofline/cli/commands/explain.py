@@ -57,7 +57,7 @@ def explain(  # noqa: PLR0917 - a flag each
     """Where a number comes from: formula, numbers put in, value, source.
 
     Quantities: kv_bytes_per_token, arithmetic_intensity, ridge_point, critical_batch, max_batch, max_context, decode_floor,
-    parameters. Example: roofline explain llama-3.1-8b critical_batch --hardware a100-sxm-80gb
+    break_even_link, parameters. Example: roofline explain llama-3.1-8b critical_batch --hardware a100-sxm-80gb
     """  # fmt: skip
     given = {name: value for name, value in locals().items() if value is not None}
     for name in ("model", "subject", "hardware", "format", "json", "output", "quiet"):

@@ -53,7 +53,9 @@ def seconds(value: float | None) -> str:
 
 def load(planned: Planned, values: Values) -> str:
     """`50 requests/s`, or `64 clients`."""
-    return plural(planned.clients or 0, "client") if planned.rate is None else f"{number(values['rate'])} requests/s"
+    if planned.rate is None:
+        return plural(planned.clients or 0, "client")
+    return f"{number(values['rate'])} {'request' if values['rate'] == 1 else 'requests'}/s"
 
 
 def deployed(pool: Pool, count: int) -> str:
@@ -88,7 +90,11 @@ def sentences(planned: Planned, values: Values) -> list[str]:
     best = ordered(planned, values)[0]
     moved = "" if as_planned(planned, values) else "What if: "
     pools = [deployed(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)]
-    what = f"{best.devices:,} x {best.of.title} serve {load(planned, values)}: {' and '.join(pools)}, {best.of.precision}"
+    peak = " at the peak" if planned.peak_factor > 1 else ""
+    verb = "serves" if best.devices == 1 else "serve"
+    what = (
+        f"{best.devices:,} x {best.of.title} {verb} {load(planned, values)}{peak}: {' and '.join(pools)}, {best.of.precision}"
+    )
     found = [f"{moved}{what}{_cost(planned, best)}."]
     if best.beyond:
         found.append(f"No candidate is within the limits: this one takes {best.beyond}.")
@@ -111,7 +117,7 @@ def _cost(planned: Planned, best: Scaled) -> str:
     if best.low is not None and best.high is not None and best.low < best.high:
         spread = f" ({money(best.low)} to {money(best.high)} within the range of the price)"
     hour = f"{money(best.per_hour)} {planned.currency} an hour{spread}"
-    return f", for {hour}, {money(best.million)} {planned.currency} a million tokens"
+    return f", for {hour}, {money(best.million)} {planned.currency} a million tokens, prompts and answers"
 
 
 def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:

@@ -169,7 +169,7 @@ def test_the_answer_says_it_all() -> None:
     first, seen, breaks = shown(plan()).answer
     assert first == (
         "3 x H100-SXM serve 50 requests/s: 3 replicas of one device, fp8, for 9.00 USD an hour (6.00 to 15.00 within the range "
-        "of the price), 0.0417 USD a million tokens."
+        "of the price), 0.0417 USD a million tokens, prompts and answers."
     )  # 9/3600/60000 x 1e6 = 0.041667
     assert seen == (
         "TTFT is 50 ms on average, and at most 100 ms for 95% (asked for: 2 s); TPOT is 10 ms on average, and at most 20 ms "

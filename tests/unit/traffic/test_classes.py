@@ -72,7 +72,7 @@ def test_percentiles(written: object, percentile: float) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate": None}, "--rate: is missing: give a rate (requests/s) or a concurrency (clients)"),
+        ({"rate": None}, "--rate is missing: give a rate (requests/s) or a concurrency (clients)"),
         ({"concurrency": 4}, "--concurrency: a rate is given too"),
         ({"rate": 0}, "--rate: must be a number of requests a second above 0, such as 8, or 300/min, not '0'"),
         ({"rate": -1}, "--rate: must be a number of requests a second above 0"),
@@ -82,7 +82,7 @@ def test_percentiles(written: object, percentile: float) -> None:
         ({"rate": True}, "--rate: must be a number of requests a second above 0"),
         ({"rate": None, "concurrency": 0}, "--concurrency: the number of clients must be at least 1, not 0"),
         ({"rate": None, "concurrency": 2.5}, "--concurrency: the number of clients must be a whole number"),
-        ({"input_len": None}, "--input-len: is missing: give a length such as 1024 or lognormal:1155:900, or a trace"),
+        ({"input_len": None}, "--input-len is missing: give a length such as 1024 or lognormal:1155:900, or a trace"),
         ({"output_len": "lognormal:5"}, "--output-len: 'lognormal:5' is not lognormal:MEAN:SD[:MAX]"),
         ({"ttft": "2"}, "--ttft: '2' has no unit"),
         ({"ttft": "0 s"}, '--ttft: must be a time above 0, such as "50 ms"'),
@@ -116,7 +116,7 @@ def test_lengths_beside_a_trace(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--output-len: a trace has its own lengths"):
         single(trace=path, output_len=5)
     path.write_text("num_prefill_tokens,num_decode_tokens\n1,2\n")
-    with pytest.raises(InputError, match=r"--rate: is missing: .*the trace trace\.csv has no arrivals to take it from"):
+    with pytest.raises(InputError, match=r"--rate is missing: .*the trace trace\.csv has no arrivals to take it from"):
         single(trace=path)
 
 
