@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from roofline.explanation import explain
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
+    from roofline.preemption.preempt import preempt
     from roofline.specs.hardware import Hardware
     from roofline.specs.model import Model
     from roofline.sweeps import sweep
@@ -26,6 +27,7 @@ _LAZY = {
     "analyze": "roofline.predict.analyze",
     "compile": "roofline.predict.compiled",
     "plan": "roofline.capacity.plan",
+    "preempt": "roofline.preemption.preempt",
     "explain": "roofline.explanation",
     "sweep": "roofline.sweeps",
     "Model": "roofline.specs.model",
@@ -34,7 +36,7 @@ _LAZY = {
 
 __all__ = [
     "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model", "plan",
-    "sweep",
+    "preempt", "sweep",
 ]  # fmt: skip
 
 

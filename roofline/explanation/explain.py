@@ -19,6 +19,7 @@ from roofline.cost import FIELDS, Cost
 from roofline.errors import InputError, UnknownNameError
 from roofline.explanation.in_symbols import InSymbols
 from roofline.explanation.limits import kv_bytes_per_token, max_batch, max_context
+from roofline.explanation.preemption import break_even_link
 from roofline.explanation.totals import MEMORY_TRAFFIC, WORK, bound, intensity, peak, total, traffic, unit
 from roofline.explanation.value import Explanation, explanation
 from roofline.formulas.questions import ridge_point
@@ -322,7 +323,8 @@ QUANTITIES: dict[str, Callable[[InSymbols, str], Explanation]] = {
     "decode_floor": _decode_floor,
     "max_batch": max_batch,
     "max_context": max_context,
+    "break_even_link": break_even_link,
 }
 """What can be explained beside the operators."""
 
-_NEED_HARDWARE = ("ridge_point", "critical_batch", "decode_floor", "max_batch", "max_context")
+_NEED_HARDWARE = ("ridge_point", "critical_batch", "decode_floor", "max_batch", "max_context", "break_even_link")

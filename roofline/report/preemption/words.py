@@ -1,0 +1,148 @@
+"""Recompute against swap, in sentences."""
+
+from __future__ import annotations
+
+from roofline.preemption.result import Answer, Preempted
+from roofline.report import summary
+from roofline.units import format_bytes_binary, format_si
+
+_WORTH = 0.99
+"""A split has to take less than this share of the better way alone to be spoken of."""
+
+
+def sentences(result: Preempted) -> list[str]:
+    """The answer: which way is the cheaper, why, and where it would be the other."""
+    found = result.answer
+    if found is None or result.unfit is not None:
+        said = [f"The device cannot hold the sequence. {summary.verdict(result.unfit)}"] if result.unfit else []
+        return said if found is None else [*said, *_answered(result, found)]
+    return _answered(result, found)
+
+
+def _answered(result: Preempted, found: Answer) -> list[str]:
+    parts = [
+        _cheaper(result, found),
+        _copies(result, found),
+        _link(result, found),
+        _tokens(result, found),
+        _block(result, found),
+    ]
+    return [part for part in (*parts, _both(found), _others(result, found), _host(found)) if part]
+
+
+def seconds(value: float | None) -> str:
+    """A time in three digits."""
+    return "-" if value is None else format_si(value, "s", 3)
+
+
+def rate(value: float | None) -> str:
+    """Bytes/s in three digits."""
+    return "none" if value is None else format_si(value, "B/s", 3)
+
+
+def between(low: float | None, high: float | None) -> str:
+    """An interval in brackets; nothing where there is none."""
+    return "" if low is None or high is None else f" ({seconds(low)} to {seconds(high)})"
+
+
+def _cheaper(result: Preempted, found: Answer) -> str:
+    swap, recompute, asked = found.swap, found.recompute, result.asked
+    copied = f"about {seconds(swap.seconds)} out and in{between(swap.low_s, swap.high_s)}"
+    least = "at least " if result.basis == "bound" else "about "
+    beside = f" beside {summary.plural(asked.batch, 'sequence')}" if asked.batch else ""
+    again = f"{least}{seconds(recompute.seconds)} to compute {summary.plural(asked.tokens, 'token')} again{beside}"
+    again += between(recompute.low, recompute.high)
+    if not found.host.fits:
+        return f"Recomputing is the only way, as the host has no room: {again}; copies would take {copied}."
+    ratio = max(found.ratio, 1 / found.ratio)
+    close = "" if found.certain else " The intervals overlap: it is close, or depends on what was assumed."
+    if found.cheaper == "swap":
+        return f"Swapping is cheaper by a factor of {ratio:.3g}: {copied}, against {again}.{close}"
+    return f"Recomputing is cheaper by a factor of {ratio:.3g}: {again}, against {copied}.{close}"
+
+
+def _copies(result: Preempted, found: Answer) -> str:
+    swap = found.swap
+    calls = f"{swap.calls:,} calls of {format_si(swap.chunk_bytes, 'B', 3)}" if swap.calls > 1 else "one call"
+    said = f"Each way {format_si(swap.bytes, 'B', 3)} cross in {calls}, at {rate(swap.attained)}"
+    if result.asked.gpus_per_link > 1:
+        said += f" a device, {result.asked.gpus_per_link} on one link"
+    said += f"; large copies reach {rate(swap.link)}."
+    other = next((row for row in found.variants if row.variant == "coalesced"), None)
+    return f"{said} Gathered into one call it would be {seconds(other.swap_s)}." if other else said
+
+
+def _link(result: Preempted, found: Answer) -> str:
+    swap = found.swap
+    if found.break_even_link is None:
+        if swap.calls == 0:
+            return ""
+        return "No link is fast enough for these copies: their calls alone take longer than recomputing."
+    said = f"Break-even: a link on which large copies reach {rate(found.break_even_link)}; over a faster one swapping wins."
+    bare = 2 * swap.bytes * result.asked.gpus_per_link / found.recompute.seconds
+    return f"{said} Without calls it would be {rate(bare)}." if swap.calls > 1 else said
+
+
+_VERB = {True: "swapping", False: "recomputing"}
+
+
+def _tokens(result: Preempted, found: Answer) -> str:
+    """Which way is the cheaper over lengths."""
+    first, last = found.curves[0], found.curves[-1]
+    at = found.crossover_tokens
+    beside = f" beside {summary.plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
+    if not at:
+        same = found.cheaper == "swap"
+        return f"At every length to {last.tokens:,} tokens {_VERB[same]} is the cheaper{beside}."
+    if len(at) == 2:
+        # between both it is the one that it is not at the ends
+        inside = next((point for point in found.curves if at[0] <= point.tokens < at[1]), None)
+        swap = inside.swap_s <= inside.recompute_s if inside is not None else not last.swap_s <= last.recompute_s
+        return (
+            f"Between {at[0]:,} and {at[1]:,} tokens {_VERB[swap]} is the cheaper, below and above {_VERB[not swap]}{beside}."
+        )
+    swap = last.swap_s <= last.recompute_s
+    if first.tokens >= at[0]:
+        return f"From {at[0]:,} tokens on {_VERB[swap]} is the cheaper{beside}."
+    return f"Below {at[0]:,} tokens {_VERB[not swap]} is the cheaper, from there on {_VERB[swap]}{beside}."
+
+
+def _block(result: Preempted, found: Answer) -> str:
+    size = found.crossover_block_size
+    if size is None:
+        return ""
+    return f"With blocks of {summary.plural(size, 'token')} or more swapping is cheaper; they have {result.asked.block_size}."
+
+
+def _both(found: Answer) -> str:
+    one = found.partial[0]
+    if not 0 < one.recomputed < one.recomputed + one.swapped or not found.host.fits:
+        return ""
+    if one.seconds > _WORTH * min(found.recompute.seconds, found.swap.seconds):
+        return ""
+    what = "recomputing the first" if one.order == "recompute the first" else "recomputing the last"
+    moved = "copied out before" if one.out_s else "copied out beside other work"
+    return (
+        f"Both at once takes {seconds(one.seconds)}: {what} {summary.plural(one.recomputed, 'token')} while the other "
+        f"{one.swapped:,}, {moved}, come back."
+    )
+
+
+def _others(result: Preempted, found: Answer) -> str:
+    stolen = found.stolen
+    if stolen.recompute_tokens is None or stolen.swap_tokens is None:
+        if not result.asked.overlapped:
+            return ""
+        return f"Beside the kernels of others the copies take {seconds(stolen.swap_s)} of the device from them."
+    return (
+        f"Meanwhile the {summary.plural(result.asked.batch, 'other sequence')} would have had {stolen.recompute_tokens:,.0f} "
+        f"tokens in the time that recomputing takes from them, and {stolen.swap_tokens:,.0f} in that of the copies."
+    )
+
+
+def _host(found: Answer) -> str:
+    host = found.host
+    if host.sequences is None:
+        return ""
+    taken = f"{format_bytes_binary(host.bytes, 3)} each"
+    return f"The host has room for {summary.plural(host.sequences, 'such sequence')} of a replica, {taken}."
