@@ -286,8 +286,10 @@ def test_a_point_that_killed_a_run_comes_last(tmp_path: Path) -> None:
     environment = json.loads((tmp_path / "environment.json").read_text(encoding="utf-8"))
     assert environment["suspects"] == [str(first)]
     assert not (tmp_path / ".at").exists()
-    assert len(rows(tmp_path)) >= 2
-    assert all(row["kernel"] != "copy" or row["bytes"] != str(first.numbers["bytes"]) for row in rows(tmp_path))
+    found = rows(tmp_path)
+    assert len(found) >= 2
+    suspected = [row["kernel"] == "copy" and row["bytes"] == str(first.numbers["bytes"]) for row in found]
+    assert not any(suspected[:-1])  # a quick machine gets as far as the last one
 
 
 @pytest.mark.parametrize("content", ["[]", '{"runs": 5}', '{"runs": [1]}', '{"suspects": [1]}', "{", ""])

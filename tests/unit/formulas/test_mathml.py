@@ -212,7 +212,7 @@ def _read(written: str) -> Element:
 # What both tongues say, as one list of names, numbers and signs
 
 _LATEX_TOKEN = re.compile(
-    r"(?P<name>(?:\\beta|[A-Za-z])(?:_(?:\w|\{(?:[^{}]|\\mathrm\{[^{}]*\})*\}))?)|(?P<number>\d+(?:\.\d+)?)"
+    r"(?P<name>(?:\\beta|\\eta|[A-Za-z])(?:_(?:\w|\{(?:[^{}]|\\mathrm\{[^{}]*\})*\}))?)|(?P<number>\d+(?:\.\d+)?)"
     r"|(?P<sign>[-+(),]|\\(?:cdot|lceil|rceil|lfloor|rfloor|max|min))|(?P<nothing>\\left|\\right|\\frac|\\,|[{}^ ])"
 )
 _SIGNS = {r"\cdot": "⋅", r"\lceil": "⌈", r"\rceil": "⌉", r"\lfloor": "⌊", r"\rfloor": "⌋", "-": "−"}
@@ -225,7 +225,7 @@ def _flat_latex(text: str) -> list[str]:
         assert match, text[end:]
         end = match.end()
         if match["name"]:
-            found.append(re.sub(r"\\mathrm|[{}]", "", match["name"]).replace("\\beta", "β"))
+            found.append(re.sub(r"\\mathrm|[{}]", "", match["name"]).replace("\\beta", "β").replace("\\eta", "η"))
         elif not match["nothing"]:
             found.append(_SIGNS.get(match[0], match[0].removeprefix("\\")))
     return found
