@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
     from roofline.preemption.preempt import preempt
+    from roofline.simulation.simulate import simulate
     from roofline.specs.hardware import Hardware
     from roofline.specs.model import Model
     from roofline.sweeps import sweep
@@ -28,6 +29,7 @@ _LAZY = {
     "compile": "roofline.predict.compiled",
     "plan": "roofline.capacity.plan",
     "preempt": "roofline.preemption.preempt",
+    "simulate": "roofline.simulation.simulate",
     "explain": "roofline.explanation",
     "sweep": "roofline.sweeps",
     "Model": "roofline.specs.model",
@@ -36,7 +38,7 @@ _LAZY = {
 
 __all__ = [
     "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model", "plan",
-    "preempt", "sweep",
+    "preempt", "simulate", "sweep",
 ]  # fmt: skip
 
 

@@ -1,0 +1,136 @@
+"""From what a user gives to a workload."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from roofline.errors import InputError
+from roofline.simulation.arrivals import Arrivals, Clients, parse_arrivals
+from roofline.simulation.arrivals.constant import Constant
+from roofline.simulation.arrivals.gamma import Gamma
+from roofline.simulation.arrivals.poisson import Poisson
+from roofline.simulation.workload import REQUESTS, Workload
+from roofline.specs.assumption import Assumption
+from roofline.traffic.classes import Class, Traffic
+from roofline.traffic.file import load_traffic
+from roofline.traffic.scalars import parse_rate, parse_seconds
+from roofline.traffic.single import single
+from roofline.traffic.trace import Trace, read_trace
+from roofline.units import parse_count
+
+_LENGTHS = ("input_len", "output_len")
+
+
+def ask(
+    *, trace: Any = None, workload: Any = None, rate: Any = None, requests: Any = None, until: Any = None,
+    skip_bad_rows: bool = False, notes: list[Assumption], **words: Any,
+) -> Workload:  # fmt: skip
+    """A workload from options; `words`: `input_len`, `output_len`, `ttft`, `tpot` of one class of requests.
+
+    Raises:
+        InputError: what is missing, or too much, by flag.
+    """
+    most = None if requests is None else parse_count(requests, "--requests", minimum=1)
+    end = math.inf if until is None else _flag("until", parse_seconds, until)
+    wanted = None if rate is None else _flag("rate", parse_rate, rate)
+    limits: dict[str, Any] = {"requests": most, "until": end}
+    if workload is not None and (isinstance(workload, Traffic) or Path(str(workload)).suffix in (".yaml", ".yml")):
+        if given := [name for name in (*_LENGTHS, "ttft", "tpot") if words.get(name) is not None]:
+            raise InputError(f"--workload {workload} says what comes: leave out --{given[0].replace('_', '-')}")
+        if trace is not None:
+            raise InputError("--workload and --trace both say what comes: give one of them")
+        found = workload if isinstance(workload, Traffic) else load_traffic(Path(str(workload)), skip_bad_rows)
+        notes += found.assumptions
+        return _of_traffic(found, wanted, limits, str(workload), notes)
+    read = trace if trace is None or isinstance(trace, Trace) else read_trace(trace, skip_bad_rows)
+    if read is not None and workload is None and (read.arrived is not None):
+        return _traced(read, wanted, limits, words, notes)
+    if workload is None and wanted is None:
+        what = f"{read.name} has no arrivals" if read is not None else "nothing says when requests come"
+        raise InputError(f"{what}: give --rate, --workload (poisson:8, closed:32, ...) or a --trace with a column arrived_at")
+    arrivals = parse_arrivals(str(workload)) if workload is not None else Poisson(wanted or 0.0)
+    if workload is not None and wanted is not None:
+        if isinstance(arrivals, Clients):
+            raise InputError("--rate: clients of a closed loop send when they have their answers; leave it out")
+        arrivals = arrivals.at_rate(wanted)
+    one = _class(arrivals, read, words)
+    _ends(limits, notes, arrivals)
+    source = str(workload) if workload is not None else f"poisson:{wanted:g}"
+    if isinstance(arrivals, Clients):
+        return Workload(classes=(one,), clients=(arrivals,), source=source, **limits)
+    return Workload(classes=(one,), arrivals=(arrivals,), source=source, **limits)
+
+
+def _class(arrivals: Arrivals | Clients, read: Trace | None, words: dict[str, Any]) -> Class:
+    """The one class: its lengths and its objectives. Of what comes all at once nobody asks for a rate."""
+    if isinstance(arrivals, Clients):
+        load: dict[str, Any] = {"concurrency": arrivals.clients}
+    else:
+        load = {"rate": arrivals.rate} if arrivals.rate is not None else {"concurrency": 1}
+    return single(**load, trace=read, **words).classes[0]
+
+
+def _traced(
+    read: Trace, wanted: float | None, limits: dict[str, Any], words: dict[str, Any], notes: list[Assumption]
+) -> Workload:
+    if given := [name for name in _LENGTHS if words.get(name) is not None]:
+        raise InputError(
+            f"--{given[0].replace('_', '-')}: the trace has its own lengths; give the trace or the lengths, not both"
+        )
+    if wanted is not None and not read.rate:
+        raise InputError(f"--rate: all requests of {read.name} arrive at once, and there is no rate to change")
+    if read.skipped:
+        notes.append(Assumption("skipped_rows", read.skipped, "given", f"broken, and left out: {'; '.join(read.reasons)}"))
+    notes += [Assumption("trace", read.name, "assumed", note) for note in read.notes]
+    stretch = 1.0
+    if wanted is not None and read.rate:
+        stretch = read.rate / wanted
+        notes.append(
+            Assumption("rate", wanted, "given", f"arrivals of {read.name}, whose own rate is {read.rate:.4g}/s, stretched")
+        )
+    load: dict[str, Any] = {"rate": wanted or read.rate} if read.rate else {"concurrency": 1}
+    one = single(**load, trace=read, **words).classes[0]
+    return Workload(classes=(one,), trace=read, stretch=stretch, source=read.name, **limits)
+
+
+def _of_traffic(found: Traffic, wanted: float | None, limits: dict[str, Any], source: str, notes: list[Assumption]) -> Workload:
+    classes = found.at_peak
+    if found.peak_factor > 1:
+        notes.append(Assumption("peak_factor", found.peak_factor, "given", "the highest load is what is simulated"))
+    rated = [one for one in classes if one.rate is not None]
+    if rated and len(rated) < len(classes):
+        raise InputError(f"{source}: some classes have a rate, others a concurrency: give all the one or all the other")
+    if not rated:
+        if wanted is not None:
+            raise InputError("--rate: clients of a closed loop send when they have their answers; leave it out")
+        _ends(limits, notes, Clients(1))
+        clients = tuple(Clients(one.concurrency or 1) for one in classes)
+        return Workload(classes=classes, clients=clients, source=source, **limits)
+    total = sum(one.rate or 0.0 for one in rated)
+    arrivals = tuple(_of_class(one, (one.rate or 0.0) * (wanted / total if wanted else 1.0)) for one in classes)
+    _ends(limits, notes, arrivals[0])
+    return Workload(classes=classes, arrivals=arrivals, source=source, **limits)
+
+
+def _of_class(one: Class, rate: float) -> Arrivals:
+    """By chance, or as bursty as the class says."""
+    if one.burstiness == 1:
+        return Poisson(rate)
+    return Gamma(rate, one.burstiness) if one.burstiness else Constant(rate)
+
+
+def _ends(limits: dict[str, Any], notes: list[Assumption], arrivals: Arrivals | Clients) -> None:
+    """How many come, where nobody says."""
+    counted = isinstance(arrivals, Arrivals) and arrivals.count is not None
+    if limits["requests"] is None and limits["until"] == math.inf and not counted:
+        limits["requests"] = REQUESTS
+        notes.append(Assumption("requests", REQUESTS, "default", "that come; --requests and --until say another end"))
+
+
+def _flag(name: str, parse: Any, value: Any) -> Any:
+    try:
+        return parse(value)
+    except InputError as error:
+        raise InputError(f"--{name}: {error}") from None

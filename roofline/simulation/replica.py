@@ -1,0 +1,487 @@
+"""One replica of an engine: who runs, who waits, which blocks are taken, and when its steps end.
+
+Between two events (an arrival that may be let in, the end of an answer, a block that is missing, the end of a chunk) every
+step decodes one token of the same sequences. What n of them have cached grows by n a step, so that with t = a + b c seconds a
+step at c cached tokens, k steps take k (a + b c) + b n k (k - 1)/2. Such a run is planned as long as nothing can change, and
+cut where an arrival comes that might. Step by step, the scheduler forms every step, each has its own time, and all tokens
+and blocks are counted anew: the same events.
+
+Decode steps are counted. A sequence decodes in every one of them, so the step at which its answer ends is known when it
+begins, and so is, modulo the tokens of a block, the step at which it needs another block: `grow` holds how many do at each
+residue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import sqrt
+from typing import Any
+
+from roofline.errors import RooflineError
+from roofline.simulation.book import Book
+from roofline.simulation.eviction import Preempting
+from roofline.simulation.job import Job
+from roofline.simulation.schedulers.base import Scheduler
+from roofline.simulation.step_time import Cell, StepTime
+
+INF = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a replica holds: blocks of so many tokens, `own` of them to every sequence beside its tokens; requests that run at a
+    time; new tokens a step."""
+
+    blocks: int
+    block_size: int
+    seats: int
+    budget: int
+    own: int = 0
+
+
+class StuckError(RooflineError):
+    """Nothing can go on: a fault of a scheduler, or of a room that is too small for it."""
+
+    exit_code = 4
+
+
+class Replica:
+    """An engine. `watch` is told of every event, as (what, time, ...); for tests and for those who want to see."""
+
+    __slots__ = (
+        "_cells", "_log", "_rate", "_slope", "_start_at", "anew", "blocks", "book", "budget", "cached", "chunks", "deaf",
+        "decodes", "done", "ends", "evicted", "free", "granted", "grow", "held", "index", "late", "late_many", "lead", "many",
+        "mark", "now", "own", "partial", "policy", "preempting", "run", "running", "seats", "size", "steps", "stepwise",
+        "swapped", "swapped_tokens", "times", "token_at", "waiting", "watch",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0915 - a field each
+        self, policy: Scheduler, times: StepTime, room: Room, *, book: Book | None = None, preempting: Preempting | None = None,
+        index: int = 0, stepwise: bool = False, watch: Callable[[tuple[Any, ...]], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.policy, self.times, self.index = policy, times, index
+        self.blocks = self.free = room.blocks
+        self.size, self.seats, self.budget, self.own = room.block_size, room.seats, room.budget, room.own
+        self.mark = math.ceil(policy.watermark * room.blocks)
+        """Blocks that are left free when a request is let in."""
+        self.book = Book() if book is None else book
+        self._log = self.book.runs.extend
+        self.preempting = Preempting() if preempting is None else preempting
+        self.stepwise, self.watch = stepwise, watch
+        self.waiting = policy.queue()
+        self.swapped: deque[Job] = deque()
+        self.swapped_tokens = 0
+        self.running: dict[Job, None] = {}
+        """Who holds a seat, in the order of admission."""
+        self.partial: list[Job] = []
+        """Of them, those whose prompt is not yet computed whole."""
+        self.many = 0
+        """Of them, those that decode."""
+        self.cached = 0
+        """Tokens that those have cached together."""
+        self.steps = 0
+        """Decode steps so far."""
+        self.grow = [0] * room.block_size
+        self.done: list[tuple[int, int, Job]] = []
+        """A heap of who decodes by the step that ends it; an entry whose step is no longer the request's is void."""
+        self.held = 0
+        """Blocks of requests that have ended, while others of their batch run on."""
+        self.now, self.ends = 0.0, INF
+        """End of the last step, and of what is planned: infinity while nothing is to be done."""
+        self.run = 0
+        """Decode steps that are planned; 0: a step with prompts, or none."""
+        self.chunks: list[tuple[Job, int]] = []
+        """Prompts in the step that is planned, with their new tokens."""
+        self.decodes = True
+        """Whether those that decode take part in a step with prompts."""
+        self.granted = False
+        """Whether those that decode have been given the blocks of the step that is being formed."""
+        self.evicted = False
+        """Whether somebody had to go in the step that is being formed."""
+        self.anew = False
+        """Whether the step after it may be another, though nobody comes or ends."""
+        self.lead = 0.0
+        """Seconds of copies before the first step of what is planned."""
+        self.deaf = False
+        """Whether no arrival can change what is planned."""
+        self.late: dict[float, int] = {}
+        """Who decodes, but had the latest token before the last step ended: how many by its time."""
+        self.late_many = 0
+        self.token_at = -INF
+        """When those that decode had their latest token, unless they began to later."""
+        self._start_at = self._rate = self._slope = 0.0
+        self._cells: dict[int, Sequence[Cell]] = {}
+
+    # What outside asks for
+
+    @property
+    def load(self) -> int:
+        """Requests that it has not yet answered."""
+        return len(self.waiting) + len(self.running) + len(self.swapped)
+
+    def blocks_of(self, tokens: int) -> int:
+        """Blocks of a sequence with so many tokens."""
+        return -(-tokens // self.size) + self.own
+
+    def refusal(self, job: Job) -> str | None:
+        """Why a request could never be served; None where it could."""
+        needed = self.blocks_of(job.longest)
+        if needed > self.blocks:
+            return f"needs {needed:,} blocks at its last token, and there are {self.blocks:,}"
+        return None
+
+    def accept(self, job: Job, at: float) -> None:
+        """A request arrives, at no time before the end of the last step."""
+        if self.ends == INF:
+            self.ends, self.run, self.chunks = at, 0, []  # wakes up; whoever comes at the same time is seen too
+        elif self.run > 1 and not (self.deaf or (self.waiting.fifo and self.waiting)):
+            self._cut(at)
+        self.waiting.append(job)
+
+    def advance(self, until: float) -> None:
+        """Do what ends before a time."""
+        while self.ends < until:
+            self.complete()
+            self.begin()
+
+    # Steps
+
+    def begin(self) -> None:
+        """Form the next step, and plan how often it can be done."""
+        if not self.waiting and not self.partial and not self.swapped:
+            if not self.many:
+                self.ends = INF
+                return
+            short = self.grow[self.steps % self.size]
+            if short <= self.free and not self.stepwise:  # there is nothing to decide
+                self.free -= short
+                if self.chunks:
+                    self.chunks = []
+                self.lead, self.anew = 0.0, False
+                self._plan()
+                return
+        self.lead = 0.0
+        self._form()
+        if self.evicted and not self.chunks and not self.many:
+            self._form()  # who had to go may be let in again
+        if self.chunks:
+            many = self.many if self.decodes else 0
+            if len(self.chunks) == 1:  # as most
+                ((job, new),) = self.chunks
+                parts = [(new, job.computed)]
+            else:
+                parts = [(new, job.computed) for job, new in self.chunks]
+            self.run = 0
+            self.ends = self.now + self.lead + self.times.mixed(many, self.cached if many else 0, parts)
+        elif self.many:
+            self._plan()
+        else:
+            raise StuckError(self._why())
+        if self.stepwise:
+            self._count()
+
+    def _count(self) -> None:
+        """Count the tokens and the blocks of every sequence anew, and compare: what is kept as sums is what they are."""
+        decoding = [job for job in self.running if job.done_at >= 0]
+        cached = sum([job.base + self.steps for job in decoding])
+        if self.policy.reserves:
+            taken = sum([job.blocks for job in self.running]) + self.held
+        else:
+            now = 1 if self.decodes or not self.chunks else 0  # the token of the step that is planned
+            taken = sum([self.blocks_of(job.base + self.steps + now) for job in decoding])
+            taken += sum([job.blocks for job in self.partial])
+        if (len(decoding), cached, taken) != (self.many, self.cached, self.blocks - self.free):
+            counted = f"{len(decoding)} decode with {cached} tokens cached, and {taken} blocks are taken"
+            kept = f"{self.many}, {self.cached} and {self.blocks - self.free} are kept"
+            raise AssertionError(f"at {self.now} s under {self.policy.name} {counted}; {kept}")
+
+    def _form(self) -> None:
+        self.chunks, self.granted, self.evicted, self.anew = [], False, False, False
+        self.policy.form(self)
+
+    def _plan(self) -> None:
+        """Steps that decode, until something can change."""
+        many, cached = self.many, self.cached
+        self._start_at = start = self.now + self.lead
+        if self.stepwise:
+            self.run, self._rate, self._slope = 1, self.times.mixed(many, cached, ()), 0.0
+            self.ends = start + self._rate
+            return
+        cells = self._cells.get(many)
+        if cells is None:
+            cells = self._cells[many] = self.times.cells(many)
+        for below, base, slope in cells:  # noqa: B007 - the last that is looked at
+            if cached < below:
+                break
+        self._rate, self._slope = rate, slope = base + slope * cached, slope * many
+        self.deaf = self.policy.closed
+        if self.anew:
+            self.run, self.ends = 1, start + rate
+            return
+        done = self.done
+        top = done[0]
+        while top[2].done_at != top[0]:
+            heappop(done)
+            top = done[0]
+        run = top[0] - self.steps
+        if below != INF and cached + run * many > below:
+            run = min(run, -int((cached - below) // many))
+        if run > 1 and many * ((run - 2) // self.size + 1) > self.free and not self.policy.reserves:
+            run = self._with_blocks(run)
+        self.run = run
+        self.ends = start + run * rate + slope * (run * (run - 1) * 0.5)
+
+    def _with_blocks(self, run: int) -> int:
+        """Steps, of those that are planned, until a block is missing; those of the first are taken already."""
+        grow, size, at = self.grow, self.size, self.steps
+        rounds, free = divmod(self.free, self.many)  # in as many steps as a block has tokens everybody needs one
+        found = 1 + rounds * size
+        while found < run and (short := grow[(at + found) % size]) <= free:
+            free -= short
+            found += 1
+        return min(run, found)
+
+    def _cut(self, at: float) -> None:
+        """End the run that is planned with the first step that ends at a time or after it."""
+        start, rate, slope = self._start_at, self._rate, self._slope
+        left = at - start
+        if left <= rate:
+            steps = 1
+        elif slope:
+            half = rate - slope / 2
+            steps = math.ceil((sqrt(max(half * half + 2 * slope * left, 0.0)) - half) / slope)
+        else:
+            steps = math.ceil(left / rate)
+        # the root is rounded
+        while steps > 1 and start + (steps - 1) * rate + slope * ((steps - 1) * (steps - 2) * 0.5) >= at:
+            steps -= 1
+        while (ends := start + steps * rate + slope * (steps * (steps - 1) * 0.5)) < at and steps < self.run:
+            steps += 1
+        if steps < self.run:
+            self.run, self.ends = steps, ends
+
+    def complete(self) -> None:
+        """What is planned is done."""
+        ends, run = self.ends, self.run
+        if run:
+            self._decoded(run)
+        elif self.chunks:
+            self._mixed()
+        self.now = ends
+        done, steps = self.done, self.steps
+        while done and done[0][0] <= steps:
+            at, _, job = heappop(done)
+            if job.done_at == at:
+                self._answered(job, ends)
+
+    def _decoded(self, run: int) -> None:
+        many, steps, ends = self.many, self.steps, self.ends
+        taken = self._taken(run - 1) if run > 1 else 0
+        self._log((
+            self.now, ends, self.lead, run, many, self.cached, 0, 0, len(self.running), len(self.waiting) + len(self.swapped),
+            self.blocks - self.free + taken / 2, self._rate, self._slope, self.late_many,
+        ))  # fmt: skip
+        if self.late_many:
+            self._caught_up(self._start_at + self._rate)
+        if self.watch:
+            self.watch(("decode", self.now, ends, run, many))
+        self.free -= taken
+        self.steps = steps + run
+        self.cached += many * run
+        self.token_at = ends
+
+    def _taken(self, steps: int) -> int:
+        """Blocks that so many steps after the next one take."""
+        if self.policy.reserves:
+            return 0
+        rounds, rest = divmod(steps, self.size)
+        found = rounds * self.many
+        if rest:
+            first = (self.steps + 1) % self.size
+            last = first + rest
+            found += sum(self.grow[first:last])
+            if last > self.size:
+                found += sum(self.grow[: last - self.size])
+        return found
+
+    def _mixed(self) -> None:
+        """A step with parts of prompts."""
+        now, ends, chunks = self.now, self.ends, self.chunks
+        many = self.many if self.decodes else 0
+        if self.watch:
+            self.watch(("mixed", now, ends, many, tuple((job.index, new, job.computed) for job, new in chunks)))
+        ended: list[Job] = []
+        tokens = 0
+        for job, new in chunks:
+            tokens += new
+            self.book.chunks.extend((new, job.computed))
+            job.computed += new
+            if job.computed == job.target:
+                ended.append(job)
+        self._log((
+            now, ends, self.lead, 1, many, self.cached if many else 0, tokens, len(ended), len(self.running),
+            len(self.waiting) + len(self.swapped), self.blocks - self.free, ends - now - self.lead, 0.0, self.late_many,
+        ))  # fmt: skip
+        if many:
+            if self.late_many:
+                self._caught_up(ends)
+            self.steps += 1
+            self.cached += many
+            self.token_at = ends
+        elif self.many > self.late_many:  # they have to wait, as those that are late already
+            self.late[now] = self.late.get(now, 0) + self.many - self.late_many
+            self.late_many = self.many
+        for job in ended:
+            self._prompted(job, ends)
+
+    def _caught_up(self, at: float) -> None:
+        """Everybody who decodes gets a token."""
+        for before, many in self.late.items():
+            self.book.gaps.extend((at - before, many))
+        self.late.clear()
+        self.late_many = 0
+
+    # What happens to a request
+
+    def admit(self, job: Job, blocks: int, new: int) -> None:
+        """Give a request a seat and blocks, and some of its tokens a place in the step."""
+        self.free -= blocks
+        job.blocks = blocks
+        self.running[job] = None
+        self.partial.append(job)
+        if new:
+            self.chunks.append((job, new))
+        if self.watch:
+            self.watch(("admit", self.now, job.index))
+
+    def _prompted(self, job: Job, at: float) -> None:
+        """A prompt is computed, and its next token is there."""
+        self.partial.remove(job)
+        if job.first < 0:
+            job.first = at
+        else:
+            self.book.gaps.extend((at - job.last, 1))
+        if self.watch:
+            self.watch(("token", at, job.index))
+        job.generated += 1
+        job.last = at
+        if job.generated == job.answer:
+            self._leave(job, at, job.blocks)
+        else:
+            self._decode(job, job.target)
+
+    def _decode(self, job: Job, cached: int) -> None:
+        """It decodes from the next step on."""
+        job.base = cached - self.steps
+        job.done_at = done_at = self.steps + job.answer - job.generated
+        heappush(self.done, (done_at, job.index, job))
+        self.many += 1
+        self.cached += cached
+        if not self.policy.reserves:
+            self.grow[-job.base % self.size] += 1
+
+    def _answered(self, job: Job, at: float) -> None:
+        """Its last token is there."""
+        cached = job.base + self.steps
+        self.many -= 1
+        self.cached -= cached
+        job.done_at = -1
+        if self.policy.reserves:
+            self._leave(job, at, job.blocks)
+        else:
+            self.grow[-job.base % self.size] -= 1
+            self._leave(job, at, -(-cached // self.size) + self.own)
+
+    def _leave(self, job: Job, at: float, blocks: int) -> None:
+        del self.running[job]
+        if self.policy.closed:
+            self.held += blocks
+            if not self.running:
+                self.free += self.held
+                self.held = 0
+        else:
+            self.free += blocks
+        if self.watch:
+            self.watch(("end", at, job.index))
+        self.book.end(job, at, self.index)
+
+    def evict(self, job: Job) -> None:
+        """Preempt a request: its blocks are free, and it waits, with its cache on the host or without."""
+        del self.running[job]
+        self.evicted = self.anew = True
+        job.preemptions += 1
+        self.book.preemptions += 1
+        if job.done_at < 0:
+            self.partial.remove(job)
+            self.chunks = [part for part in self.chunks if part[0] is not job]
+            self._drop(job, job.blocks)
+            return
+        cached = job.base + self.steps
+        left = job.done_at - self.steps
+        job.generated, job.done_at = job.answer - left, -1
+        at = job.last = max(job.last, self.token_at)
+        if at in self.late:
+            self.late_many -= 1
+            self.late[at] -= 1
+            if not self.late[at]:
+                del self.late[at]
+        self.many -= 1
+        self.cached -= cached
+        blocks = job.blocks
+        if not self.policy.reserves:
+            self.grow[-job.base % self.size] -= 1
+            blocks = self.blocks_of(cached + 1 if self.granted else cached)
+        job.target, job.computed = job.prompt + job.generated, cached
+        if not self.preempting.swaps(cached, self.swapped_tokens):
+            self._drop(job, blocks)
+            return
+        self.free += blocks
+        self.swapped.appendleft(job)
+        self.swapped_tokens += cached
+        self.lead += self.preempting.costs.swap_seconds(cached)[0]
+        self.book.moved.extend((self.now, cached))
+        if self.watch:
+            self.watch(("swap", self.now, job.index))
+
+    def _drop(self, job: Job, blocks: int) -> None:
+        self.free += blocks
+        job.computed = 0
+        self.waiting.appendleft(job)
+        self.book.dropped.append(self.now)
+        if self.watch:
+            self.watch(("preempt", self.now, job.index))
+
+    def resume(self, job: Job) -> None:
+        """The next of those on the host comes back, with blocks for its next token, and decodes in this step."""
+        self.swapped.popleft()
+        self.anew = True
+        cached = job.computed
+        self.free -= self.blocks_of(cached + 1)
+        self.running[job] = None
+        self.swapped_tokens -= cached
+        self.lead += self.preempting.costs.swap_seconds(cached)[1]
+        self._decode(job, cached)
+        self.late[job.last] = self.late.get(job.last, 0) + 1
+        self.late_many += 1
+        if self.watch:
+            self.watch(("resume", self.now, job.index))
+
+    def _why(self) -> str:
+        """What stands in the way of whom."""
+        if self.swapped:
+            job, needs = self.swapped[0], self.blocks_of(self.swapped[0].computed + 1)
+            what = f"request {job.index} is on the host and needs {needs:,} blocks"
+        elif self.waiting:
+            job = self.waiting.first()
+            what = f"request {job.index} ({job.target:,} tokens to compute) waits"
+        else:
+            what = f"the prompt of request {self.partial[0].index} cannot go on"
+        return (
+            f"nothing can go on at {self.now:.6g} s under {self.policy.name}: {what}, and nothing runs that would end; "
+            f"{self.free:,} of {self.blocks:,} blocks are free, {len(self.running)} of {self.seats} seats taken, "
+            f"{self.budget:,} tokens a step"
+        )

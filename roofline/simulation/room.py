@@ -1,0 +1,76 @@
+"""What a replica of a deployment holds: the blocks that an engine makes of the memory that is left, its seats, its tokens a
+step."""
+
+from __future__ import annotations
+
+from roofline.errors import InputError
+from roofline.predict.memory import StageMemory
+from roofline.predict.request import Request
+from roofline.simulation.replica import Room
+from roofline.simulation.schedulers.base import Scheduler
+from roofline.specs.assumption import Assumption
+from roofline.specs.workload import Segment
+from roofline.units import format_bytes_binary
+
+SEATS = 256
+"""vLLM's `max_num_seqs` where nobody says another (its server has 1,024 on GPUs of 70 GiB and more)."""
+
+
+def longest(request: Request) -> int:
+    """The most tokens of a sequence, prompt and answer."""
+    return request.deployment.max_model_len or request.model.max_position_embeddings
+
+
+def room(request: Request, scheduler: Scheduler, notes: list[Assumption]) -> Room:
+    """Of the stage with the fewest blocks. Activations are those of the largest step, as engines measure them before they
+    start.
+
+    Where all layers keep all tokens a block is the engine's. Else it is as many bytes of the layers that keep all tokens, and
+    what a sequence has beside them (a state; the blocks of a window once it is full) counts as `own` blocks from its first
+    token, which is more than a short sequence takes.
+
+    Raises:
+        InputError: not one block, fewer tokens a step than seats.
+    """
+    deployment = request.deployment
+    seats = deployment.max_num_seqs or SEATS
+    if deployment.max_num_seqs is None:
+        notes.append(Assumption("max_num_seqs", SEATS, "assumed", "requests that run at a time; engines have 256 to 1,024"))
+    lanes = deployment.pipeline_parallel_size
+    budget = deployment.max_num_batched_tokens or scheduler.budget or request.memory.max_num_batched_tokens
+    if deployment.max_num_batched_tokens is None and scheduler.budget is not None:
+        notes.append(Assumption("budget", budget, "default", f"new tokens a step, of the scheduler {scheduler.name}"))
+    if budget < seats:
+        msg = f"--max-num-batched-tokens {budget:,} is less than the {seats:,} sequences that may run (--max-num-seqs)"
+        raise InputError(f"{msg}: each of them takes a token a step")
+    step = (Segment(1, min(budget, longest(request)), 0),)
+    found = [_blocks(stage, stage.usable_bytes(step), longest(request)) for stage in request.memory.stages]
+    blocks, size, own = min(found)
+    if blocks < 1:
+        least = min(stage.usable_bytes(step) for stage in request.memory.stages)
+        left = (
+            f"{format_bytes_binary(max(least, 0))} are left for the KV cache" if least > 0 else "the weights alone do not fit"
+        )
+        raise InputError(
+            f"{request.model.name} does not run on {request.hardware.name}: {left}; roofline analyze says what would fit"
+        )
+    if own:
+        why = f"of {size} tokens, {own} of them for what a sequence has beside its tokens (state, full windows)"
+        notes.append(Assumption("blocks", blocks, "assumed", why))
+    else:
+        notes.append(Assumption("blocks", blocks, "default", f"of {size} tokens, in a replica"))
+    return Room(blocks, size, seats, budget * lanes, own)
+
+
+def _blocks(stage: StageMemory, usable: float, most: int) -> tuple[int, int, int]:
+    """How many, tokens in each, and how many a sequence has beside its tokens."""
+    layout = stage.layout
+    growing = [kind for kind in layout.kinds if kind.window is kind.chunk is None]
+    others = [kind for kind in layout.kinds if kind not in growing]
+    # a window or chunk, once it is full, on the way to a step of one token
+    fixed = layout.state_bytes + sum(kind.blocks(most, 1) * kind.block_bytes for kind in others)
+    if not growing:  # a sequence takes the same, however long it is: one block holds it
+        return int(usable // fixed) if fixed else 2**40, most, 0
+    size = growing[0].block * (growing[0].ratio or 1)
+    block = sum(kind.block_bytes * size / (kind.block * (kind.ratio or 1)) for kind in growing)
+    return int(usable // block), size, -int(-fixed // block)

@@ -1,0 +1,118 @@
+"""Requests that have ended, written to a file while the server runs: a row each, in the order of their end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from roofline.errors import InputError, MissingExtraError
+from roofline.text import clean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+COLUMNS = (
+    "request", "class", "replica", "arrived_at", "num_prefill_tokens", "num_decode_tokens", "ttft_s", "tpot_s", "e2e_s",
+    "finished_at", "preemptions",
+)  # fmt: skip
+SUFFIXES = (".csv", ".parquet")
+
+
+class Rows:
+    """A CSV or Parquet file in the making, beside its place; it is renamed when all is written, and removed when something
+    fails.
+
+    Raises:
+        InputError: another suffix, a place that cannot be written to.
+        MissingExtraError: Parquet without pyarrow.
+    """
+
+    def __init__(self, path: Path, names: tuple[str, ...]) -> None:
+        if path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"cannot write rows to {path}: the suffix must be one of {', '.join(SUFFIXES)}")
+        self.path = path
+        # NB: a spreadsheet takes what begins so for a formula
+        self._names = [f"'{name}" if name.startswith(("=", "+", "-", "@")) else name for name in map(clean, names)]
+        self._parquet = path.suffix.lower() == ".parquet"
+        self._writer: Any = None
+        if self._parquet:
+            _pyarrow()
+        try:
+            self._file: IO[bytes] = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed on exit
+                dir=path.parent, prefix=f".{path.name}.", delete=False
+            )
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        if not self._parquet:
+            self._file.write((",".join(COLUMNS) + "\n").encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._file.close()
+        temporary = Path(self._file.name)
+        if kind is None:
+            temporary.chmod(0o644)
+            temporary.replace(self.path)
+        else:
+            temporary.unlink(missing_ok=True)
+
+    def write(self, ended: dict[str, Array]) -> None:
+        """Rows, as columns of `book.END`."""
+        found = columns(ended)
+        names = [self._names[kind] for kind in found["class"]]
+        if not self._parquet:
+            self._file.write(_csv({**found, "class": names}).encode())
+            return
+        pa, pq = _pyarrow()
+        table = pa.table({name: names if name == "class" else found[name] for name in COLUMNS})
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, table.schema)
+        self._writer.write_table(table)
+
+
+def columns(ended: dict[str, Array]) -> dict[str, Array]:
+    """The columns of the file; `tpot_s` is NaN for answers of one token."""
+    import numpy as np
+
+    at, answer = ended["ended"], ended["answer"]
+    later = np.where(answer > 1, answer - 1, np.nan)
+    whole = {
+        "request": ended["index"], "class": ended["kind"], "replica": ended["replica"], "num_prefill_tokens": ended["prompt"],
+        "num_decode_tokens": answer, "preemptions": ended["preemptions"],
+    }  # fmt: skip
+    return {
+        **{name: values.astype(np.int64) for name, values in whole.items()},
+        "arrived_at": ended["arrived"],
+        "ttft_s": ended["first"] - ended["arrived"],
+        "tpot_s": (at - ended["first"]) / later,
+        "e2e_s": at - ended["arrived"],
+        "finished_at": at,
+    }
+
+
+def _csv(found: dict[str, Any]) -> str:
+    out = io.StringIO()
+    cells = [values if isinstance(values, list) else values.tolist() for values in (found[name] for name in COLUMNS)]
+    later = COLUMNS.index("tpot_s")
+    cells[later] = ["" if value != value else value for value in cells[later]]  # noqa: PLR0124 - a NaN is no number
+    csv.writer(out, lineterminator="\n").writerows(zip(*cells, strict=True))
+    return out.getvalue()
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtraError("writing Parquet", "parquet") from None
+    return pa, pq

@@ -1,0 +1,18 @@
+"""vLLM's V1 engine: one budget of tokens a step, for those that decode first, then for prompts, which may be cut."""
+
+from __future__ import annotations
+
+from roofline.simulation.admission import by_chunk
+from roofline.simulation.forming import mixed
+from roofline.simulation.schedulers.base import Scheduler
+from roofline.simulation.victims import last_admitted
+
+SCHEDULER = Scheduler(
+    name="vllm-v1",
+    about="decodes first, prompts in chunks within one budget; the last let in goes",
+    form=mixed,
+    admission=by_chunk,
+    victim=last_admitted,
+    chunked=True,
+    source="vLLM 0.19, vllm/v1/core/sched/scheduler.py (Scheduler.schedule)",
+)

@@ -1,0 +1,87 @@
+"""How a server's state goes over time, in at most so many equal intervals, which double when time runs out of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+INTERVALS = 512
+_FIRST = 1 / 64  # seconds
+LEVELS = ("running", "waiting", "blocks")
+COUNTS = ("arrived", "ended", "output_tokens", "preemptions", "swapped_tokens")
+
+
+class Series:
+    """Levels (integrated over time) and counts by interval."""
+
+    __slots__ = ("sums", "width")
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.width = _FIRST
+        self.sums: dict[str, Array] = {name: np.zeros(INTERVALS) for name in (*LEVELS, *COUNTS)}
+
+    def reach(self, time: float) -> None:
+        """Widen the intervals until a time is in one of them."""
+        import numpy as np
+
+        while time >= self.width * INTERVALS:
+            for name, values in self.sums.items():
+                self.sums[name] = np.concatenate([values[0::2] + values[1::2], np.zeros(INTERVALS // 2)])
+            self.width *= 2
+
+    def count(self, name: str, times: Array, weights: Array | None = None) -> None:
+        """Events at times, each of a weight."""
+        import numpy as np
+
+        if len(times):
+            self.reach(float(times.max()))
+            self.sums[name] += np.bincount((times / self.width).astype(np.int64), weights, INTERVALS)
+
+    def level(self, name: str, begins: Array, ends: Array, values: Array) -> None:
+        """Something that has a value from one time to another; what several replicas have adds up."""
+        self._spread(name, begins, ends, values)
+
+    def spread(self, name: str, begins: Array, ends: Array, amounts: Array) -> None:
+        """Counts that come evenly from one time to another."""
+        import numpy as np
+
+        self._spread(name, begins, ends, amounts / np.maximum(ends - begins, 1e-300))
+
+    def _spread(self, name: str, begins: Array, ends: Array, rates: Array) -> None:
+        """The integral of rates over each interval: that of the intervals where they begin and end, and of all between."""
+        import numpy as np
+
+        if not len(ends):
+            return
+        self.reach(float(ends.max()))
+        width = self.width
+        first, last = (begins / width).astype(np.int64), (ends / width).astype(np.int64)
+        # cumulated, a rate is a ramp; its slope changes where it begins and where it ends, within an interval by its part
+        slopes = np.zeros(INTERVALS + 1)
+        np.add.at(slopes, first + 1, rates * width)
+        np.add.at(slopes, last + 1, -rates * width)
+        found = np.cumsum(slopes)[:INTERVALS]
+        found += np.bincount(first, rates * ((first + 1) * width - begins), INTERVALS)
+        found -= np.bincount(last, rates * ((last + 1) * width - ends), INTERVALS)
+        self.sums[name] += found
+
+    def mean(self, name: str, begin: float, end: float) -> float:
+        """A level's mean, or a count's rate, between two times, by whole intervals."""
+        first, last = int(begin / self.width), max(int(end / self.width), int(begin / self.width) + 1)
+        return float(self.sums[name][first:last].sum() / (last - first) / self.width)
+
+    def to_dict(self, until: float) -> dict[str, Any]:
+        """Interval by interval, up to a time: means of levels, and counts a second."""
+        many = min(int(until / self.width) + 1, INTERVALS)
+        found: dict[str, Any] = {"interval_s": self.width}
+        for name in LEVELS:
+            found[name] = (self.sums[name][:many] / self.width).tolist()
+        for name in COUNTS:
+            found[f"{name}_per_s"] = (self.sums[name][:many] / self.width).tolist()
+        return found

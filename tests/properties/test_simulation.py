@@ -1,0 +1,136 @@
+"""What holds of every run of the simulator, whatever the scheduler: nothing is lost, nothing is computed for nothing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import Served, World, world
+
+from roofline.simulation.book import END, RUN
+
+WORLDS = 1000
+
+
+def apart(one: Served, other: Served) -> list[str]:
+    """Events that differ, or whose times are more than 1e-9 apart (of a second, or of the time)."""
+    found = []
+    for index in range(len(one.replicas)):
+        # the runs of decode steps are cut in another way: what they bring about is compared
+        pairs = [[event for event in served.of(replica=index) if event[0] != "decode"] for served in (one, other)]
+        if len(pairs[0]) != len(pairs[1]):
+            found.append(f"{len(pairs[0])} events, and {len(pairs[1])}")
+        for left, right in zip(*pairs, strict=False):
+            times = (1, 2) if left[0] == "mixed" else (1,)
+            same = [value for place, value in enumerate(left) if place not in times] == [
+                value for place, value in enumerate(right) if place not in times
+            ]
+            if not same or any(abs(left[at] - right[at]) > 1e-9 * max(1, abs(right[at])) for at in times):
+                found.append(f"{left} and {right}")
+                break
+    return found
+
+
+@pytest.mark.parametrize("start", range(0, WORLDS, 100))
+def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
+    """1,000 worlds of all schedulers, ways to preempt, balancers, open and closed: the same events at the same times."""
+    for seed in range(start, start + 100):
+        one = world(seed)
+        runs, steps = one.run(False), one.run(True)
+        assert not apart(runs, steps), (seed, one.name, one.mode)
+        assert runs.refused == steps.refused
+        assert [replica.steps for replica in runs.replicas] == [replica.steps for replica in steps.replicas]
+
+
+def test_the_worlds_have_what_can_go_wrong() -> None:
+    """Every scheduler, and thousands of preemptions of both kinds, are in the first 300 of them."""
+    kinds: Counter[str] = Counter()
+    names = set()
+    for seed in range(300):
+        one = world(seed)
+        names.add(one.name)
+        kinds.update(event[0] for _, event in one.run(False).events)
+    assert len(names) == 7
+    assert kinds["preempt"] > 1000
+    assert kinds["swap"] > 300
+    assert kinds["resume"] == kinds["swap"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32).map(world), st.booleans())
+def test_nothing_is_lost(one: World, stepwise: bool) -> None:
+    """Every request ends or is refused; every block, seat and token comes back; time goes forward."""
+    served = one.run(stepwise)
+    ended = [int(index) for index in served.book.ends[:: len(END)]]
+    assert sorted([*ended, *served.refused]) == list(range(len(one.requests)))
+    for replica in served.replicas:
+        assert replica.free == replica.blocks
+        assert not replica.running
+        assert not replica.waiting
+        assert not replica.swapped
+        assert (replica.many, replica.cached, replica.held, replica.late_many, replica.swapped_tokens) == (0, 0, 0, 0, 0)
+        assert not any(replica.grow)
+    for index in range(len(served.replicas)):
+        steps = served.of("decode", "mixed", replica=index)
+        assert all(begins < ends for _, begins, ends, *_ in steps)
+        assert all(left[2] <= right[1] for left, right in pairwise(steps))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32).map(world))
+def test_every_token_is_computed(one: World) -> None:
+    """Each prompt, chunk after chunk, and each token of an answer but the last; more only where a cache was dropped."""
+    served = one.run(False)
+    computed: dict[int, int] = defaultdict(int)
+    for index in range(len(served.replicas)):
+        for _, _, _, _, chunks in served.of("mixed", replica=index):
+            for job, new, before in chunks:
+                computed[job] += new
+                assert before + new <= one.requests[job][1] + one.requests[job][2]
+    dropped = {event[2] for _, event in served.events if event[0] == "preempt"}
+    refused = set(served.refused)
+    for job, (_, prompt, _, _) in enumerate(one.requests):
+        if job in refused:
+            assert computed[job] == 0
+        elif job in dropped:
+            assert computed[job] >= prompt
+        else:
+            assert computed[job] == prompt
+    rows = [
+        dict(zip(RUN, served.book.runs[at : at + len(RUN)], strict=True)) for at in range(0, len(served.book.runs), len(RUN))
+    ]
+    decoded = sum(row["steps"] * row["sequences"] for row in rows)
+    answers = [answer for job, (_, _, answer, _) in enumerate(one.requests) if job not in refused]
+    tokens = decoded + sum(row["prompts"] for row in rows)
+    assert tokens == sum(answers)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32).map(world))
+def test_gaps_between_tokens_are_the_time_from_the_first_to_the_last(one: World) -> None:
+    """Summed over all requests: what runs and gaps say of the times between tokens is what each request saw."""
+    served = one.run(False)
+    row = len(END)
+    ends = [dict(zip(END, served.book.ends[at : at + row], strict=True)) for at in range(0, len(served.book.ends), row)]
+    seen = sum(end["ended"] - end["first"] for end in ends)
+    told = sum(seconds * many for seconds, many in zip(served.book.gaps[::2], served.book.gaps[1::2], strict=True))
+    for at in range(0, len(served.book.runs), len(RUN)):
+        run = dict(zip(RUN, served.book.runs[at : at + len(RUN)], strict=True))
+        steps, first = run["steps"], run["seconds"] + run["lead"]
+        told += (run["sequences"] - run["late"]) * first if run["sequences"] else 0.0
+        told += run["sequences"] * ((steps - 1) * run["seconds"] + run["more"] * steps * (steps - 1) / 2)
+    assert told == pytest.approx(seen, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32).map(world))
+def test_who_is_refused_could_never_run(one: World) -> None:
+    """Its last step needs more blocks than there are."""
+    served = one.run(False)
+    replica = served.replicas[0]
+    for job, (_, prompt, answer, _) in enumerate(one.requests):
+        needs = -(-(prompt + answer - 1) // replica.size) + replica.own
+        assert (job in served.refused) == (needs > replica.blocks)

@@ -1,0 +1,122 @@
+"""`roofline simulate`: the keys of the contract, exit codes, files, and what a person reads."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+ON = ("simulate", "llama-3.1-8b", "--hardware", "a100-sxm-80gb")
+ASK = (*ON, "--rate", "4", "--input-len", "lognormal:800:400", "--output-len", "60", "--requests", "200")
+LATENCIES = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
+
+
+def test_keys(run: Run) -> None:
+    """The head of every result, and the keys of the contract."""
+    answer = run(*ASK, "--ttft", "1 s", "--tpot", "50 ms", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    found = json.loads(answer.out)
+    assert list(found)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
+    assert {"completed", "refused", "preemptions"} <= found["requests"].keys()
+    assert found["requests"]["completed"] == 200
+    for name in LATENCIES:
+        latency = found[name]
+        assert {"mean", "p50", "p90", "p95", "p99"} <= latency.keys()
+        assert 0 < latency["p50"] <= latency["p90"] <= latency["p95"] <= latency["p99"] <= latency["max"]
+    assert found["throughput"].keys() >= {"requests_per_s", "output_tokens_per_s"}
+    assert found["utilisation"].keys() == {"compute", "memory", "kv"}
+    assert found["offered_rate"] == pytest.approx(4, rel=0.25)
+    assert found["saturated"] is False
+    assert found["goodput"] <= found["throughput"]["requests_per_s"]
+    assert found["duration_s"] == pytest.approx(50, rel=0.25)
+    assert {"name", "value", "origin", "why"} == set(found["assumptions"][0])
+    assert len({note["name"] for note in found["assumptions"]}) == len(found["assumptions"])
+
+
+def test_a_trace(run: Run, tmp_path: Path) -> None:
+    """Its arrivals, stretched by --rate, cut by --until; broken rows are errors, or left out."""
+    path = tmp_path / "trace.csv"
+    rows = "".join(f"{second},{100 + second},10\n" for second in range(20))
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n" + rows)
+    found = json.loads(run(*ON, "--trace", path, "--json").out)
+    assert found["offered_rate"] == pytest.approx(1)
+    assert found["inputs"]["trace"]["sha256"]
+    assert json.loads(run(*ON, "--trace", path, "--rate", "4", "--json").out)["offered_rate"] == pytest.approx(4)
+    assert json.loads(run(*ON, "--trace", path, "--until", "9.5 s", "--json").out)["requests"]["completed"] == 10
+    path.write_text(path.read_text() + "x,1,1\n")
+    assert f"{path}:22: arrived_at must be a number" in run(*ON, "--trace", path).refused()
+    assert run(*ON, "--trace", path, "--skip-bad-rows", "--json").code == 0
+
+
+def test_what_a_person_reads(run: Run) -> None:
+    """Sentences, latencies, load; a pipe has no box characters."""
+    answer = run(*ASK, "--ttft", "1 s", "--replicas", "2", "--scheduler", "sarathi")
+    assert "200 of 200 requests answered in" in answer.out
+    assert "(2 replicas, round-robin, sarathi, step times by the estimate)" in answer.out
+    assert "of the requests keep to the SLO: a goodput of" in answer.out
+    for word in ("TTFT", "TPOT", "ITL", "E2E", "p99", "KV blocks"):
+        assert word in answer.out
+    assert "│" not in answer.out
+    lines = answer.out.splitlines()
+    names = [line.split()[0] for line in lines[lines.index("Assumptions") + 2 :] if line.strip()]
+    assert not {"batch", "input_len", "context"} & set(names)  # of `analyze`: here the workload says it
+
+
+def test_saturated_and_refused(run: Run, tmp_path: Path) -> None:
+    """Both are said in a sentence, with numbers."""
+    answer = run(*ON, "--rate", "500", "--input-len", "2000", "--output-len", "100", "--requests", "2000")
+    assert "Saturated: more comes than the server can do" in answer.out
+    path = tmp_path / "trace.csv"
+    path.write_text("arrived_at,num_prefill_tokens,num_decode_tokens\n0,10,5\n1,200000,5\n")
+    assert "1 request refused, such as request 1: 200,005 tokens are more than" in run(*ON, "--trace", path).out
+
+
+def test_replications(run: Run) -> None:
+    """A table of confidence intervals."""
+    answer = run(*ASK, "--replications", "3")
+    assert "3 runs with other seeds; 95% confidence" in answer.out
+    found = json.loads(run(*ASK, "--replications", "3", "--json").out)
+    assert found["replications"]["figures"]["ttft_s.mean"].keys() == {"mean", "low", "high"}
+
+
+def test_files(run: Run, tmp_path: Path) -> None:
+    """Rows as they end beside the answer on stdout; the answer itself as JSON or Markdown."""
+    rows = tmp_path / "rows.csv"
+    answer = run(*ASK, "-o", rows)
+    assert answer.err == f"wrote {rows}\n"
+    assert "requests answered" in answer.out
+    with rows.open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 200
+    whole = tmp_path / "whole.json"
+    answer = run(*ASK, "-o", whole, "--quiet")
+    assert (answer.out, answer.err) == ("", "")
+    assert json.loads(whole.read_text())["requests"]["completed"] == 200
+    page = tmp_path / "page.md"
+    run(*ASK, "-o", page)
+    assert page.read_text().startswith("# Llama 3.1 8B on ")
+    assert "must be one of" in run(*ASK, "-o", tmp_path / "page.xyz").refused()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--scheduler", "fifo"), "unknown scheduler 'fifo'"),
+        (("--replications", "0"), "--replications"),
+        (("--until", "5"), "--until"),
+        (("--memory", "10 GiB"), "does not run on a100-sxm-80gb: the weights alone do not fit"),
+        (("--workload", "poison:3"), "unknown arrivals 'poison'"),
+    ],
+)
+def test_refused(run: Run, more: tuple[str, ...], message: str) -> None:
+    """2, one message, nothing on stdout."""
+    assert message in run(*ASK, *more).refused()
+
+
+def test_nothing_to_simulate(run: Run) -> None:
+    """What would say it."""
+    assert "give --rate, --workload" in run(*ON).refused()
