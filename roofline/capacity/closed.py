@@ -2,8 +2,8 @@
 
 With c clients on a replica of S seats, n = min(c, S) run at a time. TPOT is that of `roofline.serving.closed_loop`, which
 measurement confirms (docs/accuracy.md). The requests a second follow from Little's law, lambda = n / (TTFT + E[m] TPOT), where
-TTFT is that of the same replica under random arrivals at that rate; who finds no seat waits for (c - n)/lambda. Percentiles are
-those of random arrivals, in proportion to the means.
+TTFT is that of the same replica under random arrivals at that rate; what of c/lambda is in neither is a wait, for a seat or at
+a server that is saturated. Percentiles are those of random arrivals, in proportion to the means.
 
 NB: TTFT of a real closed loop is decided by the load generator: clients that start together with lengths that are all equal
 stay in step, and wait for each other's prompts.
@@ -59,14 +59,15 @@ def turn(of: Sized, load: Load, clients: float) -> Turn:
     tpot = float(loop[name])
     steps = of.server.mean_steps
     top = of.server.capacity * UTILISATION
-    rate = running / max(steps * tpot, 1e-9)
+    # no more than it can do: answers of one token have no steps that would hold the clients back
+    rate = min(running / max(steps * tpot, 1e-9), of.server.capacity)
     for _ in range(_ROUNDS):
         ttft = _mean_ttft(of, load, min(rate, top))
         # half of the way: TTFT rises with the rate
-        rate = (rate + running / (ttft + steps * tpot)) / 2
+        rate = min((rate + running / (ttft + steps * tpot)) / 2, of.server.capacity)
     seen = expected(of, of, load, (min(rate, top),) * 2)
     low, high = (float(loop[end]) if name == "estimate" else None for end in ("low", "high"))
-    waits = max(clients - running, 0.0) / rate
+    waits = max(clients / rate - _mean_ttft(of, load, min(rate, top)) - steps * tpot, 0.0)
     mine = Times(tpot, tpot, tpot, low, high, float(loop["bound"]), seen.tpot.percentile)
     if seen.tpot.mean is None:  # no answer has more than a token
         mine = seen.tpot

@@ -36,8 +36,8 @@ TRAFFIC = (
     "rate", "concurrency", "input_len", "output_len", "trace", "ttft", "tpot", "percentile", "prefix_hit", "burstiness",
     "peak_factor", "profile",
 )  # fmt: skip
-# Options of `analyze` that say what is run: here the traffic does.
 _BURSTY = 1.2
+# Options of `analyze` that say what is run: here the traffic does.
 _WORKLOAD = ("batch", "context", "segments", "phase", "ignore_capacity")
 
 

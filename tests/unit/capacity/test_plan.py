@@ -195,6 +195,14 @@ def test_a_closed_loop_is_little_s_law() -> None:
     assert more.replicas > 1 or more.expected.ttft.mean > best.expected.ttft.mean
 
 
+def test_clients_who_want_one_token_are_served_no_faster_than_the_server_can() -> None:
+    """Answers without decode steps: the rate is what prompts allow, and Little's law holds with TTFT alone."""
+    for clients in (2, 64):
+        best = first(rate=None, concurrency=clients, output_len=1, input_len=1024, tpot=None, ttft=None)
+        assert best.requests_per_s <= best.pools[0].max_rate / 0.85 * 1.001  # a plan stops at 0.85 of what saturates
+        assert best.requests_per_s * best.expected.ttft.mean == pytest.approx(clients, rel=0.02)
+
+
 def test_a_given_price_comes_first(tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text("h100-sxm: 1 USD/h\n")
