@@ -24,8 +24,10 @@ from roofline.simulation.asking import ask
 from roofline.simulation.eviction import Preempting
 from roofline.simulation.parts import Basis
 from roofline.simulation.room import longest, room
+from roofline.simulation.run import run
 from roofline.simulation.schedulers import scheduler
-from roofline.simulation.simulate import Server, run, simulate
+from roofline.simulation.server import Server
+from roofline.simulation.simulate import simulate
 from roofline.simulation.tables import StepTables
 from roofline.traffic import read_trace
 
