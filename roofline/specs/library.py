@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
+from roofline.specs.base import Spec
 from roofline.specs.engine import Engine
 from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.fit import Fit
@@ -20,6 +22,8 @@ from roofline.specs.yaml_file import YamlFile, read_trusted, read_yaml
 
 if TYPE_CHECKING:
     from roofline.specs.huggingface.hub import Repository
+
+S = TypeVar("S", bound=Spec)
 
 Kind = Literal["models", "hardware", "engines", "prices", "reports"]
 
@@ -37,6 +41,7 @@ class Input:
     sha256: str
 
 
+@cache
 def shipped(kind: Kind) -> Path:
     """The folder of shipped files: inside the installed package, else beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
@@ -166,27 +171,25 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
         return model, Input("model", model.name, str(path), document.sha256)
     if assume is not None or called is not None:
         raise InputError(f"--{'name' if assume is None else 'assume'} says how to read a config.json; {path} is none")
-    file = read_yaml(path)
-    model = file.validate(Model)
-    return model, _input("model", model.name, file)
+    model, digest = _spec(path, Model)
+    return model, _input("model", model.name, path, digest)
 
 
 def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
     """Hardware by id, alias or path; a node brings its accelerator."""
-    file = _hardware_file(name)
-    if file.data["kind"] == "accelerator":
-        accelerator = file.validate(Accelerator)
-        return Hardware(accelerator), [_input("hardware", accelerator.name, file)]
-    node = file.validate(Node)
-    line, column = file.marks.get(("accelerator",), (1, 1))
+    path = find("hardware", name)
+    found, digest = _hardware(path)
+    if isinstance(found, Accelerator):
+        return Hardware(found), [_input("hardware", found.name, path, digest)]
     try:
-        inside = _hardware_file(_beside(file.path, node.accelerator))
+        beside = find("hardware", _beside(path, found.accelerator))
+        accelerator, inside = _hardware(beside)
     except (UnknownNameError, AmbiguousNameError) as error:
-        raise SpecError(f"accelerator: {error}", path=file.path, line=line, column=column) from None
-    if inside.data["kind"] != "accelerator":
-        raise SpecError("the accelerator of a node is a node", path=file.path, line=line, column=column)
-    accelerator = inside.validate(Accelerator)
-    return Hardware(accelerator, node), [_input("node", node.name, file), _input("hardware", accelerator.name, inside)]
+        raise _at(read_yaml(path), "accelerator", f"accelerator: {error}") from None
+    if not isinstance(accelerator, Accelerator):
+        raise _at(read_yaml(path), "accelerator", "the accelerator of a node is a node")
+    used = [_input("node", found.name, path, digest), _input("hardware", accelerator.name, beside, inside)]
+    return Hardware(accelerator, found), used
 
 
 def by_driver_name(name: str) -> str | None:
@@ -206,13 +209,19 @@ def _beside(node: Path, accelerator: str) -> str | Path:
     return path if path.exists() or _is_path(accelerator) else accelerator
 
 
-def _hardware_file(name: str | os.PathLike[str]) -> YamlFile:
-    file = read_yaml(find("hardware", name))
-    kind = file.data.get("kind")
-    if kind not in ("accelerator", "node"):
-        line, column = file.marks.get(("kind",), (1, 1))
-        raise SpecError(f"kind must be accelerator or node, not {kind!r}", path=file.path, line=line, column=column)
-    return file
+def _hardware(path: Path) -> tuple[Accelerator | Node, str]:
+    """An accelerator or a node, as the file says, with a hash of its text."""
+    if _ours(path):
+        if (card := read_trusted(path, Accelerator)) is not None:
+            return card
+        if (node := read_trusted(path, Node)) is not None:
+            return node
+    file = read_yaml(path)
+    if (kind := file.data.get("kind")) == "accelerator":
+        return file.validate(Accelerator), file.sha256
+    if kind == "node":
+        return file.validate(Node), file.sha256
+    raise _at(file, "kind", f"kind must be accelerator or node, not {kind!r}")
 
 
 def load_engine(name: str) -> tuple[Engine, Input]:
@@ -226,8 +235,9 @@ def load_engine(name: str) -> tuple[Engine, Input]:
         msg = f"no rules are known for {wanted} {version}. Known versions: {', '.join(sorted(versions))}."
         raise InputError(msg)
     newest = max(versions, key=lambda release: tuple(int(part) for part in re.findall(r"\d+", release)))
-    file = read_yaml(versions[version or newest])
-    return file.validate(Engine), _input("engine", f"{wanted}@{version or newest}", file)
+    path = versions[version or newest]
+    engine, digest = _spec(path, Engine)
+    return engine, _input("engine", f"{wanted}@{version or newest}", path, digest)
 
 
 def fit_files() -> dict[str, list[Path]]:
@@ -241,15 +251,14 @@ def fit_files() -> dict[str, list[Path]]:
 
 def load_fit(path: Path) -> tuple[Fit, Input]:
     """A fit by path."""
-    if path.is_relative_to(shipped("hardware")) and (trusted := read_trusted(path, Fit)) is not None:
-        fit, digest = trusted
-        return fit, Input(f"fit {fit.accelerator}/{fit.backend}", f"{fit.accelerator}/{fit.backend}", "shipped", digest)
-    file = read_yaml(path)
-    if (kind := file.data.get("kind")) != "fit":
-        line, column = file.marks.get(("kind",), (1, 1))
-        raise SpecError(f"kind must be fit, not {kind!r}", path=file.path, line=line, column=column)
-    fit = file.validate(Fit)
-    return fit, _input(f"fit {fit.accelerator}/{fit.backend}", f"{fit.accelerator}/{fit.backend}", file)
+    trusted = read_trusted(path, Fit) if _ours(path) else None
+    if trusted is None:
+        file = read_yaml(path)
+        if (kind := file.data.get("kind")) != "fit":
+            raise _at(file, "kind", f"kind must be fit, not {kind!r}")
+    fit, digest = trusted or (file.validate(Fit), file.sha256)
+    name = f"{fit.accelerator}/{fit.backend}"
+    return fit, _input(f"fit {name}", name, path, digest)
 
 
 def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
@@ -257,8 +266,8 @@ def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
     for name in names:
         for folder in folders("engines"):
             if (path := folder / "steps" / f"{name}.yaml").is_file():
-                file = read_yaml(path)
-                return file.validate(EngineSteps), _input("engine steps", name, file)
+                steps, digest = _spec(path, EngineSteps)
+                return steps, _input("engine steps", name, path, digest)
     return None
 
 
@@ -266,12 +275,29 @@ def load_spread() -> Spread:
     """How far estimates are off that stand on measurements of something else."""
     for folder in folders("hardware"):
         if (path := folder / "fits" / "_spread.yaml").is_file():
-            trusted = read_trusted(path, Spread) if path.is_relative_to(shipped("hardware")) else None
-            return trusted[0] if trusted is not None else read_yaml(path).validate(Spread)
+            return _spec(path, Spread)[0]
     msg = "the installation is broken: no fits/_spread.yaml in the folders of hardware"
     raise SpecError(msg)
 
 
-def _input(role: str, name: str, file: YamlFile) -> Input:
-    ours = any(file.path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines", "prices"))
-    return Input(role, name, "shipped" if ours else str(file.path), file.sha256)
+def _spec(path: Path, spec: type[S]) -> tuple[S, str]:
+    """What a file holds, with a hash of its text."""
+    if _ours(path) and (trusted := read_trusted(path, spec)) is not None:
+        return trusted
+    file = read_yaml(path)
+    return file.validate(spec), file.sha256
+
+
+def _at(file: YamlFile, key: str, problem: str) -> SpecError:
+    """An error at a key of a file."""
+    line, column = file.marks.get((key,), (1, 1))
+    return SpecError(problem, path=file.path, line=line, column=column)
+
+
+def _ours(path: Path) -> bool:
+    """Whether it is shipped."""
+    return any(path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines", "prices"))
+
+
+def _input(role: str, name: str, path: Path, sha256: str) -> Input:
+    return Input(role, name, "shipped" if _ours(path) else str(path), sha256)

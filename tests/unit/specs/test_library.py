@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
+from roofline.specs.engine import Engine
+from roofline.specs.hardware import Accelerator, Node
 from roofline.specs.library import find, ids, load_engine, load_hardware, load_model, shipped
+from roofline.specs.model import Model
+from roofline.specs.yaml_file import read_trusted, read_yaml
 
 
 @pytest.fixture(autouse=True)
@@ -177,3 +181,13 @@ def test_engines() -> None:
         load_engine("vllm@0.0")
     with pytest.raises(UnknownNameError, match=r"unknown engine 'vlm'\. Did you mean vllm"):
         load_engine("vlm")
+
+
+def test_the_quick_reader_reads_the_same() -> None:
+    """What is shipped is read by a parser in C, without the places of keys: no file means anything else to it."""
+    specs = {"models": [Model], "hardware": [Accelerator, Node], "engines": [Engine]}
+    for kind, choices in specs.items():
+        for path in ids(kind).values():  # type: ignore[arg-type]
+            quick = next(found for spec in choices if (found := read_trusted(path, spec)) is not None)  # type: ignore[type-var]
+            file = read_yaml(path)
+            assert quick == (file.validate(type(quick[0])), file.sha256), path
