@@ -8,19 +8,19 @@ is evaluated a tile at a time (`tiles.py`). Numbers are those of `analyze`, poin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
-from roofline.numeric import Expr
 from roofline.predict.bounds import times
 from roofline.predict.columns import COLUMNS, RESOURCES, column
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import Grid
 from roofline.predict.request import Request, prepare
+from roofline.predict.sums import Sum
 from roofline.predict.tiles import POINTS, tiles
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
@@ -171,7 +171,7 @@ class Compiled:
         """The estimate of a stage's kernels, and of that the launches; NaN where no kernels were measured."""
         import numpy as np
 
-        request, total, launches = self.request, _Sum(), _Sum()
+        request, total, launches = self.request, Sum(), Sum()
         if not estimator.applies:
             return np.array(np.nan), np.array(np.nan)
         for kernel in kernels(build(request.model, request.deployment, request.precision, step, stage)):
@@ -181,7 +181,7 @@ class Compiled:
         return total.total(), launches.total()
 
     def _bound(self, step: Step, stage: Stage) -> Array:
-        request, total = self.request, _Sum()
+        request, total = self.request, Sum()
         for operator, repeat in build(request.model, request.deployment, request.precision, step, stage).values():
             total.add(times(operator, operator.cost(), request.hardware).bound * repeat)
         return total.total()
@@ -195,27 +195,6 @@ def _columns(wanted: Iterable[str] | None, estimate: bool) -> tuple[str, ...]:
     for name in names:
         column(name)
     return names
-
-
-@dataclass(slots=True)
-class _Sum:
-    """A sum of arrays that adds like shapes first, so that the small ones stay small."""
-
-    parts: dict[tuple[int, ...], Array] = field(default_factory=dict)
-
-    def add(self, value: Expr) -> None:
-        import numpy as np
-
-        array = np.asarray(value, dtype=np.float64)
-        if array.shape in self.parts:
-            self.parts[array.shape] = self.parts[array.shape] + array
-        else:
-            self.parts[array.shape] = array
-
-    def total(self) -> Array:
-        import numpy as np
-
-        return sum(self.parts.values(), start=np.zeros(()))
 
 
 def _axis(name: str, value: ArrayLike, minimum: int) -> Array:

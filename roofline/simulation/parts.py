@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.graph import Graph, Stage, build, stages
-from roofline.numeric import Expr
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import Request
+from roofline.predict.sums import Sum
 from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:
@@ -69,16 +69,16 @@ class Parts:
 
     def _sum(self, stage: Stage, step: Step, what: str) -> Part:
         request = self.request
-        sums: tuple[list[Expr], ...] = ([], [], [])
+        sums = (Sum(), Sum(), Sum())
         graph = self._graph(stage, step)
         if what == "estimate":
             for kernel in kernels(graph):
-                sums[self._kind(kernel.paths[0])].append(request.estimator.terms(kernel)["total"] * kernel.repeat)
+                sums[self._kind(kernel.paths[0])].add(request.estimator.terms(kernel)["total"] * kernel.repeat)
         else:
             for path, (operator, repeat) in graph.items():
                 busy = times(operator, operator.cost(), request.hardware)
-                sums[self._kind(path)].append(getattr(busy, what) * repeat)
-        return Part(*map(_total, sums))
+                sums[self._kind(path)].add(getattr(busy, what) * repeat)
+        return Part(*(each.total() for each in sums))
 
     def _kind(self, path: str) -> int:
         """Which of the three an operator counts in."""
@@ -107,14 +107,3 @@ class Parts:
             prompts, decodes = (self._graph(stage, (one,)) for one in (Segment(1, 2, 0), Segment(1, 1, 1, decode=True)))
             found |= prompts.keys() - decodes.keys()
         return frozenset(found - self._of_segments)
-
-
-def _total(values: list[Expr]) -> Array:
-    """A sum of arrays that adds like shapes first, so that the small ones stay small."""
-    import numpy as np
-
-    found: dict[tuple[int, ...], Array] = {}
-    for value in values:
-        array = np.asarray(value, dtype=np.float64)
-        found[array.shape] = found[array.shape] + array if array.shape in found else array
-    return sum(found.values(), start=np.zeros(()))
