@@ -18,6 +18,8 @@ from roofline.simulation.schedulers import scheduler, schedulers
 from roofline.simulation.step_time import Cell, Chunk, StepTime
 
 Event = tuple[Any, ...]
+Tell = Callable[[Replica], Callable[[Event], None]]
+"""What makes a listener for the events of a replica."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,26 @@ class Served:
 def serve(
     name: str, jobs: Sequence[Job], times: StepTime, room: Room, *, replicas: int = 1, stepwise: bool = False,
     preempting: Preempting | None = None, way: str = "round-robin", clients: Sequence[float] = (), think: float = 0.0,
+    tell: Tell | None = None,
 ) -> Served:  # fmt: skip
-    """Serve requests; with `clients`, when those start, in a closed loop."""
+    """Serve requests; with `clients`, when those start, in a closed loop. `tell` hears of every event too."""
     book = Book()
     found = Served([], book)
-
-    def watch(index: int) -> Callable[[Event], None]:
-        return lambda event: found.events.append((index, event))
-
     found.replicas = [
-        Replica(
-            scheduler(name), times, room, book=book, preempting=preempting, index=index, stepwise=stepwise, watch=watch(index)
-        )
+        Replica(scheduler(name), times, room, book=book, preempting=preempting, index=index, stepwise=stepwise)
         for index in range(replicas)
     ]
+
+    def listen(index: int, other: Callable[[Event], None] | None) -> Callable[[Event], None]:
+        def heard(event: Event) -> None:
+            found.events.append((index, event))
+            if other is not None:
+                other(event)
+
+        return heard
+
+    for index, replica in enumerate(found.replicas):
+        replica.watch = listen(index, None if tell is None else tell(replica))
 
     def refuse(job: Job) -> bool:
         if found.replicas[0].refusal(job) is None:
@@ -100,7 +108,8 @@ class World:
 
     name: str
     mode: str
-    run: Callable[[bool], Served]
+    run: Callable[..., Served]
+    """Serves it, step by step or not; `tell` as that of `serve`."""
     requests: tuple[tuple[float, int, int, int], ...]
     """Arrival, tokens of prompt and answer, class; in a closed loop the arrival says nothing."""
 
@@ -124,11 +133,11 @@ def world(seed: int) -> World:
         at += rng.expovariate(1 / pace) if pace else 0.0
     clients = [rng.random() * 3 for _ in range(rng.randint(1, 8))] if rng.random() < 0.3 else []
 
-    def run(stepwise: bool) -> Served:
+    def run(stepwise: bool, tell: Tell | None = None) -> Served:
         jobs = [Job(index, *request) for index, request in enumerate(requests)]
         return serve(
             name, jobs, times, room, replicas=replicas, stepwise=stepwise, preempting=preempting, way=way, clients=clients,
-            think=0.3,
+            think=0.3, tell=tell,
         )  # fmt: skip
 
     return World(name, mode, run, tuple(requests))

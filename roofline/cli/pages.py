@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from roofline.cli.output import write_file
+from roofline.cli.places import check_place
 from roofline.errors import InputError, SpecError
 from roofline.text import clean
 
@@ -44,13 +44,9 @@ def write(
 
 def _check(output: Path) -> None:
     """Refuse a place that cannot be written before the work is done."""
-    folder = output.expanduser().parent
     if output.suffix.lower() != ".html":
         raise InputError(f"cannot write {output}: a page is a .html file")
-    if not folder.is_dir():
-        raise InputError(f"cannot write {output}: there is no folder {output.parent}")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write {output}: the folder {output.parent} is read-only")
+    check_place(output)
 
 
 def _calculator() -> str:

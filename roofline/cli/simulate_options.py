@@ -17,8 +17,8 @@ Trace = Annotated[
 ]  # fmt: skip
 Workload = Annotated[
     str | None,
-    option("--workload", text="poisson:RATE, gamma:RATE:CV, constant:RATE, bursty:RATE:FACTOR, closed:CLIENTS[:THINK[:RAMP]], "
-           "at-once[:N], or a YAML file of traffic.", panel=WORKLOAD, metavar="SPEC"),
+    option("--workload", text="poisson:RATE, gamma:RATE:CV, constant:RATE, bursty:RATE:FACTOR, closed:CLIENTS[:THINK[:RAMP]] "
+           "[:prompts=N][:spread=LO-HI][:warm-up=N], at-once[:N], or a YAML file of traffic.", panel=WORKLOAD, metavar="SPEC"),
 ]  # fmt: skip
 Rate = Annotated[
     str | None,
@@ -42,13 +42,18 @@ Balancer = Annotated[
 ]
 Scheduler = Annotated[
     str | None,
-    option("--scheduler", text="vllm-v1, vllm-v0, sarathi, orca, static, sjf, priority. Default: vllm-v1.", panel=SERVER,
-           metavar="NAME"),
+    option("--scheduler", text="vllm-v1, vllm-v1-async, vllm-v0, sarathi, orca, static, sjf, priority. Default: vllm-v1.",
+           panel=SERVER, metavar="NAME"),
 ]  # fmt: skip
 Preemption = Annotated[
     str | None,
     option("--preemption", text="recompute, swap, or cheaper: of the two, by the closed form. Default: recompute.",
            panel=SERVER, metavar="HOW"),
+]  # fmt: skip
+NumGpuBlocksOverride = Annotated[
+    str | None,
+    option("--num-gpu-blocks-override", text="KV blocks of a replica. Default: what there is room for.", panel=SERVER,
+           metavar="N"),
 ]  # fmt: skip
 Basis = Annotated[
     str | None,
@@ -63,6 +68,11 @@ WarmUp = Annotated[
     str | None,
     option("--warm-up", text="Share of the requests that is not counted. Default: 0, of several runs 10%.", panel=RUNS,
            metavar="SHARE"),
+]  # fmt: skip
+Perfetto = Annotated[
+    str | None,
+    option("--perfetto", text="A trace of steps and requests for ui.perfetto.dev: .json or .json.gz.", panel=RUNS,
+           metavar="FILE"),
 ]  # fmt: skip
 Stepwise = Annotated[
     bool, typer.Option("--stepwise", help="Do every step on its own: slower, for checking.", rich_help_panel=RUNS)

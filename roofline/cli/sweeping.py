@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.cli.output import Answer, emit
 from roofline.cli.page import print_table
+from roofline.cli.progress import counted
 from roofline.cli.text import clean, csv_cell
 from roofline.errors import InputError
 from roofline.predict.flags import quantity
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 1_000
 """Rows that are printed."""
-_EVERY = 10.0
 """Seconds between lines of progress where there is no terminal."""
 
 _HEADS = {
@@ -115,7 +113,7 @@ def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | Non
         _tell_too_long(sweep)
     if output is not None and not output.suffix:
         return _folder(sweep, output, executor, json=json, quiet=quiet)
-    with _progress(quiet=quiet) as told:
+    with counted("points", quiet=quiet) as told:
         frame = _in_memory(sweep, executor, told, unread=output is None and not json)
     refused = frame.attrs["refused"]
     _tell_refused(refused, sweep, quiet=quiet)
@@ -130,7 +128,7 @@ def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | Non
 def _folder(sweep: Sweep, output: Path, executor: str | None, *, json: bool, quiet: bool) -> int:
     """Give the rows as a folder of parts."""
     try:
-        with _progress(quiet=quiet) as told:
+        with counted("points", quiet=quiet) as told:
             manifest, new = _into_folder(sweep, output, executor, told)
     except KeyboardInterrupt:
         sys.stderr.write(f"stopped: the parts in {clean(output)} are whole, and the same command goes on with them\n")
@@ -327,39 +325,3 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) or hasattr(value, "bit_length") else clean(value)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A line that changes on a terminal, a line now and then elsewhere; all on stderr."""
-    if quiet:
-        yield lambda done, of: None
-        return
-    start, last, first = time.monotonic(), time.monotonic(), -1
-    terminal = sys.stderr.isatty()
-
-    def told(done: int, of: int) -> None:
-        nonlocal last, first
-        first = done if first < 0 else first
-        now = time.monotonic()
-        if now - last < (0.2 if terminal else _EVERY) and done < of:
-            return
-        last = now
-        rate = (done - first) / max(now - start, 1e-9)
-        left = f", {_duration((of - done) / rate)} left" if rate and done < of else ""
-        line = f"{done:,} of {of:,} points, {rate:,.0f} a second{left}"
-        if terminal:
-            sys.stderr.write(f"\r\x1b[2K{line}")
-        elif now - start > _EVERY:
-            sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
-
-    yield told
-    if terminal:
-        sys.stderr.write("\r\x1b[2K")
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.graph import build
-from roofline.predict import flags, record
+from roofline.predict import record
 from roofline.predict.analyze import facts, run
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import prepare
@@ -16,6 +16,7 @@ from roofline.preemption.break_even import asymptote, exact_link
 from roofline.preemption.preemption import Choice, Preemption, devices
 from roofline.preemption.recompute import Recompute, Recomputed
 from roofline.preemption.result import Answer, Asked, HostRoom, Preempted, Stolen, Swapped
+from roofline.preemption.to_host import to_host
 from roofline.preemption.variants import variants
 from roofline.serving.seconds import BOUND
 from roofline.specs.assumption import Assumption
@@ -74,24 +75,22 @@ def preempt(
             what = "drafts are not part of it" if name.startswith(_SPECULATIVE) else "--tokens says how long the sequence is"
             raise InputError(f"{name} is no option of preempt: {what}")
     number, beside = parse_count(tokens, "tokens", minimum=1), parse_count(batch, "batch")
-    shared = parse_count(gpus_per_link, "gpus-per-link", minimum=1)
+    said = to_host(
+        host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
+    )
     prefix = parse_count(options.get("shared_prefix") or 0, "shared-prefix")
     if context is not None and not beside:
         raise InputError("--context is of the sequences that run beside: say how many with --batch")
     reached = parse_count(context, "context", minimum=prefix) if context is not None else prefix + number
-    rate = None if host_link is None else flags.quantity("host_link", host_link, "byte/s")
-    room = None if host_memory is None else flags.quantity("host_memory", host_memory, "byte")
     # The decode step with which the sequence goes on: checked against the limits of deployment and model, and has to fit.
     request = prepare(model, hardware, **{**options, "context": prefix + number - 1, "batch": 1, "phase": "decode"})
     asked = Asked(
-        number, prefix, beside, reached, request.memory.block_size, pinned, coalesced, overlapped, min(shared, devices(request))
-    )
-    costs = Preemption.of(
-        request, host_link=rate, pinned=pinned, coalesced=coalesced, gpus_per_link=shared, host_memory=room, batch=beside,
-        context=reached,
+        number, prefix, beside, reached, request.memory.block_size, pinned, coalesced, overlapped,
+        min(said.gpus_per_link, devices(request)),
     )  # fmt: skip
+    costs = Preemption.of(request, **said.options, batch=beside, context=reached)
     fits = request.all_fit()
-    found = _answer(costs, asked, rate) if fits or ignore_capacity else None
+    found = _answer(costs, asked, said.host_link) if fits or ignore_capacity else None
     used = (*request.inputs, *request.estimator.fits.inputs.values(), *costs.swap.copies.inputs)
     return Preempted(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
@@ -99,7 +98,7 @@ def preempt(
         asked=asked,
         basis=costs.recompute.basis,
         answer=found,
-        assumptions=(*_assumptions(costs, asked, room), *_stands_on(costs, asked)),
+        assumptions=(*_assumptions(costs, asked, said.host_memory), *_stands_on(costs, asked)),
         unfit=None if fits else run(request),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from roofline.simulation.workload import REQUESTS, Workload
 from roofline.specs.assumption import Assumption
 from roofline.traffic.classes import Class, Traffic
 from roofline.traffic.file import load_traffic
+from roofline.traffic.lengths.around import around
 from roofline.traffic.scalars import parse_rate, parse_seconds
 from roofline.traffic.single import single
 from roofline.traffic.trace import Trace, read_trace
@@ -56,20 +58,54 @@ def ask(
             raise InputError("--rate: clients of a closed loop send when they have their answers; leave it out")
         arrivals = arrivals.at_rate(wanted)
     one = _class(arrivals, read, words)
-    _ends(limits, notes, arrivals)
     source = str(workload) if workload is not None else f"poisson:{wanted:g}"
     if isinstance(arrivals, Clients):
-        return Workload(classes=(one,), clients=(arrivals,), source=source, **limits)
+        return _closed((one,), (arrivals,), source, limits, notes)
+    _ends(limits, notes, arrivals)
     return Workload(classes=(one,), arrivals=(arrivals,), source=source, **limits)
 
 
 def _class(arrivals: Arrivals | Clients, read: Trace | None, words: dict[str, Any]) -> Class:
     """The one class: its lengths and its objectives. Of what comes all at once nobody asks for a rate."""
-    if isinstance(arrivals, Clients):
-        load: dict[str, Any] = {"concurrency": arrivals.clients}
-    else:
+    if not isinstance(arrivals, Clients):
         load = {"rate": arrivals.rate} if arrivals.rate is not None else {"concurrency": 1}
-    return single(**load, trace=read, **words).classes[0]
+        return single(**load, trace=read, **words).classes[0]
+    one = single(concurrency=arrivals.clients, trace=read, **words).classes[0]
+    if arrivals.spread is None:
+        return one
+    if read is not None:
+        raise InputError(f"spread: the trace {read.name} has lengths of its own; leave one of them out")
+    try:
+        prompts, answers = (around(lengths, arrivals.spread) for lengths in (one.input_len, one.output_len))
+    except InputError as error:
+        raise InputError(f"spread: {error}") from None
+    return replace(one, input_len=prompts, output_len=answers)
+
+
+def _closed(
+    classes: tuple[Class, ...], clients: tuple[Clients, ...], source: str, limits: dict[str, Any], notes: list[Assumption]
+) -> Workload:
+    """Clients, and how the run begins and ends: what TTFT depends on most."""
+    many = sum(one.clients for one in clients)
+    for name, word in (("prompts", "prompts"), ("warm_up", "warm-up")):
+        if len({getattr(one, name) for one in clients}) > 1:
+            raise InputError(f"{source}: {word} a client must be the same in all classes, which take turns")
+    prompts, warm_up = clients[0].prompts, clients[0].warm_up
+    if prompts is not None:
+        if limits["requests"] is not None:
+            raise InputError(f"--requests: {source} says how many come, {prompts:,} a client; leave one of them out")
+        limits["requests"] = prompts * many
+    else:
+        _ends(limits, notes, clients[0])
+    if limits["requests"] is not None and warm_up * many >= limits["requests"]:
+        raise InputError(
+            f"warm-up: {warm_up:,} prompts of each of {many:,} clients are all of the {limits['requests']:,} that come"
+        )
+    alike = all(one.pairs is None and not (one.input_len.variance or one.output_len.variance) for one in classes)
+    if alike and many > 1 and not any(one.ramp for one in clients):
+        why = "all clients at once with equal lengths: they stay in step, and TTFT is many prompts long (docs/closed-loop.md)"
+        notes.append(Assumption("first_wave", "at once", "default", why))
+    return Workload(classes=classes, clients=clients, source=source, warm_up=warm_up * many, **limits)
 
 
 def _traced(
@@ -105,9 +141,10 @@ def _of_traffic(found: Traffic, wanted: float | None, limits: dict[str, Any], so
     if not rated:
         if wanted is not None:
             raise InputError("--rate: clients of a closed loop send when they have their answers; leave it out")
-        _ends(limits, notes, Clients(1))
-        clients = tuple(Clients(one.concurrency or 1) for one in classes)
-        return Workload(classes=classes, clients=clients, source=source, **limits)
+        clients = tuple(
+            Clients(one.concurrency or 1, ramp=one.ramp, prompts=one.prompts, warm_up=one.warm_up) for one in classes
+        )
+        return _closed(classes, clients, source, limits, notes)
     total = sum(one.rate or 0.0 for one in rated)
     arrivals = tuple(_of_class(one, (one.rate or 0.0) * (wanted / total if wanted else 1.0)) for one in classes)
     _ends(limits, notes, arrivals[0])

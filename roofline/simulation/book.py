@@ -11,14 +11,16 @@ FLUSH = 1 << 13
 
 RUN = (
     "begins", "ends", "lead", "steps", "sequences", "cached", "prompt_tokens", "prompts", "running", "waiting", "blocks",
-    "seconds", "more", "late",
+    "seconds", "more", "late", "grown",
 )  # fmt: skip
 """Of a run of steps: its times; seconds of copies before the first; steps; sequences that decode, and what they have cached
 before the first; new tokens of prompts, and prompts that end; requests that hold a seat, and that wait; blocks taken, on
 average; seconds of the first step, and what each takes more than the one before; sequences whose last token is older than the
-last step."""
+last step; blocks that are taken from the first step to the last."""
 CHUNK = ("new", "before")
 GAP = ("seconds", "many")
+AGAIN = ("begins", "ends", "tokens", "seconds")
+"""Of a step with tokens that had been computed and dropped: its times; those tokens; seconds that it takes more for them."""
 END = ("index", "arrived", "prompt", "answer", "first", "ended", "preemptions", "kind", "replica")
 
 
@@ -26,7 +28,7 @@ class Book:
     """Rows of runs, chunks of prompts, gaps between tokens, and requests that have ended. `read` is called with the book when
     it is full, and empties it."""
 
-    __slots__ = ("chunks", "dropped", "ended", "ends", "gaps", "moved", "preemptions", "read", "runs", "tell")
+    __slots__ = ("again", "chunks", "dropped", "ended", "ends", "gaps", "moved", "preemptions", "read", "runs", "tell")
 
     def __init__(self, read: Callable[[Book], None] | None = None) -> None:
         self.read = read
@@ -38,6 +40,7 @@ class Book:
         """Tokens that moved to the host, each after the time."""
         self.dropped: list[float] = []
         """When a cache was dropped."""
+        self.again: list[float] = []
         self.runs: list[float] = []
         self.chunks: list[float] = []
         self.gaps: list[float] = []
@@ -45,7 +48,7 @@ class Book:
 
     def clear(self) -> None:
         """Begin anew, in the same rows."""
-        for row in (self.runs, self.chunks, self.gaps, self.ends, self.moved, self.dropped):
+        for row in (self.runs, self.chunks, self.gaps, self.ends, self.moved, self.dropped, self.again):
             del row[:]
 
     def end(self, job: Job, at: float, replica: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from roofline.specs.library import Input
+
 Mode = Literal["recompute", "swap", "cheaper"]
 MODES: tuple[Mode, ...] = ("recompute", "swap", "cheaper")
 
@@ -62,6 +64,8 @@ class Preempting:
     costs: Eviction = Recompute()
     host_tokens: float = float("inf")
     """Cached tokens that the host holds."""
+    inputs: tuple[Input, ...] = ()
+    """Files that the costs are from."""
 
     def swaps(self, tokens: int, held: int) -> bool:
         """Whether a cache of so many tokens is moved, with so many on the host."""

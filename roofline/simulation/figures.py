@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from roofline.predict.analyze import facts
+from roofline.predict.request import Request
 from roofline.simulation.replicate import intervals
 from roofline.simulation.result import QUANTILES, Latency, Requests, Simulation
 from roofline.simulation.run import Run
 from roofline.simulation.server import Server
-from roofline.simulation.tally import TIMES
+from roofline.simulation.tally import COSTS, TIMES
 from roofline.simulation.workload import Workload
 from roofline.specs.assumption import Assumption
+from roofline.specs.library import Input
 
 
 def summarise(
@@ -30,25 +34,25 @@ def summarise(
     }  # fmt: skip
     slo = any(one.ttft or one.tpot for one in asked.classes)
     offered = means["offered_rate"]
-    files: dict[str, Any] = {}
-    for entry in (*server.request.inputs, *(file for one in asked.classes for file in one.inputs)):
-        files.setdefault(entry.role, {"name": entry.name, "path": entry.path, "sha256": entry.sha256})
+    about: dict[str, Any] = facts(server.request)
     return Simulation(
-        inputs=files,
-        **facts(server.request),
+        inputs=_inputs(server.request.inputs, server.preempting.inputs, *(one.inputs for one in asked.classes)),
+        **about,
         workload=_workload(asked, seed, share),
         server=_described(server),
         requests=Requests(
             arrived=sum(one.arrived for one in runs),
-            completed=sum(one.arrived - one.refused for one in runs),
+            completed=sum(one.ended for one in runs),
             refused=sum(one.refused for one in runs),
             preemptions=sum(one.preemptions for one in runs),
             preempted=sum(one.tally.preempted for one in runs),
             cut=sum(one.cut for one in runs),
         ),
-        refusals=runs[0].refusals,
+        preemption={name: means[f"preemption.{name}"] or 0.0 for name in COSTS},
+        refusals=tuple(runs[0].refusals),
         duration_s=means["duration_s"] or 0.0,
         offered_rate=offered,
+        interrupted=any(one.stopped for one in runs),
         saturated=any(_saturated(asked, one) for one in runs),
         ttft_s=merged["ttft_s"],
         tpot_s=merged["tpot_s"],
@@ -62,9 +66,48 @@ def summarise(
         within_slo=means["within_slo"] if slo else None,
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
         series=whole.series.to_dict(whole.last),
+        distributions={f"{name}_s": whole.times[name].curve() for name in TIMES},
         assumptions=tuple(notes),
         replications=intervals(figures) if len(runs) > 1 else None,
     )
+
+
+def nothing(request: Request, asked: Workload, notes: list[Assumption], why: str) -> Simulation:
+    """The result where the deployment does not fit: no figures."""
+    about: dict[str, Any] = facts(request)
+    none = Latency(mean=None, **dict.fromkeys(QUANTILES))
+    return Simulation(
+        inputs=_inputs(request.inputs, *(one.inputs for one in asked.classes)),
+        **about,
+        workload=_workload(asked, 0, 0.0),
+        server={},
+        requests=Requests(arrived=0, completed=0, refused=0, preemptions=0, preempted=0),
+        preemption=dict.fromkeys(COSTS, 0.0),
+        refusals=(),
+        duration_s=0.0,
+        offered_rate=None,
+        saturated=False,
+        ttft_s=none,
+        tpot_s=none,
+        itl_s=none,
+        e2e_s=none,
+        throughput={"requests_per_s": 0.0, "output_tokens_per_s": 0.0, "prompt_tokens_per_s": 0.0},
+        goodput=None,
+        within_slo=None,
+        utilisation={"compute": None, "memory": None, "kv": None},
+        series={},
+        distributions={},
+        assumptions=tuple(notes),
+        unfit=why,
+    )
+
+
+def _inputs(*parts: Iterable[Input]) -> dict[str, Any]:
+    """Files that were read, by what they are."""
+    found: dict[str, Any] = {}
+    for entry in chain(*parts):
+        found.setdefault(entry.role, {"name": entry.name, "path": entry.path, "sha256": entry.sha256})
+    return found
 
 
 def _saturated(asked: Workload, one: Run) -> bool:
@@ -97,6 +140,7 @@ def _figures(server: Server, asked: Workload, one: Run) -> dict[str, float | Non
         "utilisation.memory": busy["memory"],
         "utilisation.kv": tally.block_seconds / (device_seconds * server.room.blocks) if device_seconds else None,
     }
+    found |= {f"preemption.{name}": getattr(tally, name) for name in COSTS}
     for name in TIMES:
         times = _latency(tally.times[name])
         found |= {f"{name}_s.{key}": getattr(times, key) for key in ("mean", *QUANTILES)}
@@ -116,7 +160,7 @@ def _workload(asked: Workload, seed: int, share: float) -> dict[str, Any]:
         "requests": asked.requests,
         "until_s": None if asked.until == math.inf else asked.until,
         "seed": seed,
-        "warm_up": share,
+        "warm_up": asked.warm_up / asked.requests if asked.warm_up and asked.requests else share,
         "classes": [
             {
                 "name": one.name, "input_len": str(one.input_len), "output_len": str(one.output_len),

@@ -86,6 +86,13 @@ def _room_for_chunk(replica: Replica, job: Job, new: int) -> bool:
     return True
 
 
+def _to_compute(replica: Replica, job: Job) -> int:
+    """Tokens of a prompt, less those that are found in the cache."""
+    if replica.keeps and job.preemptions:
+        replica.find(job)
+    return job.target - job.computed
+
+
 def resume(replica: Replica) -> int:
     """Those on the host come back, first come first, as long as there are seats and blocks; how many."""
     before = len(replica.running)
@@ -106,9 +113,11 @@ def admit(replica: Replica, left: int) -> None:
     if replica.swapped:
         return
     policy, waiting, running = replica.policy, replica.waiting, replica.running
-    while waiting and len(running) < replica.seats:
+    while waiting and len(running) + replica.gone < replica.seats:
         job = waiting.first()
-        new = job.target
+        if job.arrived > replica.known:
+            return
+        new = _to_compute(replica, job)
         if policy.closed:
             new = 0
         elif new > left:
@@ -119,7 +128,8 @@ def admit(replica: Replica, left: int) -> None:
             elif replica.chunks:
                 return
         blocks = policy.admission(replica, job, new)
-        if blocks + (replica.mark if running else 0) > replica.free:
+        needed = replica.blocks_of(job.target) if policy.whole else blocks
+        if needed + (replica.mark if running else 0) > replica.free:
             return
         waiting.popleft()
         replica.admit(job, blocks, new)

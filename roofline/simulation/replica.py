@@ -34,13 +34,15 @@ INF = math.inf
 @dataclass(frozen=True, slots=True)
 class Room:
     """What a replica holds: blocks of so many tokens, `own` of them to every sequence beside its tokens; requests that run at a
-    time; new tokens a step."""
+    time; new tokens a step. `keeps`: with prefix caching a preempted request finds those of its blocks that nobody has taken
+    meanwhile."""
 
     blocks: int
     block_size: int
     seats: int
     budget: int
     own: int = 0
+    keeps: bool = False
 
 
 class StuckError(RooflineError):
@@ -53,10 +55,11 @@ class Replica:
     """An engine. `watch` is told of every event, as (what, time, ...); for tests and for those who want to see."""
 
     __slots__ = (
-        "_cells", "_log", "_rate", "_slope", "_start_at", "anew", "blocks", "book", "budget", "cached", "chunks", "deaf",
-        "decodes", "done", "ends", "evicted", "free", "granted", "grow", "held", "index", "late", "late_many", "lead", "many",
-        "mark", "now", "own", "partial", "policy", "preempting", "run", "running", "seats", "size", "steps", "stepwise",
-        "swapped", "swapped_tokens", "times", "token_at", "waiting", "watch",
+        "_cells", "_log", "_rate", "_slope", "_start_at", "ahead", "anew", "blocks", "book", "budget", "cached", "chunks",
+        "deaf", "decodes", "done", "ends", "evicted", "free", "freed", "gone", "granted", "grow", "held", "index", "keeps",
+        "known", "late", "late_many", "lead", "many", "mark", "now", "own", "partial", "policy", "preempting", "run",
+        "running", "seats", "size", "soon", "steps", "stepwise", "swapped", "swapped_tokens", "times", "token_at", "waiting",
+        "watch",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a field each
@@ -66,6 +69,9 @@ class Replica:
         self.policy, self.times, self.index = policy, times, index
         self.blocks = self.free = room.blocks
         self.size, self.seats, self.budget, self.own = room.block_size, room.seats, room.budget, room.own
+        self.keeps = room.keeps and not room.own  # a state is not found again by its prompt's blocks
+        self.freed = 0
+        """Blocks that were given back, so far, less those found again: with those in use, how many were ever taken."""
         self.mark = math.ceil(policy.watermark * room.blocks)
         """Blocks that are left free when a request is let in."""
         self.book = Book() if book is None else book
@@ -88,6 +94,11 @@ class Replica:
         self.grow = [0] * room.block_size
         self.done: list[tuple[int, int, Job]] = []
         """A heap of who decodes by the step that ends it; an entry whose step is no longer the request's is void."""
+        self.ahead = policy.ahead
+        self.known = -INF if policy.ahead else INF
+        """Up to when requests must have come to be let in: ahead, when the step began that ended last."""
+        self.soon = self.gone = 0
+        """Blocks and seats of answers that ended with that step: ahead, the step after next has them."""
         self.held = 0
         """Blocks of requests that have ended, while others of their batch run on."""
         self.now, self.ends = 0.0, INF
@@ -138,8 +149,11 @@ class Replica:
         """A request arrives, at no time before the end of the last step."""
         if self.ends == INF:
             self.ends, self.run, self.chunks = at, 0, []  # wakes up; whoever comes at the same time is seen too
-        elif self.run > 1 and not (self.deaf or (self.waiting.fifo and self.waiting)):
-            self._cut(at)
+        elif self.run > 1:
+            if not (self.deaf or (self.waiting.fifo and self.waiting)):
+                job.seen = self._cut(at)
+        else:
+            job.seen = self.ends
         self.waiting.append(job)
 
     def advance(self, until: float) -> None:
@@ -155,6 +169,7 @@ class Replica:
         if not self.waiting and not self.partial and not self.swapped:
             if not self.many:
                 self.ends = INF
+                self._settle()
                 return
             short = self.grow[self.steps % self.size]
             if short <= self.free and not self.stepwise:  # there is nothing to decide
@@ -166,8 +181,8 @@ class Replica:
                 return
         self.lead = 0.0
         self._form()
-        if self.evicted and not self.chunks and not self.many:
-            self._form()  # who had to go may be let in again
+        if self.ahead or not (self.chunks or self.many):
+            self._form_again()
         if self.chunks:
             many = self.many if self.decodes else 0
             if len(self.chunks) == 1:  # as most
@@ -193,7 +208,7 @@ class Replica:
         else:
             now = 1 if self.decodes or not self.chunks else 0  # the token of the step that is planned
             taken = sum([self.blocks_of(job.base + self.steps + now) for job in decoding])
-            taken += sum([job.blocks for job in self.partial])
+            taken += sum([job.blocks for job in self.partial]) + self.soon
         if (len(decoding), cached, taken) != (self.many, self.cached, self.blocks - self.free):
             counted = f"{len(decoding)} decode with {cached} tokens cached, and {taken} blocks are taken"
             kept = f"{self.many}, {self.cached} and {self.blocks - self.free} are kept"
@@ -202,6 +217,25 @@ class Replica:
     def _form(self) -> None:
         self.chunks, self.granted, self.evicted, self.anew = [], False, False, False
         self.policy.form(self)
+
+    def _form_again(self) -> None:
+        """Where there is nothing to do: who had to go may be let in again, and who forms steps ahead waits for the last one."""
+        if self.chunks or self.many:
+            self._look_again()
+            return
+        if self.evicted:
+            self._form()
+        if self.ahead and not self.chunks and not self.many:
+            self._settle()
+            self.known = INF
+            self._form()
+
+    def _look_again(self) -> None:
+        """Ahead, the next step may be another where somebody waits who was not yet known, or for what is not yet free."""
+        waiting = self.waiting
+        if waiting or self.swapped:
+            unknown = len(waiting) > 0 and waiting.first().arrived > self.known
+            self.anew = self.anew or unknown or self.soon > 0 or self.gone > 0
 
     def _plan(self) -> None:
         """Steps that decode, until something can change."""
@@ -245,8 +279,9 @@ class Replica:
             found += 1
         return min(run, found)
 
-    def _cut(self, at: float) -> None:
-        """End the run that is planned with the first step that ends at a time or after it."""
+    def _cut(self, at: float) -> float:
+        """End the run that is planned with the first step that ends at a time or after it, ahead with the one after that; when
+        that first one ends."""
         start, rate, slope = self._start_at, self._rate, self._slope
         left = at - start
         if left <= rate:
@@ -261,12 +296,23 @@ class Replica:
             steps -= 1
         while (ends := start + steps * rate + slope * (steps * (steps - 1) * 0.5)) < at and steps < self.run:
             steps += 1
+        seen = ends
+        if self.ahead:
+            steps += 1
+            ends = start + steps * rate + slope * (steps * (steps - 1) * 0.5)
         if steps < self.run:
             self.run, self.ends = steps, ends
+        return seen
 
     def complete(self) -> None:
         """What is planned is done."""
         ends, run = self.ends, self.run
+        if self.ahead:
+            self._settle()
+            last = run - 1  # when it begins, the one before has ended
+            self.known = self.now
+            if last > 0:
+                self.known = self._start_at + last * self._rate + self._slope * (last * (last - 1) * 0.5)
         if run:
             self._decoded(run)
         elif self.chunks:
@@ -283,7 +329,7 @@ class Replica:
         taken = self._taken(run - 1) if run > 1 else 0
         self._log((
             self.now, ends, self.lead, run, many, self.cached, 0, 0, len(self.running), len(self.waiting) + len(self.swapped),
-            self.blocks - self.free + taken / 2, self._rate, self._slope, self.late_many,
+            self.blocks - self.free + taken / 2, self._rate, self._slope, self.late_many, taken,
         ))  # fmt: skip
         if self.late_many:
             self._caught_up(self._start_at + self._rate)
@@ -293,6 +339,12 @@ class Replica:
         self.steps = steps + run
         self.cached += many * run
         self.token_at = ends
+
+    def _settle(self) -> None:
+        """What became free with the step before the last is free."""
+        self.free += self.soon
+        self.freed += self.soon
+        self.soon = self.gone = 0
 
     def _taken(self, steps: int) -> int:
         """Blocks that so many steps after the next one take."""
@@ -316,16 +368,21 @@ class Replica:
             self.watch(("mixed", now, ends, many, tuple((job.index, new, job.computed) for job, new in chunks)))
         ended: list[Job] = []
         tokens = 0
+        again = False
         for job, new in chunks:
             tokens += new
             self.book.chunks.extend((new, job.computed))
+            if job.computed < job.lost:
+                again = True
             job.computed += new
             if job.computed == job.target:
                 ended.append(job)
         self._log((
             now, ends, self.lead, 1, many, self.cached if many else 0, tokens, len(ended), len(self.running),
-            len(self.waiting) + len(self.swapped), self.blocks - self.free, ends - now - self.lead, 0.0, self.late_many,
+            len(self.waiting) + len(self.swapped), self.blocks - self.free, ends - now - self.lead, 0.0, self.late_many, 0,
         ))  # fmt: skip
+        if again:
+            self._again(many)
         if many:
             if self.late_many:
                 self._caught_up(ends)
@@ -337,6 +394,23 @@ class Replica:
             self.late_many = self.many
         for job in ended:
             self._prompted(job, ends)
+
+    def _again(self, many: int) -> None:
+        """Write down which tokens of the step had been computed before, and what it takes longer than without them."""
+        tokens, others = 0, []
+        for job, new in self.chunks:
+            before = job.computed - new
+            lost = min(job.lost, job.computed) - before
+            if lost <= 0:
+                others.append((new, before))
+                continue
+            tokens += lost
+            if new - lost > 1:  # one: the next token of its answer, for which it would have needed no prompt
+                others.append((new - lost, before + lost))
+        took = self.ends - self.now - self.lead
+        if many or others:
+            took = max(took - self.times.mixed(many, self.cached if many else 0, others), 0.0)
+        self.book.again.extend((self.now, self.ends, tokens, took))
 
     def _caught_up(self, at: float) -> None:
         """Everybody who decodes gets a token."""
@@ -350,6 +424,7 @@ class Replica:
     def admit(self, job: Job, blocks: int, new: int) -> None:
         """Give a request a seat and blocks, and some of its tokens a place in the step."""
         self.free -= blocks
+        self.freed -= job.computed // self.size  # found again, and not taken from the front of those that are free
         job.blocks = blocks
         self.running[job] = None
         self.partial.append(job)
@@ -398,13 +473,17 @@ class Replica:
 
     def _leave(self, job: Job, at: float, blocks: int) -> None:
         del self.running[job]
-        if self.policy.closed:
+        if self.ahead:
+            self.soon += blocks
+            self.gone += 1
+        elif self.policy.closed:
             self.held += blocks
             if not self.running:
                 self.free += self.held
                 self.held = 0
         else:
             self.free += blocks
+            self.freed += blocks
         if self.watch:
             self.watch(("end", at, job.index))
         self.book.end(job, at, self.index)
@@ -448,12 +527,22 @@ class Replica:
             self.watch(("swap", self.now, job.index))
 
     def _drop(self, job: Job, blocks: int) -> None:
+        # free blocks are taken in the order in which they became free, those of one request from its end
+        job.kept = job.computed // self.size
+        job.until = self.freed + self.blocks + blocks - job.kept
         self.free += blocks
+        self.freed += blocks
+        job.lost = max(job.lost, job.computed)
         job.computed = 0
         self.waiting.appendleft(job)
         self.book.dropped.append(self.now)
         if self.watch:
             self.watch(("preempt", self.now, job.index))
+
+    def find(self, job: Job) -> None:
+        """Which of the tokens of a request that was dropped are still cached: all but its last are looked for."""
+        lost = max(self.freed + self.blocks - self.free - job.until, 0)
+        job.computed = min(max(job.kept - lost, 0), (job.target - 1) // self.size) * self.size
 
     def resume(self, job: Job) -> None:
         """The next of those on the host comes back, with blocks for its next token, and decodes in this step."""

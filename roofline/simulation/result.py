@@ -42,6 +42,11 @@ class Requests:
     preempted: int
     cut: int = 0
 
+    @property
+    def unfinished(self) -> int:
+        """Those that were being served, or waited, when the run was interrupted."""
+        return self.arrived - self.completed - self.refused
+
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
@@ -55,6 +60,9 @@ class Simulation:
     server: dict[str, Any]
     """Scheduler, replicas, balancer, preemption, blocks, seats, tokens a step, and what step times stand on."""
     requests: Requests
+    preemption: dict[str, float]
+    """Of a run: tokens that were dropped and computed again, and how much longer steps took for it; tokens that moved to the
+    host, and for how long steps waited for copies. The warm-up counts."""
     refusals: tuple[dict[str, Any], ...]
     """The first of those that were refused, with why."""
     duration_s: float
@@ -70,9 +78,20 @@ class Simulation:
     """Share of the requests that keep to the SLO; None without one."""
     utilisation: dict[str, float | None]
     series: dict[str, Any]
+    distributions: dict[str, dict[str, list[float]]]
+    """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most so long."""
     assumptions: tuple[Assumption, ...]
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
+    interrupted: bool = False
+    """Whether somebody put an end to the run: it is of the requests that had ended by then."""
+    unfit: str | None = None
+    """Why the model does not run there: then nothing else is known."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the model runs there."""
+        return self.unfit is None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the documented layout."""
@@ -82,16 +101,20 @@ class Simulation:
             "model": self.model,
             "hardware": self.hardware,
             "deployment": self.deployment,
+            "fits": self.fits,
             "workload": self.workload,
             "server": self.server,
             "requests": {
                 "arrived": counts.arrived, "completed": counts.completed, "refused": counts.refused,
+                "unfinished": counts.unfinished,
                 "preemptions": counts.preemptions, "preempted": counts.preempted, "cut": counts.cut,
             },
+            "preemption": self.preemption,
             "refusals": list(self.refusals),
             "duration_s": self.duration_s,
             "offered_rate": self.offered_rate,
             "saturated": self.saturated,
+            "interrupted": self.interrupted,
             "ttft_s": self.ttft_s.to_dict(),
             "tpot_s": self.tpot_s.to_dict(),
             "itl_s": self.itl_s.to_dict(),
@@ -101,6 +124,7 @@ class Simulation:
             "within_slo": self.within_slo,
             "utilisation": self.utilisation,
             "series": self.series,
+            "distributions": self.distributions,
             "replications": self.replications,
             "assumptions": [
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions

@@ -3,17 +3,25 @@ step."""
 
 from __future__ import annotations
 
-from roofline.errors import InputError
+from typing import Any
+
+from roofline.errors import InputError, RooflineError
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import Request
 from roofline.simulation.replica import Room
 from roofline.simulation.schedulers.base import Scheduler
 from roofline.specs.assumption import Assumption
 from roofline.specs.workload import Segment
-from roofline.units import format_bytes_binary
+from roofline.units import format_bytes_binary, parse_count
 
 SEATS = 256
 """vLLM's `max_num_seqs` where nobody says another (its server has 1,024 on GPUs of 70 GiB and more)."""
+
+
+class NoRoomError(RooflineError):
+    """Not one block: the model does not run there."""
+
+    exit_code = 1
 
 
 def longest(request: Request) -> int:
@@ -21,7 +29,7 @@ def longest(request: Request) -> int:
     return request.deployment.max_model_len or request.model.max_position_embeddings
 
 
-def room(request: Request, scheduler: Scheduler, notes: list[Assumption]) -> Room:
+def room(request: Request, scheduler: Scheduler, notes: list[Assumption], override: Any = None, *, keeps: bool = False) -> Room:
     """Of the stage with the fewest blocks. Activations are those of the largest step, as engines measure them before they
     start.
 
@@ -29,8 +37,12 @@ def room(request: Request, scheduler: Scheduler, notes: list[Assumption]) -> Roo
     what a sequence has beside them (a state; the blocks of a window once it is full) counts as `own` blocks from its first
     token, which is more than a short sequence takes.
 
+    `override` is vLLM's `--num-gpu-blocks-override`: so many blocks in place of those, such as an engine's log has. `keeps`:
+    see `Room`.
+
     Raises:
-        InputError: not one block, fewer tokens a step than seats.
+        NoRoomError: not one block.
+        InputError: more blocks than the memory holds beside the weights; fewer tokens a step than seats.
     """
     deployment = request.deployment
     seats = deployment.max_num_seqs or SEATS
@@ -51,15 +63,29 @@ def room(request: Request, scheduler: Scheduler, notes: list[Assumption]) -> Roo
         left = (
             f"{format_bytes_binary(max(least, 0))} are left for the KV cache" if least > 0 else "the weights alone do not fit"
         )
-        raise InputError(
+        raise NoRoomError(
             f"{request.model.name} does not run on {request.hardware.name}: {left}; roofline analyze says what would fit"
         )
-    if own:
+    if override is not None:
+        beside = [_blocks(stage, stage.capacity - stage.weights_bytes, longest(request)) for stage in request.memory.stages]
+        blocks = _override(override, min(beside)[0], size)
+        notes.append(Assumption("blocks", blocks, "given", f"of {size} tokens, in a replica"))
+    elif own:
         why = f"of {size} tokens, {own} of them for what a sequence has beside its tokens (state, full windows)"
         notes.append(Assumption("blocks", blocks, "assumed", why))
     else:
         notes.append(Assumption("blocks", blocks, "default", f"of {size} tokens, in a replica"))
-    return Room(blocks, size, seats, budget * lanes, own)
+    return Room(blocks, size, seats, budget * lanes, own, keeps=keeps)
+
+
+def _override(override: Any, most: int, size: int) -> int:
+    """So many blocks as are asked for; `most` fill the memory beside the weights."""
+    wanted = parse_count(override, "--num-gpu-blocks-override", minimum=1)
+    if wanted > most:
+        raise InputError(
+            f"--num-gpu-blocks-override {wanted:,}: beside the weights there is room for {most:,} blocks of {size} tokens"
+        )
+    return wanted
 
 
 def _blocks(stage: StageMemory, usable: float, most: int) -> tuple[int, int, int]:

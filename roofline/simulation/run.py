@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
 from roofline.simulation.balancers import balancer
 from roofline.simulation.book import Book
 from roofline.simulation.busy import Busy
+from roofline.simulation.interrupts import Interrupts, StoppedError
 from roofline.simulation.job import Job
-from roofline.simulation.loop import closed_loop, open_loop
+from roofline.simulation.loop import Refuse, closed_loop, open_loop
 from roofline.simulation.replica import Replica
 from roofline.simulation.rows import Rows
 from roofline.simulation.server import Server
 from roofline.simulation.tally import Tally
 from roofline.simulation.workload import Workload
+
+if TYPE_CHECKING:
+    from roofline.simulation.perfetto import Trace
 
 _TOLD = 5  # refusals
 
@@ -34,27 +39,41 @@ class Run:
     first: float = math.inf
     """When the first request came, and the last."""
     latest: float = 0.0
-    refusals: tuple[dict[str, Any], ...] = ()
+    refusals: list[dict[str, Any]] = field(default_factory=list)
+    ended: int = 0
+    stopped: bool = False
+    """Whether somebody put an end to it."""
 
 
-def run(server: Server, asked: Workload, seed: Iterable[int], share: float, rows: Rows | None) -> Run:
-    """One run."""
-    objectives = {
-        kind: (one.ttft or math.inf, one.tpot or math.inf) for kind, one in enumerate(asked.classes) if one.ttft or one.tpot
-    }
+@dataclass(frozen=True)
+class Watchers:
+    """Who follows a run. `rows` writes a row a request, `trace` what a viewer shows; `told` hears now and then how many
+    requests have ended, of how many; with `interrupts` Ctrl-C ends it."""
+
+    rows: Rows | None = None
+    trace: Trace | None = None
+    interrupts: Interrupts | None = None
+    told: Callable[[int, int | None], None] | None = None
+
+
+def run(server: Server, asked: Workload, seed: Iterable[int], share: float, watchers: Watchers = Watchers()) -> Run:
+    """One run, of which a share of the requests, the first ones, is not counted."""
     expected = asked.expected
-    cut = int(share * expected) if expected is not None else 0
     if share and expected is None:
         raise InputError("--warm-up: nobody knows how many requests will come; give --requests")
-    tally = Tally(
-        cut=cut,
-        after=math.inf if cut else 0.0,
-        objectives=objectives,
-        busy=Busy(server.tables),
-        rows=rows.write if rows else None,
-    )
-    found = Run(tally, cut=cut)
-    book = Book(tally.read)
+    cut = asked.warm_up or (int(share * expected) if expected is not None else 0)
+    found = _begun(server, asked, cut, watchers.rows)
+    tally, trace = found.tally, watchers.trace
+    interrupts = watchers.interrupts
+    whole, running = (nullcontext, nullcontext) if interrupts is None else (interrupts.whole, interrupts.running)
+
+    def read(book: Book) -> None:
+        with whole():
+            tally.read(book)
+        if watchers.told is not None:
+            watchers.told(book.ended, expected)
+
+    book = Book(read)
     replicas = [
         Replica(
             server.scheduler, server.tables, server.room, book=book, preempting=server.preempting, index=index,
@@ -62,8 +81,37 @@ def run(server: Server, asked: Workload, seed: Iterable[int], share: float, rows
         )
         for index in range(server.replicas)
     ]  # fmt: skip
-    refusals: list[dict[str, Any]] = []
+    if trace is not None:
+        for replica in replicas:
+            replica.watch = trace.watch(replica)
+    try:
+        with running():
+            _serve(server, asked, tuple(seed), replicas, book, _gate(server, found, replicas[0], trace))
+            read(book)
+    except StoppedError:
+        found.stopped = True
+        tally.read(book)
+    found.preemptions, found.ended = book.preemptions, book.ended
+    return found
 
+
+def _begun(server: Server, asked: Workload, cut: int, rows: Rows | None) -> Run:
+    """A run of which nothing is counted yet."""
+    objectives = {
+        kind: (one.ttft or math.inf, one.tpot or math.inf) for kind, one in enumerate(asked.classes) if one.ttft or one.tpot
+    }
+    tally = Tally(
+        cut=cut,
+        after=math.inf if cut else 0.0,
+        objectives=objectives,
+        busy=Busy(server.tables),
+        rows=rows.write if rows else None,
+    )
+    return Run(tally, cut=cut)
+
+
+def _gate(server: Server, found: Run, replica: Replica, trace: Trace | None) -> Callable[[Job], bool]:
+    """Counts who comes, and refuses who could never be served."""
     # so many tokens, prompt and answer, are never refused: the last is not cached
     most = min(server.longest, (server.room.blocks - server.room.own) * server.room.block_size + 1)
 
@@ -72,27 +120,29 @@ def run(server: Server, asked: Workload, seed: Iterable[int], share: float, rows
         at = found.latest = job.arrived
         if job.index == 0:
             found.first = at
-        if cut and job.index == cut:
-            tally.after = at
+        if found.cut and job.index == found.cut:
+            found.tally.after = at
         total = job.prompt + job.answer
         if total <= most:
             return False
         why = f"{total:,} tokens are more than the {server.longest:,} of a sequence" if total > server.longest else None
-        why = why or replicas[0].refusal(job)
+        why = why or replica.refusal(job)
         found.refused += 1
-        if len(refusals) < _TOLD:
-            refusals.append({"request": job.index, "prompt": job.prompt, "answer": job.answer, "why": why})
+        if trace is not None:
+            trace.refused(job)
+        if len(found.refusals) < _TOLD:
+            found.refusals.append({"request": job.index, "prompt": job.prompt, "answer": job.answer, "why": why})
         return True
 
+    return refuse
+
+
+def _serve(
+    server: Server, asked: Workload, seed: tuple[int, ...], replicas: list[Replica], book: Book, refuse: Refuse
+) -> None:
     pick = balancer(server.balancer, replicas)
-    numbers = tuple(seed)
-    if asked.closed:
-        starts = [one.ramp * index / one.clients for one in asked.clients for index in range(one.clients)]
-        closed_loop(
-            asked.lengths(numbers), starts, replicas, pick, refuse, book, think=asked.clients[0].think, until=asked.until
-        )
-    else:
-        open_loop(asked.jobs(numbers), replicas, pick, refuse)
-    tally.read(book)
-    found.preemptions, found.refusals = book.preemptions, tuple(refusals)
-    return found
+    if not asked.closed:
+        open_loop(asked.jobs(seed), replicas, pick, refuse)
+        return
+    starts = [one.ramp * index / one.clients for one in asked.clients for index in range(one.clients)]
+    closed_loop(asked.lengths(seed), starts, replicas, pick, refuse, book, think=asked.clients[0].think, until=asked.until)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 INTERVALS = 512
 _FIRST = 1 / 64  # seconds
 LEVELS = ("running", "waiting", "blocks")
-COUNTS = ("arrived", "ended", "output_tokens", "preemptions", "swapped_tokens")
+COUNTS = ("arrived", "ended", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
+"""Prompt tokens with those that are computed again; swapped ones as they move out."""
 
 
 class Series:
@@ -46,6 +47,28 @@ class Series:
     def level(self, name: str, begins: Array, ends: Array, values: Array) -> None:
         """Something that has a value from one time to another; what several replicas have adds up."""
         self._spread(name, begins, ends, values)
+
+    def ramp(self, name: str, begins: Array, ends: Array, means: Array, grown: Array) -> None:
+        """A level that grows evenly, by so much; `means` are those of the whole time. It is flat within an interval."""
+        import numpy as np
+
+        if not len(ends):
+            return
+        self.reach(float(ends.max()))
+        tall = (grown > 0) & (ends - begins > self.width / 2)
+        if not tall.any():
+            self._spread(name, begins, ends, means)
+            return
+        flat = ~tall
+        self._spread(name, begins[flat], ends[flat], means[flat])
+        begins, ends, means, grown = (values[tall] for values in (begins, ends, means, grown))
+        pieces = np.ceil((ends - begins) * (2 / self.width)).astype(np.int64)
+        of = np.repeat(np.arange(len(pieces)), pieces)
+        share = (np.arange(len(of)) - (np.cumsum(pieces) - pieces)[of]) / pieces[of]  # of the time, before each piece
+        took = (ends - begins)[of]
+        first, part = begins[of] + took * share, 1 / pieces[of]
+        last = np.minimum(first + took * part, ends[of])
+        self._spread(name, first, last, means[of] + grown[of] * (share + part / 2 - 0.5))
 
     def spread(self, name: str, begins: Array, ends: Array, amounts: Array) -> None:
         """Counts that come evenly from one time to another."""

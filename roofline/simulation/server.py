@@ -7,6 +7,7 @@ from typing import Any
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.request import Request, prepare
+from roofline.preemption.to_host import ToHost
 from roofline.simulation.balancers import BALANCERS
 from roofline.simulation.costs import preempting
 from roofline.simulation.eviction import Preempting
@@ -36,22 +37,33 @@ class Server:
     stepwise: bool = False
 
 
-def serve(
-    model: Any, hardware: Any, deployment: dict[str, Any], *, scheduler: str | None, preemption: str | None, basis: str | None,
-    replicas: Any, balancer: str | None, stepwise: bool, notes: list[Assumption],
-) -> Server:  # fmt: skip
-    """A server from what `simulate` was given.
+def deployed(model: Any, hardware: Any, deployment: dict[str, Any]) -> Request:
+    """The deployment of each replica.
 
     Raises:
-        roofline.errors.RooflineError: an unknown name, a wrong value, a deployment that does not fit.
+        roofline.errors.RooflineError: an unknown name, a wrong value, something that is not simulated.
     """
     request = prepare(model, hardware, **deployment, batch=1, input_len=1, context=1)
     if request.deployment.data_parallel_size > 1:
         raise InputError("--data-parallel-size: replicas here are independent of each other; give --replicas")
     if request.deployment.conventions.shared_prefix:
         raise InputError("--shared-prefix is not simulated: leave it out")
+    return request
+
+
+def serve(
+    request: Request, *, scheduler: str | None, preemption: str | None, basis: str | None,
+    replicas: Any, balancer: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
+    copies_to: ToHost | None = None, keeps: bool = False,
+) -> Server:  # fmt: skip
+    """A server from what `simulate` was given.
+
+    Raises:
+        NoRoomError: it does not fit.
+        InputError: an unknown name, a wrong value.
+    """
     policy = _scheduler(scheduler, notes)
-    held = room(request, policy, notes)
+    held = room(request, policy, notes, num_gpu_blocks_override, keeps=keeps)
     chosen = _basis(basis, request, notes)
     copies = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
     way = balancer or "round-robin"
@@ -60,16 +72,19 @@ def serve(
     if copies > 1 and balancer is None:
         notes.append(Assumption("balancer", way, "default", "requests are dealt to the replicas in turn"))
     most = longest(request)
-    notes.append(
-        Assumption("prefix_caching", False, "default", "no prompt finds its tokens cached, nor does one that is computed again")
-    )
+    if keeps:
+        why = "a preempted request finds what nobody has taken since; prompts have nothing in common"
+        notes.append(Assumption("prefix_caching", True, "given", why))
+    else:
+        why = "no prompt finds its tokens cached, nor does one that is computed again"
+        notes.append(Assumption("prefix_caching", False, "default", why))
     return Server(
         request=request,
         scheduler=policy,
         room=held,
         longest=most,
         tables=StepTables(request, chosen, most, held.seats),
-        preempting=preempting(request, preemption, notes),
+        preempting=preempting(request, preemption, notes, copies_to),
         replicas=copies,
         balancer=way,
         stepwise=stepwise,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from roofline.simulation.book import CHUNK, END, RUN, Book
+from roofline.simulation.book import AGAIN, CHUNK, END, RUN, Book
 from roofline.simulation.busy import Busy
 from roofline.simulation.histogram import Histogram
 from roofline.simulation.series import Series
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 TIMES = ("ttft", "tpot", "itl", "e2e")
+COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
+"""What preemptions cost."""
 _PIECE = 1e-3
 """Share by which steps that are counted as one may differ."""
 
@@ -44,6 +46,9 @@ class Tally:
         self.output_tokens = self.prompt_tokens = self.computed_tokens = 0.0
         self.preempted = 0
         """Requests that were preempted at least once."""
+        self.recomputed_tokens = self.recompute_s = self.swapped_tokens = self.swap_s = 0.0
+        """What preemptions cost, of the whole run: tokens that were dropped and computed again, seconds that steps took longer
+        for them, tokens that moved to the host, seconds in which steps waited for copies out and in."""
         self.last = 0.0
         """When the last request ended."""
         self.block_seconds = 0.0
@@ -57,6 +62,7 @@ class Tally:
 
         runs, ended = table(book.runs, len(RUN)), table(book.ends, len(END))
         gaps, moved, chunks = table(book.gaps, 2), table(book.moved, 2), table(book.chunks, len(CHUNK))
+        again = table(book.again, len(AGAIN))
         dropped = np.array(book.dropped, dtype=np.float64)
         book.clear()
         self._ended(dict(zip(END, ended.T, strict=True)))
@@ -64,6 +70,10 @@ class Tally:
         self.times["itl"].add(gaps[:, 0], gaps[:, 1])
         self.series.count("preemptions", np.concatenate([dropped, moved[:, 0]]))
         self.series.count("swapped_tokens", moved[:, 0], moved[:, 1])
+        self.swapped_tokens += float(moved[:, 1].sum())
+        self.series.spread("recomputed_tokens", *again[:, :3].T)
+        self.recomputed_tokens += float(again[:, 2].sum())
+        self.recompute_s += float(again[:, 3].sum())
         if self._busy is not None:
             for name, seconds in self._busy.of(runs, chunks).items():
                 self.work[name] += seconds
@@ -104,9 +114,13 @@ class Tally:
         many = runs["sequences"]
         self.block_seconds += float(((ends - begins) * runs["blocks"]).sum())
         self.computed_tokens += float((many * steps + runs["prompt_tokens"]).sum())
-        for name in ("running", "waiting", "blocks"):
+        for name in ("running", "waiting"):
             self.series.level(name, begins, ends, runs[name])
+        self.series.ramp("blocks", begins, ends, runs["blocks"], runs["grown"])
+        self.swap_s += float(runs["lead"].sum())
         self.series.spread("output_tokens", begins, ends, many * steps + runs["prompts"])
+        prompts = runs["prompt_tokens"] > 0
+        self.series.spread("prompt_tokens", begins[prompts], ends[prompts], runs["prompt_tokens"][prompts])
         counts = (many > 0) & (begins >= self.after)
         times = self.times["itl"]
         first = runs["seconds"] + runs["lead"]

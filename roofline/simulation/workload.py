@@ -26,6 +26,7 @@ class Workload:
     """Requests of classes, each with arrivals of its own (an open loop), or with clients (a closed one), or a trace.
 
     `requests`: the most that come. `until`: seconds after which none comes. `stretch`: of a trace's times, for another rate.
+    `warm_up`: requests that are not counted, the first ones of all clients.
     """
 
     classes: tuple[Class, ...] = ()
@@ -35,6 +36,7 @@ class Workload:
     stretch: float = 1.0
     requests: int | None = None
     until: float = math.inf
+    warm_up: int = 0
     source: str = ""
     """As it was given."""
 

@@ -1,15 +1,20 @@
 """What arrives at a server: lengths of prompts and answers, traces, classes of requests, and how load moves over a day."""
 
 from roofline.traffic.classes import Class, Traffic
+from roofline.traffic.engine_meta import EngineMeta
+from roofline.traffic.engine_run import EngineRun, read_run
 from roofline.traffic.file import load_traffic
 from roofline.traffic.lengths import Lengths, parse_lengths
 from roofline.traffic.pairs import Pairs
 from roofline.traffic.profile import Profile, parse_profile
 from roofline.traffic.single import single
 from roofline.traffic.trace import Trace, read_trace
+from roofline.traffic.write import write_trace
 
 __all__ = [
     "Class",
+    "EngineMeta",
+    "EngineRun",
     "Lengths",
     "Pairs",
     "Profile",
@@ -18,6 +23,8 @@ __all__ = [
     "load_traffic",
     "parse_lengths",
     "parse_profile",
+    "read_run",
     "read_trace",
     "single",
+    "write_trace",
 ]

@@ -13,11 +13,14 @@ from roofline.text import clean
 from roofline.traffic import scalars
 from roofline.traffic.classes import PERCENTILE, Class
 from roofline.traffic.lengths import Lengths, parse_lengths
+from roofline.traffic.lengths.around import around, parse_spread
 from roofline.traffic.pairs import Pairs
 from roofline.traffic.trace import Trace, read_trace
 from roofline.units import parse_count
 
 V = TypeVar("V")
+CLIENTS = ("prompts", "ramp", "warm_up", "spread")
+"""Keys of classes with a concurrency alone."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class Builder:
                 self._assume(name, "trace", trace.name, "assumed", note)
         prompts, answers, pairs = self._lengths(trace)
         rate, concurrency = self._load(name, trace)
+        generator = self._generator(concurrency)
         percentile = self._parsed("percentile", scalars.parse_percentile)
         if percentile is None:
             percentile = PERCENTILE
@@ -64,7 +68,19 @@ class Builder:
             prefix_hit=self._parsed("prefix_hit", scalars.parse_share) or 0.0,
             burstiness=self._burstiness(name, trace, rate),
             pairs=pairs,
+            **generator,
         )
+
+    def _generator(self, concurrency: int | None) -> dict[str, Any]:
+        """How clients begin and end, as the load generator has it."""
+        if concurrency is None and (given := [key for key in CLIENTS if self._has(key)]):
+            raise self.fail(given[0], "is of clients, which a concurrency gives: requests at a rate have none")
+        prompts = self._parsed("prompts", lambda value: parse_count(value, "prompts a client", minimum=1))
+        ramp = self._parsed("ramp", lambda value: 0.0 if str(value) == "0" else scalars.parse_seconds(value))
+        warm_up = self._parsed("warm_up", lambda value: parse_count(value, "prompts a client")) or 0
+        if prompts is not None and warm_up >= prompts:
+            raise self.fail("warm_up", f"leaves none of the {prompts} prompts of a client to count")
+        return {"prompts": prompts, "ramp": ramp or 0.0, "warm_up": warm_up}
 
     def _has(self, key: str) -> bool:
         return self.given.get(key) is not None
@@ -93,14 +109,20 @@ class Builder:
         if trace is not None:
             if both := [key for key in ("input_len", "output_len") if self._has(key)]:
                 raise self.fail(both[0], "a trace has its own lengths: give the trace or the lengths, not both")
+            if self._has("spread"):
+                raise self.fail("spread", "a trace has its own lengths: give the trace or the spread, not both")
             pairs = trace.lengths()
             return pairs.input_len, pairs.output_len, pairs
+        spread = self._parsed("spread", parse_spread)
         found = []
         for key in ("input_len", "output_len"):
             value = self._parsed(key, lambda text: parse_lengths(text, "", self.beside))
             if value is None:
                 raise self.fail(key, "is missing: give a length such as 1024 or lognormal:1155:900, or a trace")
-            found.append(value)
+            try:
+                found.append(value if spread is None else around(value, spread))
+            except InputError as error:
+                raise self.fail("spread", str(error)) from None
         return found[0], found[1], None
 
     def _load(self, name: str, trace: Trace | None) -> tuple[float | None, int | None]:

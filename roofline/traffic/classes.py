@@ -34,6 +34,12 @@ class Class:
     """Requests/s, on average over the day."""
     concurrency: int | None = None
     """Clients."""
+    prompts: int | None = None
+    """Prompts that each client sends, on average; None: without end. Of this and the next two a steady state knows nothing."""
+    ramp: float = 0.0
+    """Seconds over which clients begin, evenly; 0: all at once."""
+    warm_up: int = 0
+    """Prompts of each client, the first ones, that are not counted."""
     ttft: float | None = None
     """Seconds to the first token; None: as long as it takes."""
     tpot: float | None = None

@@ -29,6 +29,12 @@ class ClassEntry(Spec):
     name: Scalar = Field(description="what it is called")
     rate: Scalar | None = Field(default=None, description="requests/s, such as 8 or 300/min; or concurrency")
     concurrency: Scalar | None = Field(default=None, description="clients, each of which waits for its answer")
+    prompts: Scalar | None = Field(default=None, description="that each client sends in all; default: no end of its own")
+    ramp: Scalar | None = Field(default=None, description="time over which clients begin; default: all at once")
+    warm_up: Scalar | None = Field(default=None, description="prompts of each client that are not counted; default 0")
+    spread: Scalar | None = Field(
+        default=None, description="shares of the lengths between which clients draw them, such as 0.8-1"
+    )
     input_len: Scalar | None = Field(default=None, description="tokens of a prompt: 1024, lognormal:1155:900, ...")
     output_len: Scalar | None = Field(default=None, description="tokens of an answer, likewise")
     trace: Scalar | None = Field(

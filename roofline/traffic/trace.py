@@ -82,15 +82,21 @@ class Trace:
 
 def read_trace(path: str | Path, skip_bad_rows: bool = False) -> Trace:
     """A trace from a CSV or Parquet file with the columns `arrived_at` (seconds; may be left out), `num_prefill_tokens` and
-    `num_decode_tokens`, or as Azure and BurstGPT call them; other columns are passed by.
+    `num_decode_tokens`, or as Azure and BurstGPT call them; other columns are passed by. Or from the folder of a measured run
+    (`engine_run.py`).
 
     Args:
-        path: the file.
+        path: the file, or the folder.
         skip_bad_rows: leave broken rows out, and count them, where else the first one is an error.
 
     Raises:
         SpecError: no such file, no table, a missing column, a broken row with its line, no row that is whole.
     """
+    place = Path(path).expanduser()
+    if place.is_dir():
+        from roofline.traffic.engine_run import read_run
+
+        return read_run(place, skip_bad_rows).trace
     from roofline.traffic.rows import read  # NumPy is for those who have a trace
 
-    return read(Path(path).expanduser(), skip_bad_rows)
+    return read(place, skip_bad_rows)

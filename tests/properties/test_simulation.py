@@ -53,7 +53,7 @@ def test_the_worlds_have_what_can_go_wrong() -> None:
         one = world(seed)
         names.add(one.name)
         kinds.update(event[0] for _, event in one.run(False).events)
-    assert len(names) == 7
+    assert len(names) == 8
     assert kinds["preempt"] > 1000
     assert kinds["swap"] > 300
     assert kinds["resume"] == kinds["swap"]

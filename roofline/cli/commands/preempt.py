@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import options
+from roofline.cli import copy_options, options
 
-COPIES, BESIDE = "Copies", "Beside"
+BESIDE = "Beside"
 
 
 def register(app: typer.Typer) -> None:
@@ -20,34 +20,15 @@ def preempt(  # noqa: PLR0917 - a flag each
     model: options.ModelArgument,
     hardware: options.HardwareOption,
     tokens: Annotated[str, typer.Option("--tokens", metavar="N", help="Of the evicted sequence; 8k = 8192.")],
-    host_link: Annotated[
-        str | None,
-        options.option(
-            "--host-link", text='What large copies reach in one direction: "25 GB/s".', panel=COPIES, metavar="RATE"
-        ),
-    ] = None,
-    pinned: Annotated[
-        bool, typer.Option("--pinned/--pageable", help="Whether the host's memory is page-locked.", rich_help_panel=COPIES)
-    ] = True,
-    coalesced: Annotated[
-        bool, typer.Option("--coalesced", help="Blocks are gathered: one call each way.", rich_help_panel=COPIES)
-    ] = False,
+    host_link: copy_options.HostLink = None,
+    pinned: copy_options.Pinned = True,
+    coalesced: copy_options.Coalesced = False,
     overlapped: Annotated[
-        bool, typer.Option("--overlapped", help="Copies run beside the kernels of others.", rich_help_panel=COPIES)
+        bool,
+        typer.Option("--overlapped", help="Copies run beside the kernels of others.", rich_help_panel=copy_options.COPIES),
     ] = False,
-    gpus_per_link: Annotated[
-        str | None,
-        options.option("--gpus-per-link", text="Devices behind one link to the host. Default: 1.", panel=COPIES, metavar="N"),
-    ] = None,
-    host_memory: Annotated[
-        str | None,
-        options.option(
-            "--host-memory",
-            text="For evicted sequences of a replica. Default: the node's share.",
-            panel=COPIES,
-            metavar="BYTES",
-        ),
-    ] = None,
+    gpus_per_link: copy_options.GpusPerLink = None,
+    host_memory: copy_options.HostMemory = None,
     batch: Annotated[
         str | None,
         options.option("--batch", "-b", text="Sequences that run meanwhile. Default: 0.", panel=BESIDE, metavar="N"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from roofline.cli import options, plan_options
+from roofline.cli import copy_options, options, plan_options
 from roofline.cli import simulate_options as own
 
 
@@ -30,6 +30,12 @@ def simulate(  # noqa: PLR0917 - a flag each
     balancer: own.Balancer = None,
     scheduler: own.Scheduler = None,
     preemption: own.Preemption = None,
+    num_gpu_blocks_override: own.NumGpuBlocksOverride = None,
+    host_link: copy_options.HostLink = None,
+    pinned: copy_options.Pinned = True,
+    coalesced: copy_options.Coalesced = False,
+    gpus_per_link: copy_options.GpusPerLink = None,
+    host_memory: copy_options.HostMemory = None,
     basis: own.Basis = None,
     seed: own.Seed = None,
     replications: own.Replications = None,
@@ -64,19 +70,20 @@ def simulate(  # noqa: PLR0917 - a flag each
     mla: options.Mla = None,
     routing_skew: options.RoutingSkew = None,
     expert_imbalance: options.ExpertImbalance = None,
+    perfetto: own.Perfetto = None,
     json: options.JsonOption = False,
     output: options.OutputOption = None,
     quiet: options.QuietOption = False,
 ) -> int:
     """Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.
 
-    -o with .csv or .parquet writes a row a request while it runs; .json and .md the result. Example:
+    -o with .csv or .parquet writes a row a request while it runs; .html, .json and .md the result. Example:
     roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len lognormal:1155:900 --output-len 211
     """
     given = dict(locals())
-    for name in ("model", "hardware", "json", "output", "quiet"):
+    for name in ("model", "hardware", "pinned", "json", "output", "quiet"):
         given.pop(name)
     from roofline.cli import simulating
 
     given = {name: value for name, value in given.items() if value not in (None, False)}
-    return simulating.answer(model, hardware, given, json=json, output=output, quiet=quiet)
+    return simulating.answer(model, hardware, {**given, "pinned": pinned}, json=json, output=output, quiet=quiet)

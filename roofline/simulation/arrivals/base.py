@@ -71,12 +71,18 @@ def seconds(text: str) -> float:
 class Clients:
     """So many clients, each of which sends its next request some seconds after it has its answer.
 
-    They begin one after another, evenly over `ramp` seconds.
+    They begin one after another, evenly over `ramp` seconds; 0: all at once.
     """
 
     clients: int
     think: float = 0.0
     ramp: float = 0.0
+    prompts: int | None = None
+    """Prompts that each sends on average: all together send so many times their number. None: no such end."""
+    spread: tuple[float, float] | None = None
+    """Shares of the nominal lengths between which prompts and answers are drawn; None: as they are given."""
+    warm_up: int = 0
+    """Prompts a client that are not counted, the first ones; 1: the first wave."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,17 @@ class Scheduler:
     admission: Callable[[Replica, Job, int], int]
     victim: Callable[[Replica], Job]
     queue: Callable[[], Queue] = Arrival
+    whole: bool = False
+    """Whether a request is let in only where the blocks of its whole prompt are free, however few its first part takes."""
     chunked: bool = False
     """Whether a prompt may be computed in several steps."""
     reserves: bool = False
     """Whether a request has all blocks of its last step from the first, so that nobody is ever preempted."""
     closed: bool = False
     """Whether nobody is let in before all that run have ended; blocks and seats are kept until then."""
+    ahead: bool = False
+    """Whether a step is formed while the one before runs: of requests that came, and blocks and seats that became free, since
+    that one began, it knows nothing."""
     watermark: float = 0.0
     """Share of the blocks that stays free when a request is let in."""
     budget: int | None = None

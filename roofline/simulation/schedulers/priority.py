@@ -21,6 +21,7 @@ SCHEDULER = Scheduler(
     admission=by_chunk,
     victim=least_important,
     queue=lambda: Ordered(_class),
+    whole=True,
     chunked=True,
     source="vLLM 0.19, vllm/v1/core/sched/request_queue.py (PriorityRequestQueue)",
 )

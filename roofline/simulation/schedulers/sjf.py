@@ -24,5 +24,6 @@ SCHEDULER = Scheduler(
     admission=by_chunk,
     victim=last_admitted,
     queue=lambda: Ordered(_tokens),
+    whole=True,
     chunked=True,
 )

@@ -1,4 +1,8 @@
-"""vLLM's V1 engine: one budget of tokens a step, for those that decode first, then for prompts, which may be cut."""
+"""vLLM's V1 engine: one budget of tokens a step, for those that decode first, then for prompts, which may be cut.
+
+A request is let in where its whole prompt would fit (`scheduler_reserve_full_isl`, the default since 0.19; before, where the
+first part did).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ SCHEDULER = Scheduler(
     form=mixed,
     admission=by_chunk,
     victim=last_admitted,
+    whole=True,
     chunked=True,
     source="vLLM 0.19, vllm/v1/core/sched/scheduler.py (Scheduler.schedule)",
 )

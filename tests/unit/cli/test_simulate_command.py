@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,13 +112,43 @@ def test_files(run: Run, tmp_path: Path) -> None:
         (("--scheduler", "fifo"), "unknown scheduler 'fifo'"),
         (("--replications", "0"), "--replications"),
         (("--until", "5"), "--until"),
-        (("--memory", "10 GiB"), "does not run on a100-sxm-80gb: the weights alone do not fit"),
         (("--workload", "poison:3"), "unknown arrivals 'poison'"),
     ],
 )
 def test_refused(run: Run, more: tuple[str, ...], message: str) -> None:
     """2, one message, nothing on stdout."""
     assert message in run(*ASK, *more).refused()
+
+
+def test_no_room(run: Run) -> None:
+    """1, the whole object, no figures."""
+    answer = run(*ASK, "--memory", "10 GiB", "--json")
+    found = json.loads(answer.out)
+    assert (answer.code, found["fits"], found["requests"]["completed"]) == (1, False, 0)
+    assert "does not run on a100-sxm-80gb: the weights alone do not fit" in run(*ASK, "--memory", "10 GiB").out
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    """4, and a result of what was served."""
+    rows = tmp_path / "rows.csv"
+    command = [sys.executable, "-m", "roofline", *ASK, "--requests", "100000000", "--json", "-o", str(rows)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 60
+        while not any(
+            path.stat().st_size > 2**16 for path in tmp_path.iterdir()
+        ):  # rows have a name of their own until the end
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    found = json.loads(out)
+    assert process.returncode == 4
+    assert "stopped: the result is of what was served so far" in err
+    assert found["interrupted"]
+    lines = rows.read_text().splitlines()
+    assert len(lines) - 1 == found["requests"]["completed"] > 0
+    assert len({line.count(",") for line in lines}) == 1
 
 
 def test_nothing_to_simulate(run: Run) -> None:

@@ -15,7 +15,7 @@ from roofline.simulation.schedulers import scheduler, schedulers
 
 def test_those_of_the_contract() -> None:
     """Each with a sentence about it."""
-    assert sorted(schedulers()) == ["orca", "priority", "sarathi", "sjf", "static", "vllm-v0", "vllm-v1"]
+    assert sorted(schedulers()) == ["orca", "priority", "sarathi", "sjf", "static", "vllm-v0", "vllm-v1", "vllm-v1-async"]
     assert all(one.about for one in schedulers().values())
     with pytest.raises(UnknownNameError, match="Did you mean static"):
         scheduler("statik")

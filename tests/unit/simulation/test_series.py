@@ -18,6 +18,22 @@ def test_a_level_is_spread_over_the_intervals_that_it_covers() -> None:
     assert series.mean("running", 0.0, 4.0) == pytest.approx(9.25 / 4)
 
 
+def test_a_level_that_grows() -> None:
+    """From 2 to 10 between 0 s and 4 s: 3, 5, 7 and 9 in intervals of 1 s; and a 3 beside it that does not grow."""
+    series = Series()
+    series.reach(INTERVALS * 0.99)
+    series.ramp("blocks", np.array([0.0, 1.0]), np.array([4.0, 2.0]), np.array([6.0, 3.0]), np.array([8.0, 0.0]))
+    assert series.sums["blocks"][:5].tolist() == pytest.approx([3.0, 5.0 + 3.0, 7.0, 9.0, 0.0])
+
+
+def test_a_short_growth_is_flat() -> None:
+    """Within half of an interval only its mean is kept."""
+    series = Series()
+    series.reach(INTERVALS * 0.99)
+    series.ramp("blocks", np.array([0.75]), np.array([1.25]), np.array([4.0]), np.array([8.0]))
+    assert series.sums["blocks"][:3].tolist() == pytest.approx([1.0, 1.0, 0.0])
+
+
 def test_within_one_interval() -> None:
     """5 for a quarter of the interval."""
     series = Series()

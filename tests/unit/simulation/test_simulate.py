@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.predict.compiled import compile
 from roofline.serving.seconds import step_seconds
+from roofline.simulation.book import FLUSH
+from roofline.simulation.interrupts import Interrupts, StoppedError
 from roofline.simulation.result import Simulation
 from roofline.simulation.simulate import simulate
 from roofline.specs.workload import Segment
@@ -230,7 +233,6 @@ def test_clients_that_begin_together_stay_together() -> None:
         ({"replicas": 0}, InputError, "--replicas"),
         ({"dp": 2}, InputError, "give --replicas"),
         ({"shared_prefix": 8}, InputError, "shared.prefix"),
-        ({"memory": "12 GiB"}, InputError, "does not run on .*: the weights alone do not fit"),
         ({"max_num_batched_tokens": 100}, InputError, "is less than the 256 sequences"),
         ({"warm_up": 1.5}, InputError, "--warm-up: must be a fraction"),
         ({"seed": -1}, InputError, "--seed"),
@@ -256,3 +258,78 @@ def test_hardware_without_measured_kernels_has_the_bound() -> None:
     found = simulate("qwen3-8b", "mi300x", rate=2, **QUICK)
     basis = next(note for note in found.assumptions if note.name == "basis")
     assert basis.value in ("bound", "estimate")
+
+
+def test_a_deployment_that_does_not_fit() -> None:
+    """No figures, and why."""
+    found = run(rate=1, **{**QUICK, "memory": "12 GiB"})
+    assert not found.fits
+    assert "the weights alone do not fit" in (found.unfit or "")
+    assert found.to_dict()["ttft_s"]["mean"] is None
+    assert found.requests.completed == 0
+
+
+def test_stopped() -> None:
+    """Ctrl-C ends a run where it is; what had ended by then is counted, and the handler is as it was."""
+    before = signal.getsignal(signal.SIGINT)
+    heard: list[int] = []
+
+    def told(done: int, of: int | None) -> None:
+        assert of == 30_000
+        heard.append(done)
+        if done >= 2 * FLUSH:
+            signal.raise_signal(signal.SIGINT)
+
+    with Interrupts() as interrupts:
+        found = run(rate=5, interrupts=interrupts, told=told, **{**QUICK, "requests": 30_000})
+    assert signal.getsignal(signal.SIGINT) is before
+    assert heard == [FLUSH, 2 * FLUSH]
+    counts = found.requests
+    assert found.interrupted
+    assert counts.completed == 2 * FLUSH
+    assert 0 < counts.unfinished == counts.arrived - counts.completed < 1000
+    whole = run(rate=5, **{**QUICK, "requests": 30_000})
+    assert not whole.interrupted
+    assert whole.ttft_s.mean == pytest.approx(found.ttft_s.mean, rel=0.2)
+
+
+def test_stopped_while_rows_are_added_up() -> None:
+    """It waits until they are, and then ends the run."""
+    done = []
+
+    def add_up(interrupts: Interrupts) -> None:
+        with interrupts.running():
+            with interrupts.whole():
+                signal.raise_signal(signal.SIGINT)
+                done.append("added up")
+            done.append("went on")
+
+    with Interrupts() as interrupts, pytest.raises(StoppedError):
+        add_up(interrupts)
+    assert done == ["added up"]
+
+
+def test_stopped_where_nothing_runs() -> None:
+    """Then it is only noted, and the next run ends before it begins."""
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        found = run(rate=5, interrupts=interrupts, **QUICK)
+    assert found.interrupted
+    assert found.requests.arrived == 0
+    assert found.ttft_s.mean is None
+
+
+def test_stopped_between_replications() -> None:
+    """Whole runs stay, what had begun goes."""
+    many = 0
+
+    def told(done: int, of: int | None) -> None:
+        nonlocal many
+        many += done
+        if many == 600:  # the second of three runs of 300 has ended
+            signal.raise_signal(signal.SIGINT)
+
+    with Interrupts() as interrupts:
+        found = run(rate=5, replications=3, interrupts=interrupts, told=told, **QUICK)
+    assert found.interrupted
+    assert found.requests.arrived == 300

@@ -152,7 +152,7 @@ def test_paths_in_a_file_are_seen_from_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("rate: 8,", "rat: 8,", ":2:18: unknown key 'rat'. Did you mean rate? (at classes.0.rat)"),
+        ("rate: 8,", "rat: 8,", ":2:18: unknown key 'rat'. Did you mean rate or ramp? (at classes.0.rat)"),
         ("rate: 8,", "rate: 0,", ":2:18: classes.0.rate: must be a number of requests a second above 0"),
         ("rate: 8,", "rate: .nan,", ":2:18: classes.0.rate: must be a number of requests a second above 0"),
         ("rate: 8,", "rate: [8],", ":2:18: classes.0.rate: must be a number or a text, not '[8]'"),

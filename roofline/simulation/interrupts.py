@@ -1,0 +1,70 @@
+"""Ctrl-C while a simulation runs: it ends there, and what was counted so far is whole.
+
+What a server writes down is a row at a time; only while rows are added up must nobody break in.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Self
+
+
+class StoppedError(BaseException):
+    """Somebody wants the run to end here. As with `KeyboardInterrupt`, nobody on the way may take it for an error."""
+
+
+class Interrupts:
+    """Turns SIGINT into `StoppedError` within `running`, but not within `whole`: there it waits. Anywhere else it is only noted
+    (`asked`). A second one is a `KeyboardInterrupt`.
+
+    Where no signal can be caught (any thread but the main one) nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._runs = self._held = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._caught)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """What can be ended anywhere."""
+        self._runs = True
+        try:
+            self._raise()
+            yield
+        finally:
+            self._runs = False
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """What has to be done to its end."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        self._raise()
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        if not self._held:
+            self._raise()
+
+    def _raise(self) -> None:
+        if self.asked and self._runs:
+            raise StoppedError

@@ -1,0 +1,42 @@
+"""A trace as a file that `read_trace`, and others that know these columns, read again."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from roofline.errors import InputError
+from roofline.files import write_whole
+from roofline.traffic.columns import ANSWER, ARRIVED, PROMPT
+from roofline.traffic.trace import Trace
+
+
+def as_csv(trace: Trace) -> str:
+    """The requests as CSV: `arrived_at` (seconds to the microsecond, if there are arrivals), `num_prefill_tokens`,
+    `num_decode_tokens`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = [trace.prompts.tolist(), trace.answers.tolist()]
+    names = [PROMPT.name, ANSWER.name]
+    if trace.arrived is not None:
+        columns.insert(0, [f"{at:.6f}" for at in trace.arrived.tolist()])
+        names.insert(0, ARRIVED.name)
+    writer.writerow(names)
+    writer.writerows(zip(*columns, strict=True))
+    return out.getvalue()
+
+
+def write_trace(trace: Trace, path: str | Path) -> None:
+    """Write a trace to a `.csv` file.
+
+    Raises:
+        InputError: another suffix, a place that cannot be written to.
+    """
+    place = Path(path)
+    if place.suffix.lower() != ".csv":
+        raise InputError(f"cannot write {place}: a trace is written as .csv")
+    try:
+        write_whole(place, as_csv(trace).encode())
+    except OSError as error:
+        raise InputError(f"cannot write {place}: {error.strerror}") from None

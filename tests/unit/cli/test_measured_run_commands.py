@@ -1,0 +1,103 @@
+"""`roofline trace` and `roofline replay` as commands, on a small run written by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+META = {
+    "model": "meta-llama/Llama-3.1-8B", "vllm_version": "0.19.0",
+    "engine_kwargs": {"max_num_seqs": 64, "max_num_batched_tokens": 2048, "max_model_len": 8192},
+    "kv_cache": {"num_gpu_blocks": 2588, "block_size": 16, "enable_prefix_caching": True},
+    "hardware": {"device_name": "NVIDIA GeForce RTX 4090"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Twenty requests, a second apart: a prompt of 1,000 tokens takes 150 ms, each of 20 later tokens 25 ms."""
+    folder = tmp_path / "my run"
+    folder.mkdir()
+    lines = [
+        {"input_toks": 1000, "output_toks": 21, "queued_ts": at, "first_token_ts": at + 0.15, "last_token_ts": at + 0.65}
+        for at in range(20)
+    ]
+    (folder / "requests.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (folder / "meta.json").write_text(json.dumps(META))
+    return folder
+
+
+def test_trace(run: Run, place: Path, tmp_path: Path) -> None:
+    """What is in it, the engine, and the line that simulates it, which runs."""
+    answer = run("trace", place)
+    assert answer.code == 0
+    for text in ("my run: 20 requests", "1,000 tokens on average", "1 requests/s", "vLLM 0.19.0", "num_gpu_blocks_override"):
+        assert text in answer.out
+    line = answer.out.rstrip().rpartition("\n")[2]
+    assert line.startswith("roofline simulate llama-3.1-8b --hardware rtx-4090 --trace ")
+    assert "--num-gpu-blocks-override 2588 --enable-prefix-caching" in line
+    import shlex
+
+    found = json.loads(run(*shlex.split(line)[1:], "--json").out)
+    assert (found["requests"]["completed"], found["server"]["blocks"]) == (20, 2588)
+    assert run("trace", place, "-o", tmp_path / "trace.csv").code == 0
+    rows = list(csv.reader((tmp_path / "trace.csv").read_text().splitlines()))
+    assert rows[0] == ["arrived_at", "num_prefill_tokens", "num_decode_tokens"]
+    assert rows[-1] == ["19.000000", "1000", "21"]
+    assert "20 requests" in run("trace", tmp_path / "trace.csv").out
+
+
+def test_trace_as_json(run: Run, place: Path) -> None:
+    """The header, figures in base units, the engine."""
+    found = json.loads(run("trace", place, "--json").out)
+    assert list(found)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
+    assert (found["requests"], found["rate"], found["duration_s"]) == (20, 1.0, 19.0)
+    assert found["input_tokens"] == {"mean": 1000.0, "max": 1000}
+    assert found["engine"]["options"]["num_gpu_blocks_override"] == 2588
+
+
+def test_replay(run: Run, place: Path, tmp_path: Path) -> None:
+    """Measured beside simulated; as JSON; as rows."""
+    answer = run("replay", place)
+    assert answer.code == 0
+    assert answer.out.startswith("Llama 3.1 8B on NVIDIA GeForce RTX 4090\n")
+    for text in ("my run: 20 requests of vLLM 0.19.0", "vllm-v1-async", "2,588 blocks", "Unfitted, 20 requests", "150 ms"):
+        assert text in answer.out
+    found = json.loads(run("replay", place, "--json").out)
+    assert found["unfitted"]["measured"]["tpot_s"]["p50"] == pytest.approx(0.025)
+    assert found["card"] is None
+    assert run("replay", place, "-o", tmp_path / "rows.csv").code == 0
+    assert (tmp_path / "rows.csv").read_text().startswith("step_times,requests,latency,figure,measured_s,simulated_s,error\n")
+
+
+def test_a_fit(run: Run, place: Path) -> None:
+    """Each request is alone: TTFT tells of FLOP/s, TPOT of bandwidth, and all are met. So do the flags that are printed."""
+    answer = run("replay", place, "--fit-first", "10")
+    assert "Fitted on the first 10 requests" in answer.out
+    assert "fitted on the first 10 of 20 requests of my run" in answer.out
+    flags = answer.out.partition("For other commands: ")[2].partition("\n")[0]
+    import shlex
+
+    found = json.loads(run("replay", place, *shlex.split(flags), "--json").out)
+    for latency in ("ttft_s", "tpot_s", "e2e_s"):
+        assert found["unfitted"]["error"][latency]["mean"] == pytest.approx(0, abs=0.01)
+
+
+def test_refusals(run: Run, place: Path, tmp_path: Path) -> None:
+    """One message each."""
+    assert "no such folder" in run("replay", tmp_path / "nowhere").refused()
+    assert "--fit-first" in run("replay", place, "--fit-first", "ten").refused()
+    assert "there is no folder" in run("replay", place, "-o", tmp_path / "no" / "rows.csv").refused()
+    assert "it would be overwritten" in run("trace", place, "-o", place / "requests.jsonl").refused()
+    with (place / "requests.jsonl").open("a") as file:
+        file.write('\n{"input_toks": 3}\n')
+    refused = run("trace", place).refused()
+    assert "requests.jsonl:21: output_toks is missing" in refused
+    assert run("trace", place, "--skip-bad-rows").code == 0
