@@ -13,7 +13,8 @@ from roofline.simulation.book import Book
 from roofline.simulation.eviction import MODES, Linear, Preempting
 from roofline.simulation.job import Job
 from roofline.simulation.loop import closed_loop, open_loop
-from roofline.simulation.replica import Replica, Room
+from roofline.simulation.replica import Replica
+from roofline.simulation.room import Room
 from roofline.simulation.schedulers import scheduler, schedulers
 from roofline.simulation.step_time import Cell, Chunk, StepTime
 

@@ -16,39 +16,21 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
-from math import sqrt
 from typing import Any
 
-from roofline.errors import RooflineError
+from roofline.simulation.audit import audit
 from roofline.simulation.book import Book
 from roofline.simulation.eviction import Preempting
+from roofline.simulation.growth import lasting, needed
 from roofline.simulation.job import Job
+from roofline.simulation.room import Room
+from roofline.simulation.runs import reaching, seconds
 from roofline.simulation.schedulers.base import Scheduler
 from roofline.simulation.step_time import Cell, StepTime
+from roofline.simulation.stuck import stuck
 
 INF = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a replica holds: blocks of so many tokens, `own` of them to every sequence beside its tokens; requests that run at a
-    time; new tokens a step. `keeps`: with prefix caching a preempted request finds those of its blocks that nobody has taken
-    meanwhile."""
-
-    blocks: int
-    block_size: int
-    seats: int
-    budget: int
-    own: int = 0
-    keeps: bool = False
-
-
-class StuckError(RooflineError):
-    """Nothing can go on: a fault of a scheduler, or of a room that is too small for it."""
-
-    exit_code = 4
 
 
 class Replica:
@@ -195,24 +177,9 @@ class Replica:
         elif self.many:
             self._plan()
         else:
-            raise StuckError(self._why())
+            raise stuck(self)
         if self.stepwise:
-            self._count()
-
-    def _count(self) -> None:
-        """Count the tokens and the blocks of every sequence anew, and compare: what is kept as sums is what they are."""
-        decoding = [job for job in self.running if job.done_at >= 0]
-        cached = sum([job.base + self.steps for job in decoding])
-        if self.policy.reserves:
-            taken = sum([job.blocks for job in self.running]) + self.held
-        else:
-            now = 1 if self.decodes or not self.chunks else 0  # the token of the step that is planned
-            taken = sum([self.blocks_of(job.base + self.steps + now) for job in decoding])
-            taken += sum([job.blocks for job in self.partial]) + self.soon
-        if (len(decoding), cached, taken) != (self.many, self.cached, self.blocks - self.free):
-            counted = f"{len(decoding)} decode with {cached} tokens cached, and {taken} blocks are taken"
-            kept = f"{self.many}, {self.cached} and {self.blocks - self.free} are kept"
-            raise AssertionError(f"at {self.now} s under {self.policy.name} {counted}; {kept}")
+            audit(self)
 
     def _form(self) -> None:
         self.chunks, self.granted, self.evicted, self.anew = [], False, False, False
@@ -265,41 +232,19 @@ class Replica:
         if below != INF and cached + run * many > below:
             run = min(run, -int((cached - below) // many))
         if run > 1 and many * ((run - 2) // self.size + 1) > self.free and not self.policy.reserves:
-            run = self._with_blocks(run)
+            run = lasting(self.grow, self.steps, self.free, self.many, run)
         self.run = run
-        self.ends = start + run * rate + slope * (run * (run - 1) * 0.5)
-
-    def _with_blocks(self, run: int) -> int:
-        """Steps, of those that are planned, until a block is missing; those of the first are taken already."""
-        grow, size, at = self.grow, self.size, self.steps
-        rounds, free = divmod(self.free, self.many)  # in as many steps as a block has tokens everybody needs one
-        found = 1 + rounds * size
-        while found < run and (short := grow[(at + found) % size]) <= free:
-            free -= short
-            found += 1
-        return min(run, found)
+        self.ends = start + seconds(run, rate, slope)
 
     def _cut(self, at: float) -> float:
         """End the run that is planned with the first step that ends at a time or after it, ahead with the one after that; when
         that first one ends."""
         start, rate, slope = self._start_at, self._rate, self._slope
-        left = at - start
-        if left <= rate:
-            steps = 1
-        elif slope:
-            half = rate - slope / 2
-            steps = math.ceil((sqrt(max(half * half + 2 * slope * left, 0.0)) - half) / slope)
-        else:
-            steps = math.ceil(left / rate)
-        # the root is rounded
-        while steps > 1 and start + (steps - 1) * rate + slope * ((steps - 1) * (steps - 2) * 0.5) >= at:
-            steps -= 1
-        while (ends := start + steps * rate + slope * (steps * (steps - 1) * 0.5)) < at and steps < self.run:
-            steps += 1
-        seen = ends
+        steps = reaching(at, start, rate, slope, self.run)
+        seen = ends = start + seconds(steps, rate, slope)
         if self.ahead:
             steps += 1
-            ends = start + steps * rate + slope * (steps * (steps - 1) * 0.5)
+            ends = start + seconds(steps, rate, slope)
         if steps < self.run:
             self.run, self.ends = steps, ends
         return seen
@@ -312,7 +257,7 @@ class Replica:
             last = run - 1  # when it begins, the one before has ended
             self.known = self.now
             if last > 0:
-                self.known = self._start_at + last * self._rate + self._slope * (last * (last - 1) * 0.5)
+                self.known = self._start_at + seconds(last, self._rate, self._slope)
         if run:
             self._decoded(run)
         elif self.chunks:
@@ -326,7 +271,7 @@ class Replica:
 
     def _decoded(self, run: int) -> None:
         many, steps, ends = self.many, self.steps, self.ends
-        taken = self._taken(run - 1) if run > 1 else 0
+        taken = needed(self.grow, steps + 1, many, run - 1) if run > 1 and not self.policy.reserves else 0
         self._log((
             self.now, ends, self.lead, run, many, self.cached, 0, 0, len(self.running), len(self.waiting) + len(self.swapped),
             self.blocks - self.free + taken / 2, self._rate, self._slope, self.late_many, taken,
@@ -345,20 +290,6 @@ class Replica:
         self.free += self.soon
         self.freed += self.soon
         self.soon = self.gone = 0
-
-    def _taken(self, steps: int) -> int:
-        """Blocks that so many steps after the next one take."""
-        if self.policy.reserves:
-            return 0
-        rounds, rest = divmod(steps, self.size)
-        found = rounds * self.many
-        if rest:
-            first = (self.steps + 1) % self.size
-            last = first + rest
-            found += sum(self.grow[first:last])
-            if last > self.size:
-                found += sum(self.grow[: last - self.size])
-        return found
 
     def _mixed(self) -> None:
         """A step with parts of prompts."""
@@ -558,19 +489,3 @@ class Replica:
         self.late_many += 1
         if self.watch:
             self.watch(("resume", self.now, job.index))
-
-    def _why(self) -> str:
-        """What stands in the way of whom."""
-        if self.swapped:
-            job, needs = self.swapped[0], self.blocks_of(self.swapped[0].computed + 1)
-            what = f"request {job.index} is on the host and needs {needs:,} blocks"
-        elif self.waiting:
-            job = self.waiting.first()
-            what = f"request {job.index} ({job.target:,} tokens to compute) waits"
-        else:
-            what = f"the prompt of request {self.partial[0].index} cannot go on"
-        return (
-            f"nothing can go on at {self.now:.6g} s under {self.policy.name}: {what}, and nothing runs that would end; "
-            f"{self.free:,} of {self.blocks:,} blocks are free, {len(self.running)} of {self.seats} seats taken, "
-            f"{self.budget:,} tokens a step"
-        )

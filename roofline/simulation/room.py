@@ -3,12 +3,12 @@ step."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from roofline.errors import InputError, RooflineError
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import Request
-from roofline.simulation.replica import Room
 from roofline.simulation.schedulers.base import Scheduler
 from roofline.specs.assumption import Assumption
 from roofline.specs.workload import Segment
@@ -16,6 +16,20 @@ from roofline.units import format_bytes_binary, parse_count
 
 SEATS = 256
 """vLLM's `max_num_seqs` where nobody says another (its server has 1,024 on GPUs of 70 GiB and more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a replica holds: blocks of so many tokens, `own` of them to every sequence beside its tokens; requests that run at a
+    time; new tokens a step. `keeps`: with prefix caching a preempted request finds those of its blocks that nobody has taken
+    meanwhile."""
+
+    blocks: int
+    block_size: int
+    seats: int
+    budget: int
+    own: int = 0
+    keeps: bool = False
 
 
 class NoRoomError(RooflineError):

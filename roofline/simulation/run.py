@@ -137,9 +137,7 @@ def _gate(server: Server, found: Run, replica: Replica, trace: Trace | None) -> 
     return refuse
 
 
-def _serve(
-    server: Server, asked: Workload, seed: tuple[int, ...], replicas: list[Replica], book: Book, refuse: Refuse
-) -> None:
+def _serve(server: Server, asked: Workload, seed: tuple[int, ...], replicas: list[Replica], book: Book, refuse: Refuse) -> None:
     pick = balancer(server.balancer, replicas)
     if not asked.closed:
         open_loop(asked.jobs(seed), replicas, pick, refuse)

@@ -12,8 +12,7 @@ from roofline.simulation.balancers import BALANCERS
 from roofline.simulation.costs import preempting
 from roofline.simulation.eviction import Preempting
 from roofline.simulation.parts import Basis
-from roofline.simulation.replica import Room
-from roofline.simulation.room import longest, room
+from roofline.simulation.room import Room, longest, room
 from roofline.simulation.schedulers import Scheduler, scheduler
 from roofline.simulation.tables import StepTables
 from roofline.specs.assumption import Assumption

@@ -9,7 +9,7 @@ from simulated import serve
 
 from roofline.simulation.book import END
 from roofline.simulation.job import Job
-from roofline.simulation.replica import Room
+from roofline.simulation.room import Room
 from roofline.simulation.step_time import Affine
 
 MANY_BLOCKS = 10**9

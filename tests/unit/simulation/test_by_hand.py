@@ -15,8 +15,9 @@ from simulated import Event, Served, serve
 
 from roofline.simulation.eviction import Linear, Preempting
 from roofline.simulation.job import Job
-from roofline.simulation.replica import Room, StuckError
+from roofline.simulation.room import Room
 from roofline.simulation.step_time import Affine, Cell, Chunk
+from roofline.simulation.stuck import StuckError
 
 A, B, C = 0, 1, 2
 TIMES = Affine(1.0, token=0.25)

@@ -14,7 +14,7 @@ from roofline.errors import InputError
 from roofline.simulation.arrivals import Clients, parse_arrivals
 from roofline.simulation.asking import ask
 from roofline.simulation.job import Job
-from roofline.simulation.replica import Room
+from roofline.simulation.room import Room
 from roofline.simulation.step_time import Affine
 from roofline.simulation.workload import Workload
 from roofline.specs.assumption import Assumption

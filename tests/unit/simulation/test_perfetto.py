@@ -22,7 +22,7 @@ from roofline.simulation.eviction import Linear, Preempting
 from roofline.simulation.interrupts import Interrupts
 from roofline.simulation.job import Job
 from roofline.simulation.perfetto import Trace
-from roofline.simulation.replica import Room
+from roofline.simulation.room import Room
 from roofline.simulation.simulate import simulate
 from roofline.simulation.step_time import Affine
 

@@ -15,7 +15,7 @@ from roofline.errors import InputError
 from roofline.simulation.book import AGAIN, RUN
 from roofline.simulation.eviction import Linear, Preempting
 from roofline.simulation.job import Job
-from roofline.simulation.replica import Room
+from roofline.simulation.room import Room
 from roofline.simulation.simulate import simulate
 from roofline.simulation.step_time import Affine
 from roofline.simulation.tally import Tally

@@ -9,7 +9,7 @@ from __future__ import annotations
 from simulated import Event, Served, serve
 
 from roofline.simulation.job import Job
-from roofline.simulation.replica import Room
+from roofline.simulation.room import Room
 from roofline.simulation.step_time import Affine
 
 A, B, C = 0, 1, 2
