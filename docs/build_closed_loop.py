@@ -1,6 +1,7 @@
-"""Write the tables of docs/closed-loop.md and draw its figure: `python docs/build_closed_loop.py`, which takes some minutes.
+"""Write the tables of docs/closed-loop.md and draw its figure: `python docs/build_closed_loop.py`.
 
-Measured points are found as tests find them (ROOFLINE_TRUTH); without them the tables that need them stay as they are.
+With `--choose` the load generators are chosen anew too, which takes some minutes. Measured points are found as tests find them
+(ROOFLINE_TRUTH); without them the tables that need them stay as they are.
 """  # noqa: INP001 - no package
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ import roofline
 PAGE = Path(__file__).with_name("closed-loop.md")
 FIGURE = PAGE.parent / "images" / "convoy.svg"
 SETTINGS = PAGE.parents[1] / "tests"  # points and load generators are those of tests/golden/test_closed_loop_ttft.py
-MEASURED, INPUTS = "measured", "inputs"
-POINTS = Path("truth") / "serving" / "end_to_end.csv"
+INPUTS, MEASURED, CHOSEN = "inputs", "measured", "chosen"
+TRUTH = Path(os.environ.get("ROOFLINE_TRUTH") or PAGE.parents[2] / "shared") / "truth" / "serving" / "end_to_end.csv"
 ENGINES = {"vllm": "vLLM", "trtllm": "TensorRT-LLM", "sglang": "SGLang"}
 MODELS = {
     "vllm": "Llama 3.1 70B, H100", "trtllm": "Llama 3.1 8B, H100", "sglang": "Llama 3.1 8B, H200",
@@ -58,12 +59,8 @@ text { fill: #f0f6fc } .small { fill: #9198a1 } .request { fill: #4493f8 } .mean
 
 def page() -> str:
     """The whole page, with the tables in their place."""
-    path = Path(os.environ.get("ROOFLINE_TRUTH") or PAGE.parents[2] / "shared") / POINTS
-    tables = {INPUTS: _inputs()} | ({MEASURED: _measured(path)} if path.is_file() else {})
-    text = PAGE.read_text(encoding="utf-8")
-    for what, found in tables.items():
-        text = _placed(text, what, found)
-    return text
+    text = _placed(PAGE.read_text(encoding="utf-8"), INPUTS, _inputs())
+    return _placed(text, MEASURED, _measured()) if TRUTH.is_file() else text
 
 
 def _placed(text: str, what: str, found: str) -> str:
@@ -93,47 +90,53 @@ def _inputs() -> str:
     return _table(("", "`--workload`", "TTFT, mean, s", "p99, s", "TPOT, ms", "output tokens/s"), rows, 2)
 
 
-def _measured(path: Path) -> str:
+def _settings() -> Any:
     if str(SETTINGS) not in sys.path:
         sys.path.append(str(SETTINGS))
-    loops = importlib.import_module("closed_loops")
-    everything = loops.points(path)
+    return importlib.import_module("closed_loops")
+
+
+def _measured() -> str:
+    """Errors on the half that judges."""
+    loops = _settings()
+    everything = loops.points(TRUTH)
     some = [point for point in everything if not point.suspect]
-    rows, grids, judged = [], [], []
+    rows, judged = [], []
     for engine, scheduler in loops.SCHEDULERS.items():
-        fitted, judges = (
-            [point for point in some if point.engine == engine and point.judges is half] for half in (False, True)
-        )
-        found = loops.scores(fitted)
-        best = loops.choose(found)
+        judges = [point for point in some if point.engine == engine and point.judges]
+        best = loops.CHOSEN[engine]
         seen, documented = (loops.errors(judges, generator) for generator in (best, loops.DOCUMENTED[engine]))
         judged.append(seen)
         rows.append((
-            f"{ENGINES[engine]}, {MODELS[engine]}", f"`{scheduler}`", _generator(best), f"{len(fitted)}",
-            _percent(found[best][0]), f"{len(judges)}", *_errors(seen), _percent(np.median(np.abs(documented[:, 0]))),
+            f"{ENGINES[engine]}, {MODELS[engine]}", f"`{scheduler}`", _generator(best), f"{len(judges)}", *_errors(seen),
+            _percent(np.median(np.abs(documented[:, 0]))),
         ))  # fmt: skip
-        grids.append((ENGINES[engine], *_row(found, loops)))
     every = np.concatenate(judged)
-    rows.append(("all", "", "", "", "", f"{len(every)}", *_errors(every), ""))
+    rows.append(("all", "", "", f"{len(every)}", *_errors(every), ""))
     suspects = [point for point in everything if point.suspect]
-    apart = loops.errors(suspects, loops.CHOSEN["vllm"])
-    rows.append(("apart: vLLM, Llama 3.1 8B in FP8, H200", "`vllm-v1`", _generator(loops.CHOSEN["vllm"]), "", "",
-                 f"{len(suspects)}", *_errors(apart), ""))  # fmt: skip
-    head = (
-        "points", "scheduler", "load generator", "chosen on, n", "median, %", "judged by, n", "TTFT median, %", "mean", "bias",
-        "TPOT median, %", "TTFT as documented, %",
-    )  # fmt: skip
-    names = [f"{spread.replace('1-1', 'equal')}, {prompts}" for spread, prompts in _SHOWN]
-    waiting = "TensorRT-LLM, by the number of clients: " + "; ".join(_waiting(some))
-    return "\n\n".join([_table(head, rows, 3), _GRID_TEXT, _table(("engine", *names), grids), f"{waiting}."])
+    best = loops.CHOSEN["vllm"]
+    apart = _errors(loops.errors(suspects, best))
+    rows.append(("apart: vLLM, Llama 3.1 8B in FP8, H200", "`vllm-v1`", _generator(best), f"{len(suspects)}", *apart, ""))
+    head = ("points", "scheduler", "load generator", "n", "TTFT: median", "mean", "bias", "TPOT: median", "TTFT as documented")
+    waiting = "TensorRT-LLM, answers of 512 tokens, by the number of clients: " + "; ".join(_waiting(some))
+    return "\n\n".join([_table(head, rows, 3), f"{waiting}."])
+
+
+def _chosen() -> str:
+    """Errors on the half that chooses: minutes."""
+    loops = _settings()
+    rows = []
+    for engine in loops.SCHEDULERS:
+        fitted = [point for point in loops.points(TRUTH) if point.engine == engine and not point.suspect and not point.judges]
+        found = loops.scores(fitted)
+        best = loops.choose(found)
+        cells = (_percent(found[loops.Generator(prompts, spread)][0]) for spread, prompts in _SHOWN)
+        rows.append((ENGINES[engine], _generator(best), f"{len(fitted)}", _percent(found[best][0]), *cells))
+    names = (f"{spread.replace('1-1', 'equal')}, {prompts}" for spread, prompts in _SHOWN)
+    return _table(("engine", "chosen", "n", "median", *names), rows, 2)
 
 
 _SHOWN = tuple((spread, prompts) for spread in ("1-1", "0.8-1", "0.5-1") for prompts in (1, 5, 10))
-_GRID_TEXT = "Median error of TTFT on the half that chooses, %, by spread of lengths and prompts a client, all clients at once:"
-
-
-def _row(found: dict[Any, tuple[float, float]], loops: Any) -> list[str]:
-    return [_percent(found[loops.Generator(prompts, spread)][0]) for spread, prompts in _SHOWN]
 
 
 def _waiting(some: list[Any]) -> list[str]:
@@ -229,3 +232,6 @@ def _ticks(end: float) -> list[float]:
 if __name__ == "__main__":
     FIGURE.write_text(figure(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
+    if "--choose" in sys.argv:
+        table = _chosen()
+        PAGE.write_text(_placed(PAGE.read_text(encoding="utf-8"), CHOSEN, table), encoding="utf-8")

@@ -17,7 +17,7 @@ def parse_spread(value: object) -> tuple[float, float]:
     """The shares of a nominal length between which lengths are drawn: `0.8-1`.
 
     What tools call a range ratio is one number of two meanings: R is `R-1` in SGLang's `bench_serving`, and `(1-R)-(1+R)` in
-    `vllm bench serve` (`benchmark_serving.py` before 0.9 had the first).
+    `vllm bench serve` (older copies of `benchmark_serving.py` have the first).
 
     >>> parse_spread("0.8-1")
     (0.8, 1.0)
