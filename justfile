@@ -36,12 +36,14 @@ bench:
     {{bin}}/python benchmarks/cli_start.py
     {{bin}}/python benchmarks/sweep.py
 
-# write the generated pages
+# write the pages that the repository holds, and build the site into build/docs
 docs:
-    {{bin}}/python docs/build_nomenclature.py
-    {{bin}}/python docs/build_columns.py
-    {{bin}}/python docs/build_families.py
-    {{bin}}/python docs/build_queueing.py
+    for page in docs/build_*.py; do {{bin}}/python "$page" || exit 1; done
+    {{bin}}/sphinx-build -q -W --keep-going docs build/docs
+
+# execute the lessons; their pages, notebooks and figures go to build/lessons
+lessons *arguments:
+    {{bin}}/python lessons/build.py {{arguments}}
 
 # wheel and source distribution, and a look into the wheel
 build:

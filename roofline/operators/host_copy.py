@@ -17,7 +17,7 @@ class HostCopy(Operator):
     The bytes cross the link once and the device's memory once (read on the way out, written on the way in). NB: each call
     costs a latency that is no part of the bound; what the host's own memory can do is not counted either.
 
-    >>> HostCopy(size=65536, calls=2).cost()
+    >>> HostCopy(size=65536, calls=2).cost()  # the bytes once over memory and once over the link, a message a call
     Cost(activation_bytes=65536, link_bytes=65536, messages=2)
 
     Source: Kwon et al. 2023 (swapping of blocks), arXiv:2309.06180, section 4.5.

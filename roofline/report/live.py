@@ -6,7 +6,7 @@ very functions that run here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,9 @@ _READ_ONCE: dict[Any, str] = {
 }
 
 
-def program() -> Program:
-    """A program with this project's natives, to which functions can be added."""
-    return Program(_READ_ONCE)
+def program(natives: Mapping[Any, str] | None = None) -> Program:
+    """A program with this project's natives, and more if given, to which functions can be added."""
+    return Program({**_READ_ONCE, **(natives or {})})
 
 
 def every_spec() -> list[type[Spec]]:

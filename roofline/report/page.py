@@ -6,24 +6,16 @@ Same inputs, same bytes.
 
 from __future__ import annotations
 
-import json
-import re
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from roofline.report.controls import LONGEST_TEXT, Control, written
+from roofline.report import inline
+from roofline.report.controls import LONGEST_TEXT, Control
 from roofline.report.figure import View
-from roofline.report.svg import svg
 from roofline.specs.library import shipped
-from roofline.text import clean
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 _PLOTLY = "plotly-cartesian.min.js.deflate"
 """Packed once, so that pages of every machine hold the same bytes; a third of its size, which a page unpacks when it is up."""
@@ -51,15 +43,13 @@ def page(
     this page. `formulas` is HTML of ours, shown as it is: what a click on a point opens has the id `op-KEY`. `asks` stands over
     the controls; `stands_last` says that assumptions come after all sections, not before them; `styles` names more styles.
     """
-    folder = shipped("reports")
-    style = _inline("".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in (*_STYLES, *styles)))
-    own = "\n".join((folder / "script" / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
-    own = _inline(f'(async () => {{\n"use strict";\n{own}}})();\n')
-    bundle = (folder / _PLOTLY).read_bytes()
-    plotly = _inline(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
-    told = _json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
-    packed = {"data": _packed(told), "model": _packed(_inline(script)), "plotly": b64encode(bundle).decode()}
-    template = _environment().get_template("page.html.j2")
+    style = inline.styles((*_STYLES, *styles))
+    own = inline.page_scripts(_SCRIPTS)
+    bundle = (shipped("reports") / _PLOTLY).read_bytes()
+    plotly = inline.inline(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
+    told = inline.as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
+    packed = {"data": inline.packed(told), "model": inline.packed(inline.inline(script)), "plotly": b64encode(bundle).decode()}
+    template = inline.environment().get_template("page.html.j2")
     return template.render(
         view=view,
         controls=controls,
@@ -73,7 +63,7 @@ def page(
         script=own,
         packed=packed,
         policy=_policy([script, own, plotly], style),
-        controls_json=_json([asdict(control) for control in controls]),
+        controls_json=inline.as_json([asdict(control) for control in controls]),
     )
 
 
@@ -82,30 +72,10 @@ def still(view: View, reproduce: str) -> str:
 
     `view` and `reproduce` are as those of `page`; what would be opened by a click is there, closed, for a reader to open.
     """
-    folder = shipped("reports")
-    style = _inline("".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in (*_STYLES, "still")))
-    policy = f"default-src 'none'; style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
-    template = _environment().get_template("still.html.j2")
+    style = inline.styles((*_STYLES, "still"))
+    policy = f"default-src 'none'; style-src {inline.hashed(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    template = inline.environment().get_template("still.html.j2")
     return template.render(view=view, reproduce=reproduce, style=style, policy=policy)
-
-
-@cache
-def _environment() -> Environment:
-    """The templates. Texts come from files of others: they are escaped, and lose control characters and direction marks."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(shipped("reports")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: _cleaned(value) if type(value) is str else value,  # NB: not Markup, which is ours
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["written"] = written
-    environment.filters["svg"] = svg
-    return environment
 
 
 # NB: plotly.js fills an empty style element through the DOM, which is no inline style, and writes two style attributes: an
@@ -130,47 +100,11 @@ def _policy(scripts: Sequence[str], style: str) -> str:
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {' '.join(map(_hash, scripts))}",
-            f"style-src 'unsafe-hashes' {' '.join(map(_hash, styles))}",
+            f"script-src {' '.join(map(inline.hashed, scripts))}",
+            f"style-src 'unsafe-hashes' {' '.join(map(inline.hashed, styles))}",
             "img-src data: blob:",
             "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",
         )
     )
-
-
-def _packed(text: str) -> str:
-    """Text as `packed.js` unpacks it: deflate, base64."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return b64encode(packer.compress(text.encode()) + packer.flush()).decode()
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
-def _inline(text: str) -> str:
-    """Text that an element can hold as it is: a parser changes line ends, and ends the element at its tag."""
-    if found := re.search(r"</(?:script|style)|<!--|\r|\0", text, re.IGNORECASE):
-        raise ValueError(f"cannot stand inline: {found[0]!r} at {found.start()}")
-    return text
-
-
-_UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-
-
-def _json(value: object) -> str:
-    """JSON that an HTML parser sees nothing in."""
-    return json.dumps(_cleaned(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
-
-
-def _cleaned(value: Any) -> Any:
-    """The same value, its texts without control characters and marks that turn the direction of text."""
-    if isinstance(value, str):
-        return clean(value, keep_lines=True)
-    if isinstance(value, Mapping):
-        return {_cleaned(key): _cleaned(entry) for key, entry in value.items()}
-    if isinstance(value, Sequence):
-        return [_cleaned(entry) for entry in value]
-    return value

@@ -74,8 +74,13 @@ class Arguments(Expressions):
         order = [entry.arg for entry in parameters(arguments) if entry is not arguments.kwarg]
         values += [words.pop(name, "undefined") for name in order[len(values) :]]
         if arguments.kwarg is not None:
-            others = [f"[{json.dumps(name)}, {value}]" for name, value in words.items()]
-            others += [f"...{self.expression(word.value)}.pairs()" for word in node.keywords if word.arg is None]
+            others = [  # in the order in which they are given
+                f"...{self.expression(word.value)}.pairs()"
+                if word.arg is None
+                else f"[{json.dumps(word.arg)}, {words[word.arg]}]"
+                for word in node.keywords
+                if word.arg is None or word.arg in words
+            ]
             values.append(f"$.dict([{', '.join(others)}])")
         return ", ".join(values)
 

@@ -31,10 +31,11 @@ def _mark(mark: Mark, frame: Frame, top: float) -> str:
     style = look(mark.role)
     x, y = position(frame.x, mark.x), position(frame.y, mark.y)
     path = ""
-    if x is not None and 0 <= across(frame, x) <= frame.width:
-        path += f"M{px(across(frame, x))} {px(frame.height)}V{px(top)}"
-    if y is not None and 0 <= down(frame, y) <= frame.height:
-        path += f"M0 {px(down(frame, y))}H{px(frame.width)}"
+    along, up = (None if x is None else across(frame, x)), (None if y is None else down(frame, y))
+    if along is not None and 0 <= along <= frame.width:
+        path += f"M{px(along)} {px(frame.height)}V{px(top)}"
+    if up is not None and 0 <= up <= frame.height:
+        path += f"M0 {px(up)}H{px(frame.width)}"
     return element("g", element("path", d=path, **stroke(style, 1.6)), class_=f"f-{style.hue}") if path else ""
 
 

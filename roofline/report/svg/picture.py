@@ -69,17 +69,16 @@ def _series(figure: Figure, frame: Frame, key: str) -> str:
     drawn: list[tuple[int, str]] = []
     for index, series in enumerate(figure.series):
         look = styles[index]
-        match series.kind:
-            case "band":
-                depth, part = 0, band(series, frame, clip)
-            case "heat":
-                depth, part = 0, heat(series, frame, key)
-            case "bars":
-                depth, part = 1, bars(series, look, places[index], frame, key)
-            case "line":
-                depth, part = 2, line(series, look, frame, clip)
-            case "points":
-                depth, part = 3, points(series, look, frame)
+        if series.kind == "band":
+            depth, part = 0, band(series, frame, clip)
+        elif series.kind == "heat":
+            depth, part = 0, heat(series, frame, key)
+        elif series.kind == "bars":
+            depth, part = 1, bars(series, look, places[index], frame, key)
+        elif series.kind == "line":
+            depth, part = 2, line(series, look, frame, clip)
+        else:
+            depth, part = 3, points(series, look, frame)
         drawn.append((depth, element("g", part, class_=f"f-{look.hue}")))
     return "".join(part for _, part in sorted(drawn, key=lambda entry: entry[0]))
 

@@ -25,7 +25,7 @@ def line(series: Series, look: Look, frame: Frame, clip: str) -> str:
     if look.symbol:
         for index, place in enumerate(spots):
             if place is not None and _inside(place, frame):
-                parts += titled(symbol(look, *place, 8), hover(series, index))
+                parts += titled(symbol(look, place[0], place[1], 8), hover(series, index))
     return parts
 
 
@@ -35,7 +35,8 @@ def points(series: Series, look: Look, frame: Frame) -> str:
     for index in drawn_first(series):
         place = spot(frame, series.x[index], series.y[index])
         if place is not None and _inside(place, frame):
-            shape = symbol(look, *place, upright(look, diameter(series, index, frame)), clear=bool(series.size))
+            wide = upright(look, diameter(series, index, frame))
+            shape = symbol(look, place[0], place[1], wide, clear=bool(series.size))
             parts += titled(shape, hover(series, index))
     return parts
 

@@ -1,0 +1,19 @@
+"""The lessons of the repository, each executed once in a process."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from roofline.lessons.build import sources
+from roofline.lessons.execute import Executed, execute
+
+FOLDER = Path(__file__).resolve().parents[1] / "lessons"
+SOURCES = sources(FOLDER)
+NAMES = [path.stem for path in SOURCES]
+
+
+@cache
+def done(name: str) -> Executed:
+    """A lesson after its last cell."""
+    return execute(FOLDER / f"{name}.py")
