@@ -157,7 +157,8 @@ def _missing(missing: list[Column], header: list[str]) -> str:
     if all(re.fullmatch(r"[\s\d.eE+-]*", name) for name in header):
         needed = ",".join(column.name for column in COLUMNS)
         return f"{what}: the first line holds numbers; it has to name the columns, such as {needed}"
-    near = [text for name in header if (text := _did_you_mean(name, missing))]
+    known = {column.name for column in COLUMNS}
+    near = [text for name in header if name not in known and (text := _did_you_mean(name, missing))]
     there = f"the file has {clean(', '.join(header))[:300]}"
     return f"{what}; {there}." + (f" {near[0]}" if near else "")
 

@@ -140,6 +140,7 @@ def test_nothing_but_broken_rows(tmp_path: Path) -> None:
             "arrived_at,num_prefil_tokens,num_decode_tokens\n0,1,2\n",
             "has arrived_at, num_prefil_tokens, num_decode_tokens. Is num_prefil_tokens meant to be num_prefill_tokens?",
         ),
+        ("num_prefill_tokens\n1\n", "column num_decode_tokens is missing; the file has num_prefill_tokens.\n"),
         ("a,b\n1,2\n", "columns num_prefill_tokens and num_decode_tokens are missing; the file has a, b."),
         ("num_prefill_tokens,num_prefill_tokens,num_decode_tokens\n1,2,3\n", "stands there more than once"),
         (b"\x1f\x8b\x08\xff", "is not a text file (UTF-8): it is compressed (gzip)"),
@@ -151,7 +152,7 @@ def test_files_that_are_no_trace(tmp_path: Path, content: str | bytes, message: 
     """What is wrong, what is there, and the nearest name."""
     with pytest.raises(SpecError) as caught:
         read_trace(_write(tmp_path, content))
-    assert message in str(caught.value)
+    assert message in f"{caught.value}\n"
 
 
 def test_places_that_are_no_file(tmp_path: Path) -> None:
