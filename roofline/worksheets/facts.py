@@ -12,6 +12,7 @@ from roofline.claims.floor import Floor, floors
 from roofline.dtypes import parse_dtype
 from roofline.graph import caches
 from roofline.operators.base import Operator
+from roofline.operators.gemm import Gemm
 from roofline.predict import catalogue
 from roofline.predict.memory import UNLIMITED
 from roofline.predict.parameters import Parameters, count_parameters
@@ -39,6 +40,15 @@ def model(name: str) -> Model:
         return found
     (kind,) = found.layer_types
     return found.model_copy(update={"layers": (LayerGroup(pattern=(kind,), repeat=int(layers)),)})
+
+
+@cache
+def layer_weights(name: str) -> int:
+    """Weights of a dense model's layers that multiply every token of a prompt."""
+    found = step_operators(name, 1, 1, 1)
+    return int(
+        sum(operator.parameters * layers for operator, layers in found.values() if layers > 1 and isinstance(operator, Gemm))
+    )
 
 
 def of_other_depth(rng: Rng, name: str) -> str:

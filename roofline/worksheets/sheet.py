@@ -15,7 +15,7 @@ _TITLES = {
     "roofline": "The roofline",
     "batching": "Batching",
     "measured": "Measured, against the model",
-    "moe": "Mixtures of experts",
+    "moe": "Mixtures of experts, many devices",
     "preemption": "Preemption",
     "serving": "Serving",
 }

@@ -9,12 +9,10 @@ from roofline.worksheets.rng import Rng
 from roofline.worksheets.shown import shown
 from roofline.worksheets.template import Template
 
-_MODELS = ("mixtral-8x7b", "qwen3-30b-a3b")
-
 
 def draw(rng: Rng) -> Problem:
     """A model with experts in every layer, as it is, or with another number of experts a token."""
-    name = rng.choice(_MODELS)
+    name = rng.choice(("mixtral-8x7b", facts.of_other_depth(rng, "qwen3-30b-a3b")))
     block, counted, found = facts.mlp(name), facts.parameters(name), facts.model(name)
     experts, used, layers = block.num_experts, rng.whole(1, 8), found.num_hidden_layers
     changed = found.model_copy(
