@@ -1,0 +1,512 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 1. How a transformer generates
+#
+# A language model answers one token at a time, and every token takes a pass over the whole model. This lesson counts that pass: how
+# many parameters there are, how many floating-point operations (FLOP) they do, and how many bytes have to move. The running example
+# is Llama 3.1 8B on one A100 with 80 GB, as in the lecture *LLM Inference System Characteristics*, whose figures we check as we meet
+# them.
+
+# %%
+import numpy as np
+
+import roofline
+from roofline.lessons import (
+    amount,
+    bars,
+    exercise,
+    figure,
+    formula,
+    lesson,
+    play,
+    predict,
+    published,
+    say,
+    show,
+    table,
+    takeaway,
+    worked,
+)
+from roofline.lessons.live.edits import edited
+
+LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
+model = roofline.load_model(LLAMA)
+
+lesson(
+    1,
+    "How a transformer generates",
+    "Parameters, FLOP and bytes of one token, from a config to operators.",
+    goals=[
+        "say why generation is one pass a token, and what prefill and decode are",
+        "compute the parameters of a decoder-only transformer from its config",
+        "compute the FLOP and the bytes of one token, and say where the rule of two FLOP a parameter is off",
+        "sort the operators of a step into those that depend on its tokens and those that depend on the context",
+    ],
+    prerequisites=[
+        "matrix products: shapes, and how many multiplications they take",
+        "what a token and an embedding are; the parts of a transformer by name (attention, feed-forward)",
+    ],
+    plan=[
+        (6, "One token at a time"),
+        (12, "From a config to parameters"),
+        (11, "What a token computes"),
+        (9, "What a token moves"),
+        (6, "Two kinds of operators"),
+        (6, "Play and practise"),
+    ],
+    exercises=["transformer-mlp-weights", "transformer-total-parameters", "transformer-flops-per-token"],
+)
+
+# %% [markdown]
+# ## One token at a time
+#
+# The model is a function from a sequence of tokens to scores for the next one. To write an answer we call it, choose a token, append
+# it, and call it again:
+#
+# 1. **embedding**: each token becomes a vector of $d_{model}$ elements, one row of a table;
+# 2. **layers**, $L$ of them, each with *attention*, which mixes tokens, and a *feed-forward block* (MLP), which works on each token alone;
+# 3. **LM head**: the last token's vector becomes $V$ scores, one for each entry of the vocabulary;
+# 4. **sampling**: one token is chosen.
+#
+# Token number n + 1 needs token n, so these calls cannot run side by side. The first call takes the whole prompt at once and is called
+# **prefill**; each of the others takes one new token and is called **decode**.
+
+# %%
+predict(
+    "A model answers a prompt of 1000 tokens with 200 tokens. How many times does it run?",
+    {
+        "1": "One run scores one next token; 200 are wanted, one after the other.",
+        "200": "",
+        "1000": "The prompt's tokens are all known, so one run takes them together.",
+        "1200": "The prompt's tokens are all known, so one run takes them together.",
+    },
+    answer="200",
+    why="Prefill takes all 1000 tokens of the prompt in one run and gives the first token of the answer. The other 199 take one run "
+    "each: in all **200**, of which one is prefill and 199 are decode.",
+)
+
+# %%
+takeaway(
+    "Generation is sequential: one prefill, then one decode step for each further token. Most steps of an answer are decode."
+)
+
+# %% [markdown]
+# ## From a config to parameters
+#
+# A model's `config.json` names a handful of dimensions. From these follow the shapes of all matrices, and from the shapes everything
+# that this course computes. Here is what matters of Llama 3.1 8B, with the symbols that all lessons use.
+
+# %%
+layer = model.layer_types["decoder"]
+table(
+    ("dimension", "symbol", "key in config.json", "value"),
+    [
+        ("layers", "$L$", "`num_hidden_layers`", model.layers[0].repeat),
+        ("width of the residual stream", "$d_{model}$", "`hidden_size`", model.hidden_size),
+        ("query heads", "$n_q$", "`num_attention_heads`", layer.mixer.num_attention_heads),
+        ("key and value heads", "$n_{kv}$", "`num_key_value_heads`", layer.mixer.num_key_value_heads),
+        ("width of a head", "$d_{head}$", "`head_dim`", layer.mixer.head_dim),
+        ("inner width of the MLP", "$d_{ff}$", "`intermediate_size`", layer.mlp.intermediate_size),
+        ("vocabulary", "$V$", "`vocab_size`", model.vocab_size),
+    ],
+    title="Llama 3.1 8B, as its config has it",
+)
+
+# %% [markdown]
+# **Attention** projects each token's vector to $n_q$ queries, $n_{kv}$ keys and $n_{kv}$ values of $d_{head}$ elements, and projects the
+# result of $n_q$ heads back. **The MLP** is gated (SwiGLU): two matrices go from $d_{model}$ to $d_{ff}$, one comes back. Each block
+# begins with a norm, which has one weight an element.
+
+# %%
+parts = {part.subject: part.value for part in roofline.explain(LLAMA, "parameters").parts}
+total = sum(parts.values())
+tables = parts["embedding"] + parts["lm_head"]
+predict(
+    "Where are most of the 8 billion parameters?",
+    {
+        "in the attention of all layers": "Its four matrices are narrow here: keys and values have 8 heads, not 32.",
+        "in the feed-forward blocks of all layers": "",
+        "in the embedding table and the LM head": f"Two tables of {model.vocab_size:,} rows are {tables / 1e9:.2f} billion: a lot, but {tables / total:.0%}.",
+    },
+    answer="in the feed-forward blocks of all layers",
+    why=f"Three matrices of {model.hidden_size} x {layer.mlp.intermediate_size} a layer are **{parts['layers/mlp'] / 1e9:.1f} of the "
+    f"{total / 1e9:.1f} billion**. We count all blocks next.",
+)
+
+# %%
+show(
+    formula("parameters", LLAMA, part="layers/attention", title="Attention, all layers (the 1 is the norm before it)"),
+    formula("parameters", LLAMA, part="layers/mlp", title="Feed-forward blocks, all layers", legend=False),
+    formula("parameters", LLAMA, part="embedding", title="Embedding table; the LM head has as many again", legend=False),
+    formula("parameters", LLAMA, title="All parameters", legend=False),
+)
+
+# %%
+figure(
+    bars(
+        "parameters",
+        "Where the parameters of Llama 3.1 8B are",
+        ("parameters, billions", ""),
+        {"parameters": {name.removeprefix("layers/"): count / 1e9 for name, count in parts.items() if count > 1e6}},
+        roles=("weights",),
+        note="The norms, 65 of 4096 weights, are too few to be seen.",
+    )
+)
+
+# %%
+show(
+    published("F01", total),
+    say(
+        f'The lecture says "about 8 billion"; its own table of dimensions gives **{total:,}**. Such a check costs a minute and '
+        "catches the usual mistakes: K and V counted with 32 heads, two matrices in the MLP in the place of three, or an LM head that "
+        "shares the embedding's weights (Llama 3.1 8B's does not; the 1B model's does)."
+    ),
+)
+
+# %%
+takeaway(
+    f"Parameters are shapes multiplied out. In a dense model of this size about {parts['layers/mlp'] / total:.0%} are in the "
+    f"feed-forward blocks, {parts['layers/attention'] / total:.0%} in attention, and {tables / total:.0%} in the two tables of the "
+    "vocabulary."
+)
+
+# %% [markdown]
+# ## What a token computes
+#
+# Conventions first, because half of all disagreements are about them. One multiplication with its addition is **2 FLOP**. A product of
+# an m x k by a k x n matrix is therefore 2mnk FLOP. A token is one row: m is the number of tokens, and each weight of a matrix does
+# 2 FLOP for each token that passes it.
+#
+# Do not take the toolkit's word for it. Here is a whole decoder in NumPy, with tiny dimensions, whose matrix products count
+# themselves.
+
+
+# %% tags=["open"]
+class Counted:
+    """Matrix products that count their FLOP: 2 m n k each."""
+
+    flops = 0
+
+    def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        self.flops += 2 * a.size * b.shape[-1]
+        return a @ b
+
+
+def heads(x: np.ndarray, n: int) -> np.ndarray:
+    """[tokens, n * d] as [n, tokens, d]."""
+    return x.reshape(len(x), n, -1).swapaxes(0, 1)
+
+
+def forward(tokens: list, w: dict, n_q: int, n_kv: int, mm: Counted) -> np.ndarray:
+    """Scores after every token; without norms and rotations, which are no products."""
+    x = w["embedding"][tokens]
+    unseen = ~np.tri(len(tokens), dtype=bool)  # no token sees a later one
+    for layer in w["layers"]:
+        q = heads(mm(x, layer["q"]), n_q)
+        k, v = (heads(mm(x, layer[name]), n_kv) for name in ("k", "v"))
+        k, v = (np.repeat(one, n_q // n_kv, axis=0) for one in (k, v))  # shared by query heads
+        scores = mm(q, k.swapaxes(1, 2)) / np.sqrt(q.shape[-1])
+        share = np.exp(np.where(unseen, -np.inf, scores))
+        mixed = mm(share / share.sum(-1, keepdims=True), v)
+        x = x + mm(mixed.swapaxes(0, 1).reshape(len(tokens), -1), layer["o"])
+        gate, up = mm(x, layer["gate"]), mm(x, layer["up"])
+        x = x + mm(gate / (1 + np.exp(-gate)) * up, layer["down"])
+    return mm(x, w["head"])
+
+
+# %%
+TINY = {"layers": 2, "d_model": 32, "heads": 8, "kv_heads": 2, "d_ff": 96, "vocab": 50}
+tiny = edited(model, TINY)
+rng = np.random.default_rng(0)
+d_head = tiny.layer_types["decoder"].mixer.head_dim
+shapes = {
+    "q": (32, 8 * d_head), "k": (32, 2 * d_head), "v": (32, 2 * d_head), "o": (8 * d_head, 32),
+    "gate": (32, 96), "up": (32, 96), "down": (96, 32),
+}  # fmt: skip
+weights = {
+    "embedding": rng.normal(size=(50, 32)) / 6,
+    "head": rng.normal(size=(32, 50)) / 6,
+    "layers": [{name: rng.normal(size=shape) / 20 for name, shape in shapes.items()} for _ in range(2)],
+}
+counted = Counted()
+forward(list(range(12)), weights, 8, 2, counted)
+step = roofline.analyze(tiny, A100, input_len=12, phase="prefill", mask="full", logits="all", ignore_capacity=True).prefill
+assert counted.flops == step.cost.matrix_flops
+table(
+    ("12 tokens through 2 layers", "FLOP of matrix products"),
+    [("counted by the NumPy model", counted.flops), ("computed by the toolkit", step.cost.matrix_flops)],
+    title="The same count, twice",
+    note='Like this code, the toolkit was asked to compute all pairs of tokens (`mask="full"`) and all rows of the LM head.',
+)
+
+# %% [markdown]
+# Now the real model: one decode step, one new token, with 4095 tokens before it.
+
+# %%
+decode = roofline.analyze(LLAMA, A100, context=4095, phase="decode").decode
+ops = {op.path.removeprefix("layers/"): op for op in decode.operators}
+show(
+    formula("layers/mlp/gate_up_proj", LLAMA, part="matrix_flops", title="FLOP of the MLP's first two matrices, one token"),
+    formula(
+        "layers/attention/core",
+        LLAMA,
+        part="matrix_flops",
+        context=4095,
+        title="FLOP of attention itself: scores, and values weighted",
+        legend=False,
+    ),
+    table(
+        ("operator", "layers", "FLOP of products", "other FLOP"),
+        [(f"`{path}`", op.repeat, op.cost.matrix_flops, op.cost.vector_flops) for path, op in ops.items()],
+        title="One decode step after 4095 tokens, all layers together",
+    ),
+)
+
+# %%
+norms = (2 * 32 + 1) * 4096  # two a layer, and the last one
+multiplied = total - parts["embedding"] - norms
+rule = 2 * total
+attention = ops["attention/core"].cost.matrix_flops
+assert 2 * multiplied + attention == decode.cost.matrix_flops
+show(
+    predict(
+        "A rule of thumb says: a token takes 2 FLOP for every parameter, here "
+        f"{rule / 1e9:.2f} GFLOP. The step above does {decode.cost.matrix_flops / 1e9:.2f} GFLOP of products. "
+        "What explains the difference?",
+        {
+            "the rule forgets attention over the context": f"True, but that is {attention / 1e9:.2f} GFLOP, more than the difference. Something makes up for it.",
+            "the rule counts the embedding table, which is not multiplied": "True, but that makes the rule too large, not too small.",
+            "both: it forgets attention over the context, and counts the embedding table": "",
+        },
+        answer="both: it forgets attention over the context, and counts the embedding table",
+        why=table(
+            ("part", "FLOP"),
+            [
+                ("rule: 2 x all parameters", rule),
+                ("less the embedding table, of which one row is looked up", -2 * parts["embedding"]),
+                ("less the norms, which are no products", -2 * norms),
+                ("plus attention over 4096 tokens", attention),
+                ("products of the step", decode.cost.matrix_flops),
+            ],
+            title="From the rule to the count",
+        ),
+    ),
+)
+
+# %%
+prompt = roofline.analyze(LLAMA, A100, input_len=1000, phase="prefill").prefill
+core = next(op.cost for op in prompt.operators if op.path.endswith("attention/core"))
+show(
+    say(
+        f"Prefill does the same for every token of the prompt at once: {amount(prompt.cost.matrix_flops, 'FLOP')} for 1000 tokens, of "
+        f"which attention is {core.matrix_flops / prompt.cost.matrix_flops:.1%}. "
+        "Only the last token's scores are wanted, so the LM head multiplies one row."
+    ),
+    takeaway(
+        "A token does 2 FLOP for every weight that is multiplied, plus attention, which grows with the context. The embedding table is "
+        "looked up, not multiplied."
+    ),
+)
+
+# %% [markdown]
+# ## What a token moves
+#
+# Before a weight can be multiplied it has to be read from the memory of the device. In a decode step with one sequence each weight is
+# read once, multiplied once, and not needed again until the next token. So bytes matter as much as FLOP; lesson 3 says when they
+# matter more.
+
+# %%
+predict(
+    f"All weights of Llama 3.1 8B are {2 * total / 1e9:.2f} GB at 2 bytes each. How many bytes of weights does one decode step of one sequence read?",
+    kind="bytes",
+    answer=decode.cost.weight_bytes,
+    tolerance=0.02,
+    hints={
+        2 * total: "That is every weight. Is there a matrix of which a token needs one row?",
+        2
+        * (total - 2 * parts["embedding"]): "The LM head is multiplied, so it is read; only the embedding table is looked up.",
+    },
+    why=formula("decode_floor", LLAMA, A100, part="streamed weights", title="Weights that one decode step reads"),
+)
+
+
+# %%
+def gigabytes(*kinds: str) -> dict:
+    """GB of each operator that moves more than 10 MB, of these kinds of traffic."""
+    return {
+        path.removeprefix("attention/").removeprefix("mlp/"): sum(getattr(op.cost, kind) for kind in kinds) / 1e9
+        for path, op in ops.items()
+        if op.cost.bytes > 1e7
+    }
+
+
+figure(
+    bars(
+        "bytes",
+        "What one decode step moves, after 4095 tokens",
+        ("GB", ""),
+        {
+            "weights": gigabytes("weight_bytes"),
+            "KV cache": gigabytes("kv_read_bytes", "kv_write_bytes"),
+        },
+        roles=("weights", "kv"),
+        note="Operators that move more than 10 MB, all layers together. Activations of one token are too few to be seen.",
+    )
+)
+
+# %% [markdown]
+# Reading takes time. No decode step can be shorter than its weights take to come in, however fast the device computes.
+
+# %%
+floor = roofline.explain(LLAMA, "decode_floor", A100)
+naive = 2 * total / 2.039e12
+took = {
+    batch: roofline.analyze(LLAMA, A100, context=4095, batch=batch, phase="decode").decode.pipeline.bound for batch in (1, 64)
+}
+show(
+    formula(floor, title="The shortest decode step of one sequence on this A100"),
+    published("F27", floor.value),
+    say(
+        f"Dividing all {2 * total / 1e9:.2f} GB by the bandwidth would give {amount(naive, 's')}: longer than what is possible, so it is **no lower "
+        "bound**. A number that is to be trusted as a bound has to count what *must* be read, and no more."
+    ),
+    published(
+        "F36",
+        f"{amount(took[1], 's')} at least for one sequence, {amount(took[64], 's')} for 64, after 4095 tokens each",
+        agrees=all(1e-3 < seconds < 30e-3 for seconds in took.values()),
+    ),
+    takeaway(
+        f"A decode step reads every weight that is multiplied: {floor.parts[0].value / 1e9:.1f} GB, so at least "
+        f"{amount(floor.value, 's')} on an A100, for a single token."
+    ),
+)
+
+# %% [markdown]
+# ## Two kinds of operators
+#
+# A poster on simulating inference (Vidur, 2024) sorts operators into two kinds: those whose time depends on the **tokens of this step**,
+# and those whose time depends on the **context of all requests**. We can test that: change one of the two, and see which operators
+# change.
+
+# %%
+predict(
+    "Ten times more tokens are cached, the step still has one new token. Which operators of a decode step cost more?",
+    {
+        "all of them": "A projection multiplies the new token by its weights. It does not know how many tokens came before.",
+        "attention itself, and the projections of keys and values": "The keys and values of earlier tokens were projected when these came.",
+        "attention itself, alone": "",
+        "the MLP": "It works on each new token alone.",
+    },
+    answer="attention itself, alone",
+    why="Attention compares the new token with every cached one. All other operators see the new token only. The table below counts it.",
+)
+
+
+# %%
+def costs(batch: int, context: int) -> dict:
+    """Cost of each operator of a decode step."""
+    found = roofline.analyze(LLAMA, A100, batch=batch, context=context, phase="decode", ignore_capacity=True).decode
+    return {op.path.removeprefix("layers/"): op.cost for op in found.operators}
+
+
+one, more_tokens, more_context = costs(1, 409), costs(10, 409), costs(1, 4099)
+kinds = {}
+for path, cost in one.items():
+    grows_with_tokens = more_tokens[path] != cost
+    grows_with_context = more_context[path] != cost
+    kinds[path] = "context" if grows_with_context else "tokens" if grows_with_tokens else "neither"
+table(
+    ("operator", "FLOP, one token", "x 10 tokens", "x 10 context", "depends on the"),
+    [
+        (
+            f"`{path}`",
+            cost.flops,
+            f"{more_tokens[path].flops / cost.flops:.1f}x" if cost.flops else "–",
+            f"{more_context[path].flops / cost.flops:.1f}x" if cost.flops else "–",
+            kinds[path],
+        )
+        for path, cost in one.items()
+    ],
+    title="Ten times the tokens, ten times the context",
+    note="409 tokens cached at first. With ten sequences attention has ten caches, so it grows with the tokens too: by the context of *all* requests.",
+)
+
+# %%
+only_attention = [path for path, kind in kinds.items() if kind == "context"] == ["attention/core"]
+show(
+    published(
+        "F35",
+        "of 14 operators one depends on the context, `attention/core`; the other 13 on the tokens of the step",
+        agrees=only_attention and len(kinds) == 14 and "neither" not in kinds.values(),
+    ),
+    takeaway("Attention is the only operator in which tokens meet, and the only one whose cost grows with the context."),
+)
+
+# %% [markdown]
+# ## Play and practise
+
+# %%
+play(
+    "Change the model and the load. The formulas are those of above, with your numbers put in; the roofline is lesson 3's subject, but "
+    "look already at which points move.",
+    controls=("model", "batch", "context", "layers", "d_model", "d_ff", "hardware", "bandwidth_gbs"),
+    tiles=("parameters", "weights", "flops", "bytes", "step", "rate"),
+    formulas=("parameters", "decode_floor", "layers/attention/core:matrix_flops"),
+    models=("llama-3.1-8b", "llama-3.2-1b", "llama-2-7b", "mistral-7b-v0.1", "llama-3.1-70b"),
+    hardware=("a100-sxm-80gb", "h100-sxm", "l40s"),
+    tries=(
+        "Move the **context** and watch which tiles stay. Then move the **batch**.",
+        "Halve $d_{ff}$. By how much does the shortest step change?",
+        "Choose the H100. Which of FLOP, bytes and time change, and why only these?",
+    ),
+)
+
+# %%
+show(
+    worked(
+        "the LM head of a small model",
+        "Llama 3.2 1B has 128,256 tokens of vocabulary and 2048 elements of $d_{model}$, and its LM head shares the weights of the "
+        "embedding table. Which share of its parameters is that table, and which share of the weights that a decode step reads?",
+        formula("parameters", "llama-3.2-1b", part="embedding", title="The table, counted once", legend=False),
+        formula("parameters", "llama-3.2-1b", title="All parameters", legend=False),
+        say(
+            f"That is **{2048 * 128256 / roofline.explain('llama-3.2-1b', 'parameters').value:.1%}** of the parameters. A decode step looks "
+            "one row up *and* multiplies the whole table as LM head, so all of it is read: the model has no weights that a step does not "
+            "read. Small models spend a large part of each step on choosing the word."
+        ),
+    ),
+    worked(
+        "when attention overtakes",
+        "At which context does attention itself do as many FLOP as everything else in a decode step of Llama 3.1 8B?",
+        "Everything else is 2 FLOP for each multiplied weight and does not depend on the context; attention grows by the same amount "
+        "with every token that is cached.",
+        say(
+            f"Weights: {amount(2 * multiplied, 'FLOP')}. Attention: 4 FLOP a query head, element and token, which is "
+            f"{4 * 32 * 32 * 128:,} FLOP a token over all layers. They are equal at {2 * multiplied / (4 * 32 * 32 * 128):,.0f} tokens. "
+            "Below that, a token's work hardly depends on the context. Its *bytes* are another matter: lesson 2."
+        ),
+    ),
+)
+
+# %%
+show(
+    exercise("transformer-mlp-weights", 1),
+    exercise("transformer-total-parameters", 2),
+    exercise("transformer-flops-per-token", 1),
+)
+
+# %% [markdown]
+# **More**: `roofline explain llama-3.1-8b parameters` prints the derivation of this lesson in a terminal, and
+# `roofline analyze llama-3.1-8b --hardware a100-sxm-80gb --context 4095` all operators. Next: what attention has to remember, and what
+# that costs.

@@ -1,0 +1,28 @@
+"""Build the lessons: `python lessons/build.py [FOLDER]` writes pages, notebooks and figures, to build/lessons if not told."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from roofline.lessons.build import build
+
+HOME = Path(__file__).resolve().parent
+
+
+def main() -> None:
+    """Build what the command line asks for."""
+    parser = argparse.ArgumentParser(description="Execute every lesson, and write its page, its notebook and its figures.")
+    parser.add_argument("to", nargs="?", type=Path, default=HOME.parent / "build" / "lessons", help="folder to write to")
+    parser.add_argument("--no-png", action="store_true", help="figures as SVG alone, without a browser")
+    given = parser.parse_args()
+    start = time.monotonic()
+    built = build(HOME, given.to, lambda name: print(f"executing {name}", flush=True), png=not given.no_png)
+    if built.left_out:
+        print(built.left_out)
+    print(f"wrote {len(built.files)} files to {given.to} in {time.monotonic() - start:.0f} s; open {given.to / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()

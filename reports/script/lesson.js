@@ -1,0 +1,138 @@
+// A lesson: answers are judged, and what a reader moves is followed by numbers, formulas and pictures.
+
+const controls = JSON.parse(document.getElementById("json-controls").textContent);
+const longestText = 200;
+const root = document.documentElement;
+const given = JSON.parse(await unpacked("data"));
+await run("model");
+if (given) model.load(given);
+
+for (const choice of document.querySelectorAll('input[name="theme"]')) {
+  choice.addEventListener("change", () => {
+    if (choice.value === "auto") delete root.dataset.theme;
+    else root.dataset.theme = choice.value;
+  });
+}
+
+// Questions
+
+/** Judge what is entered; a prediction opens its answer, right or wrong, an exercise only says what is off. */
+function bindQuestion(box) {
+  const form = box.querySelector("form");
+  const asked = JSON.parse(box.querySelector('script[type="application/json"]').textContent);
+  const said = form.querySelector(".said");
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const entry = asked.choices.length ? form.querySelector("input:checked") : form.querySelector('input[type="text"]');
+    const { status, text } = model.judge(asked, entry ? entry.value : "");
+    said.textContent = text;
+    box.dataset.status = status;
+    if (box.dataset.ask !== "predict" || status === "empty" || status === "unread") return;
+    for (const field of form.querySelectorAll("input, button")) field.disabled = true;
+    commit(box);
+  });
+  form.querySelector(".skip-it")?.addEventListener("click", () => commit(box));
+}
+
+function commit(box) {
+  box.dataset.committed = "";
+  box.querySelector(".answer").open = true;
+  gate();
+}
+
+/** What follows a prediction in its section waits for it. */
+function gate() {
+  let waits = false;
+  for (const element of document.getElementById("content").children) {
+    if (element.localName === "h2") waits = false;
+    element.classList.toggle("waits", waits);
+    if (element.matches(".predict:not([data-committed])")) waits = true;
+  }
+}
+
+const showAll = document.getElementById("show-all");
+showAll.addEventListener("click", () => {
+  const on = root.toggleAttribute("data-all");
+  showAll.setAttribute("aria-pressed", String(on));
+  for (const answer of document.querySelectorAll(".predict .answer")) answer.open = on || answer.closest("[data-committed]") !== null;
+});
+
+for (const box of document.querySelectorAll("[data-ask]")) bindQuestion(box);
+
+// What is moved
+
+if (given) {
+  const first = Object.fromEntries(controls.map(({ key, value }) => [key, value]));
+  let state = { ...first };
+  let timer = 0;
+  const showValue = new Map(controls.map((control) => [control.key, bind(control, longestText, set)]));
+  showControls();
+
+  function showControls() {
+    for (const { key } of controls) showValue.get(key)(state[key]);
+  }
+
+  function set(key, value) {
+    if (state[key] === value) return;
+    move({ ...state, [key]: value });
+  }
+
+  function move(next) {
+    state = next;
+    showControls();
+    root.dataset.waiting = "";
+    clearTimeout(timer);
+    timer = setTimeout(follow);
+  }
+
+  /** Show what follows from the state; where it is refused, say why and keep what was shown. */
+  function follow() {
+    const alert = document.getElementById("alert");
+    try {
+      render(model.shown(state));
+      alert.textContent = "";
+    } catch (error) {
+      alert.textContent = error.message || String(error);
+    }
+    root.toggleAttribute("data-refused", alert.textContent !== "");
+    delete root.dataset.waiting;
+  }
+
+  function render(shown) {
+    document.getElementById("play-note").textContent = shown.note;
+    patchChildren(document.getElementById("tiles"), shown.tiles.map((tile) => tileElement(tile, [])));
+    for (const formula of shown.formulas) renderFormula(formula, given.forms[given.of_shape[shown.shape][formula.key]]);
+    for (const picture of shown.pictures) renderPicture(picture);
+  }
+
+  function renderFormula({ key, symbols, text, value }, form) {
+    const box = document.querySelector(`[data-formula="${CSS.escape(key)}"]`);
+    box.querySelector(".symbols").replaceChildren(...equation(form.symbols));
+    box.querySelector(".numbers").replaceChildren(...equation(form.numbers));
+    const numbers = new Map(symbols);
+    for (const place of box.querySelectorAll("[data-symbol]")) place.textContent = numbers.get(place.dataset.symbol);
+    const end = box.querySelector(".value");
+    end.textContent = `= ${text}`;
+    if (value === null) delete end.dataset.value;
+    else end.dataset.value = String(value);
+  }
+
+  /** A formula of ours as elements: a piece for each term, with room between them. */
+  function equation(mathml) {
+    return [...new DOMParser().parseFromString(mathml, "text/html").body.childNodes].map((node) => document.adoptNode(node));
+  }
+
+  function renderPicture({ key, svg, table }) {
+    const figure = document.querySelector(`[data-picture="${CSS.escape(key)}"]`);
+    const drawn = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+    figure.querySelector(".still").replaceChildren(document.adoptNode(drawn));
+    const old = figure.querySelector(".table");
+    if (old && table) patch(old, tableElement(table, new Map()));
+  }
+
+  document.getElementById("reset").addEventListener("click", () => move({ ...first }));
+  document.getElementById("settings").addEventListener("submit", (event) => event.preventDefault());
+}
+
+gate();
+root.dataset.live = "";

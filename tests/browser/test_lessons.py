@@ -1,0 +1,271 @@
+"""Lessons as students use them: opened from a disk, predicted, answered right and wrong, moved; on a phone, on paper, dark."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import asdict
+
+import pytest
+from browser.paper import pages_of
+from browser.test_live import different
+from lessons_done import NAMES, done
+
+from roofline.errors import InputError
+from roofline.lessons.live.shown import shown
+from roofline.lessons.page import index, page
+
+SEED, ROUNDS = 20261122, 12
+REFUSED = "(state) => { try { model.shown(state) } catch (error) { return error.message } }"
+PLAIN = "(state) => JSON.stringify(model.shown(state), (key, value) => value === undefined ? null : value)"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """All pages, side by side as they are built."""
+    made = tmp_path_factory.mktemp("lessons")
+    for name in NAMES:
+        (made / f"{name}.html").write_text(page(done(name)), encoding="utf-8")
+    (made / "index.html").write_text(index([done(name) for name in NAMES]), encoding="utf-8")
+    return made
+
+
+@pytest.fixture
+def opened(open_page, folder):
+    """Opens a lesson."""
+    return lambda name, **options: open_page(folder / f"{name}.html", **options)
+
+
+def settle(page):
+    """A page follows its controls in the next moment."""
+    page.wait_for_function("() => document.documentElement.dataset.waiting === undefined")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1100, 1920])
+@pytest.mark.parametrize("name", [*NAMES, "index"])
+def test_axe_finds_nothing(opened, axe, name, scheme, width):
+    """With every answer shown and everything open; nothing is wider than the window."""
+    page = opened(name, width=width, color_scheme=scheme)
+    if name != "index":
+        page.locator("#show-all").click()
+    page.evaluate("for (const box of document.querySelectorAll('details')) box.open = true")
+    assert axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_section_waits_for_its_prediction(opened, name):
+    """The answer of a prediction, and what follows it in its section, come with the prediction, right or wrong."""
+    page = opened(name)
+    first = page.locator(".predict").first
+    answer = first.locator(".answer")
+    assert not answer.is_visible()
+    waiting = page.locator("#content > .waits")
+    before = waiting.count()
+    assert before > 0
+    first.locator('button[type="submit"]').click()
+    assert "guess" in first.locator(".said").inner_text() or "Choose one" in first.locator(".said").inner_text()
+    assert not answer.is_visible()
+    if first.locator('input[type="radio"]').count():
+        first.locator('input[type="radio"]').first.check()
+    else:
+        first.locator('input[type="text"]').fill("3")
+    first.locator('button[type="submit"]').click()
+    assert first.locator(".said").inner_text() != ""
+    assert answer.is_visible()
+    assert waiting.count() < before
+    assert first.locator('button[type="submit"]').is_disabled()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_can_go_on_without_predicting(opened, name):
+    page = opened(name)
+    while (skips := page.locator(".skip-it:visible")).count():
+        skips.first.click()
+    assert page.locator("#content > .waits").count() == 0
+    for answer in page.locator(".predict .answer").all():
+        assert answer.is_visible()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_solutions_are_opened_by_those_who_ask(opened, name):
+    page = opened(name)
+    page.locator("#show-all").click()
+    boxes = page.locator(".worked, .exercise").all()
+    assert len(boxes) >= 3
+    for box in boxes:
+        solution = box.locator(".answer")
+        assert solution.get_attribute("open") is None
+        solution.locator("> summary").click()
+        assert solution.locator("p, .equation").first.is_visible()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_right_and_wrong_answers_are_told(opened, name):
+    """The right answer of every exercise, in base units; every usual mistake, by its hint; nonsense, as such."""
+    page = opened(name)
+    boxes = page.locator(".exercise").all()
+    assert boxes
+    for box in boxes:
+        asked = json.loads(box.locator('script[type="application/json"]').text_content())
+        said, check = box.locator(".said"), box.locator('button[type="submit"]')
+
+        def answer(value, box=box, asked=asked, check=check):
+            if asked["choices"]:
+                box.locator('input[type="radio"]').nth(int(value)).check()
+            else:
+                box.locator('input[type="text"]').fill(f"{value!r}")
+            check.click()
+
+        for mistake in asked["mistakes"]:
+            answer(mistake["value"])
+            assert said.inner_text() == re.sub(r"\s+", " ", mistake["hint"]).strip()
+            assert box.get_attribute("data-status") == "hint"
+        if not asked["choices"]:
+            box.locator('input[type="text"]').fill("a lot")
+            check.click()
+            assert box.get_attribute("data-status") == "unread"
+        answer(asked["value"])
+        assert box.get_attribute("data-status") == "right"
+        assert said.inner_text().startswith("Right: ")
+
+
+def states(play, chance):
+    """States that the controls can have, the first one first."""
+    yield {control.key: control.value for control in play.controls}
+    for _ in range(ROUNDS):
+        found = {}
+        for control in play.controls:
+            if control.kind == "choice":
+                found[control.key] = chance.choice(control.choices).value
+            elif control.kind == "switch":
+                found[control.key] = chance.random() < 0.5
+            elif control.log:
+                found[control.key] = float(round(control.low * (control.high / control.low) ** chance.random()))
+            else:
+                found[control.key] = chance.choice([0.0, 500.0, 2039.0])
+        yield found
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if done(name).play is not None])
+def test_the_page_counts_as_python_does(opened, name):
+    """Every tile, formula and stroke of a picture, at states anywhere; what Python refuses, the page refuses."""
+    page, play = opened(name), done(name).play
+    answered, refusals = 0, []
+    for state in states(play, random.Random(SEED)):  # noqa: S311 - seeded on purpose
+        try:
+            wanted = asdict(shown({**play.values, **state}, play.block))
+        except InputError as error:
+            refusals.append((state, str(error)))
+            continue
+        assert list(different(wanted, json.loads(page.evaluate(PLAIN, state)))) == [], state
+        answered += 1
+    for state, why in refusals:
+        assert page.evaluate(REFUSED, state) == why, state
+    assert answered > ROUNDS / 3
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if done(name).play is not None])
+def test_what_is_moved_is_followed(opened, name):
+    """A control changes tiles, a formula's numbers and a picture; Reset brings all of it back."""
+    page = opened(name)
+    page.locator("#show-all").click()
+
+    def now():
+        return [page.locator(place).all_inner_texts() for place in ("#tiles .value", ".equation .numbers")], page.locator(
+            "[data-picture] svg"
+        ).first.inner_html()
+
+    first = now()
+    batch = page.locator("#control-batch")
+    assert batch.count() == 1, "every lesson lets the batch be moved"
+    batch.fill("64")
+    settle(page)
+    moved = now()
+    assert moved[0][0] != first[0][0]
+    assert moved[1] != first[1]
+    page.locator("#reset").click()
+    settle(page)
+    again = now()
+    assert again[0] == first[0]
+    assert page.locator("#alert").inner_text() == ""
+
+
+def test_heads_that_do_not_divide_are_refused_in_words(opened):
+    """Qwen2.5 7B has 28 query heads: 8 KV heads cannot share them; the numbers stay those of before."""
+    page = opened("02_the_kv_cache")
+    page.locator("#show-all").click()
+    page.locator("#control-model").select_option("qwen2.5-7b")
+    page.locator("#control-kv_heads").select_option("8")
+    settle(page)
+    assert page.locator("#alert").inner_text().startswith("28 query heads cannot share 8 KV heads evenly")
+    page.locator("#control-kv_heads").select_option("4")
+    settle(page)
+    assert page.locator("#alert").inner_text() == ""
+    # 2 x 28 layers x 4 heads x 128 elements x 2 bytes
+    assert page.locator('[data-formula="kv_bytes_per_token"] .value').get_attribute("data-value") == "57344"
+
+
+def test_a_window_and_a_latent_change_the_formula(opened):
+    """Llama 3.1 8B after 8192 tokens: a window keeps 1024 of them; a latent of 512 + 64 elements a layer takes 36 KiB."""
+    page = opened("02_the_kv_cache")
+    page.locator("#show-all").click()
+    sequence = page.locator('[data-formula="kv_bytes_per_sequence"]')
+    assert "min" not in sequence.locator(".symbols").text_content()
+    page.locator("#control-window").select_option("1024")
+    settle(page)
+    assert "min" in sequence.locator(".symbols").text_content()
+    assert sequence.locator('[data-symbol="w"]').text_content() == "1024"
+    assert sequence.locator(".value").get_attribute("data-value") == str(1024 * 131072)
+    page.locator("#control-attention").select_option("mla")
+    settle(page)
+    token = page.locator('[data-formula="kv_bytes_per_token"]')
+    assert token.locator('[data-symbol="r_kv"]').text_content() == "512"
+    assert token.locator(".value").get_attribute("data-value") == str(32 * (512 + 64) * 2)
+
+
+@pytest.mark.parametrize(("width", "least"), [(400, 360), (700, 600), (1100, 700), (1280, 700), (1920, 700)])
+def test_the_text_has_its_room(opened, width, least):
+    page = opened(NAMES[0], width=width)
+    assert page.locator("main").bounding_box()["width"] >= least
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_inside_lead_somewhere(opened, name):
+    page = opened(name)
+    for link in page.locator('a[href^="#"]').all():
+        assert page.locator(link.get_attribute("href")).count() == 1, link.inner_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_scripts_everything_can_be_read(opened, name):
+    """Questions with their choices, answers to be opened, formulas with the first numbers, pictures."""
+    page = opened(name, java_script_enabled=False)
+    for place in (".predict > .answer > summary", ".still svg", ".equation .value"):
+        found = page.locator(place).all()
+        assert found
+        for element in found:
+            assert element.is_visible() or element.evaluate("one => one.closest('details:not([open])') !== null")
+    assert page.locator(".live:visible").count() == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_paper(opened, axe, name):
+    """No empty sheet, nothing that can be pressed, nothing cut off at the side."""
+    page = opened(name, width=688)  # A4 without its margins
+    pages = pages_of(page.pdf(format="A4"))
+    assert 4 <= len(pages) < 25
+    assert min(pages) > 3, pages
+    page.emulate_media(media="print")
+    assert axe(page) == []
+    assert page.locator("button:visible").count() == 0
+
+
+def test_every_lesson_is_in_the_index(opened, folder):
+    page = opened("index")
+    links = [link.get_attribute("href") for link in page.locator(".course h2 a").all()]
+    assert links == [f"{name}.html" for name in NAMES]
+    assert all((folder / link).is_file() for link in links)
+    assert opened(NAMES[0]).locator(".above a").get_attribute("href") == "index.html"
