@@ -45,6 +45,9 @@ docs:
 lessons *arguments:
     {{bin}}/python lessons/build.py {{arguments}}
 
+# lessons and site
+site: lessons docs
+
 # wheel and source distribution, and a look into the wheel
 build:
     {{bin}}/python -m build

@@ -16,6 +16,10 @@ ADOPTED = {
     "CHANGELOG.md": "changelog",
     "measurements/README.md": "measurements",
     "benchmarks/README.md": "benchmarks",
+    "lessons/README.md": "course",
+    "lessons/instructor/README.md": "instructor",
+    "lessons/instructor/marking-scheme.md": "marking-scheme",
+    "lessons/instructor/reading-list.md": "reading-list",
 }
 
 _BLOCK = re.compile(r"(^ {0,3}```.*?^ {0,3}```[ ]*$)", re.MULTILINE | re.DOTALL)
