@@ -37,11 +37,11 @@ class Replica:
     """An engine. `watch` is told of every event, as (what, time, ...); for tests and for those who want to see."""
 
     __slots__ = (
-        "_cells", "_log", "_rate", "_slope", "_start_at", "ahead", "anew", "blocks", "book", "budget", "cached", "chunks",
-        "deaf", "decodes", "done", "ends", "evicted", "free", "freed", "gone", "granted", "grow", "held", "index", "keeps",
-        "known", "late", "late_many", "lead", "many", "mark", "now", "own", "partial", "policy", "preempting", "run",
-        "running", "seats", "size", "soon", "steps", "stepwise", "swapped", "swapped_tokens", "times", "token_at", "waiting",
-        "watch",
+        "_cells", "_log", "_rate", "_slope", "_start_at", "ahead", "anew", "blocks", "book", "budget", "cached", "came",
+        "came_at", "chunks", "deaf", "decodes", "done", "ends", "evicted", "free", "freed", "gone", "granted", "grow",
+        "held", "index", "keeps", "known", "late", "late_many", "lead", "many", "mark", "now", "own", "partial", "policy",
+        "preempting", "run", "running", "seats", "size", "soon", "steps", "stepwise", "swapped", "swapped_tokens", "times",
+        "token_at", "waiting", "watch",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - a field each
@@ -61,6 +61,8 @@ class Replica:
         self.preempting = Preempting() if preempting is None else preempting
         self.stepwise, self.watch = stepwise, watch
         self.waiting = policy.queue()
+        self.came, self.came_at = 0, 0.0
+        """Of them, those that have come since the last step ended, and the sum of the times when."""
         self.swapped: deque[Job] = deque()
         self.swapped_tokens = 0
         self.running: dict[Job, None] = {}
@@ -136,6 +138,9 @@ class Replica:
                 job.seen = self._cut(at)
         else:
             job.seen = self.ends
+        if self.run or self.chunks:
+            self.came += 1
+            self.came_at += at
         self.waiting.append(job)
 
     def advance(self, until: float) -> None:
@@ -273,7 +278,7 @@ class Replica:
         many, steps, ends = self.many, self.steps, self.ends
         taken = needed(self.grow, steps + 1, many, run - 1) if run > 1 and not self.policy.reserves else 0
         self._log((
-            self.now, ends, self.lead, run, many, self.cached, 0, 0, len(self.running), len(self.waiting) + len(self.swapped),
+            self.now, ends, self.lead, run, many, self.cached, 0, 0, len(self.running), self._waited(ends),
             self.blocks - self.free + taken / 2, self._rate, self._slope, self.late_many, taken,
         ))  # fmt: skip
         if self.late_many:
@@ -284,6 +289,16 @@ class Replica:
         self.steps = steps + run
         self.cached += many * run
         self.token_at = ends
+
+    def _waited(self, ends: float) -> float:
+        """Who waited in what is planned, mean over its time: who came meanwhile did so from then on."""
+        found = len(self.waiting) + len(self.swapped)
+        came = self.came
+        if not came:
+            return found
+        took, since = ends - self.now, came * ends - self.came_at
+        self.came, self.came_at = 0, 0.0
+        return found - came + since / took if took > 0 else found
 
     def _settle(self) -> None:
         """What became free with the step before the last is free."""
@@ -310,7 +325,7 @@ class Replica:
                 ended.append(job)
         self._log((
             now, ends, self.lead, 1, many, self.cached if many else 0, tokens, len(ended), len(self.running),
-            len(self.waiting) + len(self.swapped), self.blocks - self.free, ends - now - self.lead, 0.0, self.late_many, 0,
+            self._waited(ends), self.blocks - self.free, ends - now - self.lead, 0.0, self.late_many, 0,
         ))  # fmt: skip
         if again:
             self._again(many)

@@ -260,6 +260,29 @@ def test_hardware_without_measured_kernels_has_the_bound() -> None:
     assert basis.value in ("bound", "estimate")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rate": 6},
+        {"rate": 6, "stepwise": True},
+        {"rate": 9, "memory": "20 GiB", "preemption": "swap", "scheduler": "vllm-v0"},
+        {"rate": 9, "memory": "20 GiB", "replicas": 2},
+        {"rate": 4, "scheduler": "static"},
+        {"rate": 6, "scheduler": "vllm-v1-async"},
+        {"workload": "closed:16"},
+        {"workload": "at-once:100"},
+    ],
+    ids=str,
+)
+def test_little(given: dict[str, Any]) -> None:
+    """Whoever is in the system runs or waits: both levels over all time are what all requests spend in it."""
+    lengths = {"input_len": "lognormal:800:700", "output_len": "lognormal:150:120"}
+    found = run(requests=300, **lengths, **given)
+    series = found.series
+    spent = sum(map(sum, (series["running"], series["waiting"]))) * series["interval_s"]
+    assert spent == pytest.approx((found.e2e_s.mean or 0) * found.requests.completed, rel=1e-9)
+
+
 def test_a_deployment_that_does_not_fit() -> None:
     """No figures, and why."""
     found = run(rate=1, **{**QUICK, "memory": "12 GiB"})
