@@ -22,6 +22,8 @@ def amount(value: float, unit: str) -> str:
     """
     if unit == "s":
         return format_si(value, "s")
+    if unit == "1":
+        return plain(value)
     if unit == "bytes":
         return _bytes(value)
     if unit in _PREFIXED and abs(value) >= _LARGE:

@@ -75,7 +75,9 @@ def _parser() -> MarkdownIt:
         "table_open", lambda *_: '<div class="scroll" role="group" tabindex="0" aria-label="Table">\n<table>\n'
     )
     parser.add_render_rule("table_close", lambda *_: "</table>\n</div>\n")
-    parser.add_render_rule("fence", lambda _, tokens, at, *__: f"<pre><code>{_escaped(tokens[at].content)}</code></pre>\n")
+    parser.add_render_rule(
+        "fence", lambda _, tokens, at, *__: f'<pre tabindex="0"><code>{_escaped(tokens[at].content)}</code></pre>\n'
+    )
     return parser
 
 

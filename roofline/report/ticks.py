@@ -20,7 +20,7 @@ _PREFIXES = (
     ("µ", 1e-6),
     ("n", 1e-9),
 )
-_COUNTS = ("tokens", "sequences")
+_COUNTS = ("tokens", "sequences", "devices")
 """Whole numbers, which people double: linear axes have no fractions of them, logarithmic ones have powers of two."""
 _MANTISSAS = ((1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 _SLACK = 1e-9

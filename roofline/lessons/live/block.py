@@ -21,7 +21,11 @@ from roofline.report.live import specs
 
 Values = dict[str, Any]
 # Controls that change the form of a formula, with values that stand for all of their forms.
-_FORMS: dict[str, tuple[str, ...]] = {"attention": ("", "mla"), "window": ("0", "-1", "1024")}
+_FORMS: dict[str, tuple[str, ...]] = {
+    "attention": ("", "mla"),
+    "window": ("0", "-1", "1024"),
+    "tp": ("1", "2", "4", "8"),
+}
 
 
 class Play(Item):

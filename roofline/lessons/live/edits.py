@@ -81,8 +81,18 @@ def _latent(found: GroupedQueryAttention, values: Values) -> Any:
 
 
 def mlp(found: Any, values: Values) -> Any:
-    """The feed-forward block of a layer, with another inner width."""
+    """The feed-forward block of a layer, with another inner width or other experts."""
+    if getattr(found, "num_experts", None) is not None:
+        return _experts(found, number(values, "experts"), number(values, "top_k"))
     width = number(values, "d_ff")
     if width > 0 and getattr(found, "intermediate_size", None) is not None:
         return found.model_copy(update={"intermediate_size": width})
     return found
+
+
+def _experts(found: Any, experts: int, chosen: int) -> Any:
+    experts = experts or found.num_experts
+    chosen = chosen or found.num_experts_per_tok
+    if chosen > experts:
+        raise InputError(f"a token cannot use {chosen} of {experts} experts")
+    return found.model_copy(update={"num_experts": experts, "num_experts_per_tok": chosen})

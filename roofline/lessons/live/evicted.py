@@ -50,7 +50,8 @@ def moved(run: Run, length: float) -> Moved:
 def swap_seconds(run: Run, length: float) -> float:
     """Out and in, one after the other."""
     found = moved(run, length)
-    return 2 * (Curve(CALL, link(run)).seconds(found.bytes, found.calls) + found.gathered)
+    one_way: float = Curve(CALL, link(run)).seconds(found.bytes, found.calls) + found.gathered
+    return 2 * one_way
 
 
 def link(run: Run) -> float:
@@ -61,7 +62,8 @@ def link(run: Run) -> float:
 def recompute_seconds(run: Run, length: float) -> float:
     """All sequences as prompts in one step that has nothing else in it: the estimate where it is asked for, else the bound."""
     found = pipeline(run.request, prefill(run.request.workload.batch, int(length)))
-    return found.bound if found.estimate is None else found.estimate
+    took = found.bound if found.estimate is None else found.estimate
+    return 0.0 if took is None else took
 
 
 def needed_link(run: Run, length: float) -> float | None:

@@ -8,6 +8,7 @@ from roofline.errors import UnknownNameError
 from roofline.graph import caches
 from roofline.lessons.live.evicted import recompute_seconds, swap_seconds
 from roofline.lessons.live.run import Run, kept_bytes, ran
+from roofline.lessons.live.service import service
 from roofline.predict.timing import pipeline
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series
 from roofline.report.view.budgets import memory_budget, time_budget
@@ -42,6 +43,8 @@ def _made(name: str, run: Run) -> Figure:
         return evicted(run)
     if name == "batches":
         return batches(run)
+    if name == "service":
+        return throughput(run)
     raise UnknownNameError("picture", name, NAMES, list_all=True)
 
 
@@ -106,7 +109,7 @@ def evicted(run: Run) -> Figure:
         for name, role, took in shown
     )
     here = run.request.workload.input_len
-    rows = [(whole(length), *(seconds(one.y[index]) for one in series)) for index, length in enumerate(lengths)]
+    rows = [(whole(length), *(seconds(took[index]) for _, _, took in shown)) for index, length in enumerate(lengths)]
     return Figure(
         key="evicted",
         title="Evicted sequences, by their length",
@@ -152,8 +155,7 @@ def batches(run: Run) -> Figure:
     return Figure(
         key="batches",
         title="Tokens/s of the whole batch",
-        note="At most, as the datasheet allows. Left of the critical batch of the linear layers weights are read for too few tokens; "
-        "right of what fits nothing can run.",
+        note="Bounds. Left of the critical batch linear layers wait for weights; right of what fits nothing runs.",
         x=Axis(title="batch", scale="log", unit="sequences", low=1.0, high=float(sizes[-1])),
         y=Axis(title="tokens/s", scale="log"),
         series=tuple(series),
@@ -165,7 +167,41 @@ def batches(run: Run) -> Figure:
 def _decode_rate(run: Run, batch: int, cached: int) -> float:
     """Tokens/s of a decode step: the estimate where it is asked for, else the bound."""
     found = pipeline(run.request, decode(batch, cached))
-    return batch / (found.bound if found.estimate is None else found.estimate)
+    took = found.bound if found.estimate is None else found.estimate
+    return batch / took if took else 0.0
+
+
+def throughput(run: Run) -> Figure:
+    """Tokens a second of all clients against the time between tokens of each, from one client to 512."""
+    clients = [2**power for power in range(10)]
+    found = [service(run, count) for count in clients]
+    here = service(run, run.request.workload.batch)
+    points = Series(
+        name="clients",
+        kind="line",
+        role="decode",
+        x=tuple(one.tokens for one in found),
+        y=tuple(one.tpot for one in found),
+        labels=tuple(
+            f"{count} clients: {one.tokens:,.0f} tokens/s, {seconds(one.tpot).text} a token"
+            for count, one in zip(clients, found, strict=True)
+        ),
+    )
+    rows = [
+        (whole(count), whole(one.tokens), seconds(one.tpot), seconds(one.ttft))
+        for count, one in zip(clients, found, strict=True)
+    ]
+    title = "What all get, and what each waits"
+    return Figure(
+        key="service",
+        title=title,
+        note="Points are 1, 2, 4, ... 512 clients, whether memory holds them or not. The mark is the batch that is set.",
+        x=Axis(title="tokens a second, all clients", scale="log", unit="tokens/s"),
+        y=Axis(title="TPOT", scale="log", unit="s"),
+        series=(points,),
+        marks=(Mark(text=f"{run.request.workload.batch:,.0f} clients", x=here.tokens, role="limit"),),
+        table=table("service-rows", title, "", ("clients", "tokens/s", "TPOT", "a prompt alone"), rows),
+    )
 
 
 def _multi_head(run: Run) -> Run:

@@ -9,7 +9,9 @@ from roofline.cost import Cost
 from roofline.errors import UnknownNameError
 from roofline.lessons.live.evicted import moved, needed_link, recompute_seconds, swap_seconds
 from roofline.lessons.live.run import Run, kv_bytes_per_sequence, streamed
-from roofline.predict.result import Phase
+from roofline.lessons.live.service import cost_per_million, seats, service
+from roofline.operators.grouped_gemm import expected_distinct
+from roofline.predict.result import OperatorResult, Phase
 from roofline.report.figure import Cell, Tile
 from roofline.report.view.cells import amount, figure, seconds, share, whole
 from roofline.units import format_bytes_binary
@@ -116,6 +118,33 @@ def _largest(run: Run) -> float | None:
     return run.result.memory.max_batch
 
 
+def _active(run: Run) -> float | None:
+    return float(run.result.model["parameters"]["active"])
+
+
+def _experts_met(run: Run) -> float | None:
+    for layer in run.request.model.layer_types.values():
+        experts = getattr(layer.mlp, "num_experts", 0)
+        if experts > 0:
+            each = getattr(layer.mlp, "num_experts_per_tok", 0)
+            return float(expected_distinct(experts, each, run.request.workload.batch))
+    return 0.0
+
+
+def _expert_bytes(run: Run) -> float | None:
+    return float(sum(op.cost.weight_bytes for op in run.decode.operators if "/experts/" in op.path))
+
+
+def _link_share(run: Run) -> float | None:
+    took = [(_slot(op), op.cost.link_bytes > 0) for op in run.decode.operators]
+    return sum(seconds for seconds, links in took if links) / sum(seconds for seconds, _ in took)
+
+
+def _slot(op: OperatorResult) -> float:
+    took = op.time.bound if op.time.estimate is None else op.time.estimate
+    return took or 0.0
+
+
 def _bound(run: Run) -> float | None:
     return run.decode.pipeline.bound
 
@@ -134,7 +163,7 @@ def _high(run: Run) -> float | None:
 
 def _over_bound(run: Run) -> float | None:
     took = run.decode.pipeline
-    return None if took.estimate is None else took.estimate / took.bound
+    return None if took.estimate is None or took.bound is None else took.estimate / took.bound
 
 
 def _of_bandwidth(run: Run) -> float | None:
@@ -166,6 +195,26 @@ def _needed_link(run: Run) -> float | None:
     return needed_link(run, run.request.workload.input_len)
 
 
+def _ttft(run: Run) -> float | None:
+    return service(run, run.request.workload.batch).ttft
+
+
+def _tpot(run: Run) -> float | None:
+    return service(run, run.request.workload.batch).tpot
+
+
+def _prompts(run: Run) -> float | None:
+    return service(run, run.request.workload.batch).prompts
+
+
+def _requests(run: Run) -> float | None:
+    return service(run, run.request.workload.batch).requests
+
+
+def _output_rate(run: Run) -> float | None:
+    return service(run, run.request.workload.batch).tokens
+
+
 KNOWN: dict[str, Quantity] = {
     "parameters": Quantity("parameters", _parameters, "parameters"),
     "weights": Quantity("weights", _weights, "bytes"),
@@ -186,6 +235,10 @@ KNOWN: dict[str, Quantity] = {
     "decode_floor": Quantity("shortest decode step", _floor, "s", "one sequence, nothing cached"),
     "step": Quantity("decode step", _step, "s", "at least"),
     "prefill": Quantity("prefill", _prefill, "s", "at least"),
+    "active_parameters": Quantity("active parameters", _active, "parameters", "of one token"),
+    "experts_met": Quantity("experts that a step reads", _experts_met, "", "of a layer, on average"),
+    "expert_bytes": Quantity("weights of experts read", _expert_bytes, "B", "in a step, all layers"),
+    "link_share": Quantity("share of collectives", _link_share, "%", "of the time of a decode step"),
     "bound": Quantity("bound", _bound, "s", "of a decode step"),
     "estimate": Quantity("estimate", _estimate, "s", "as kernels like these were measured"),
     "low": Quantity("from", _low, "s", "of 10 measurements 1 is faster"),
@@ -195,6 +248,13 @@ KNOWN: dict[str, Quantity] = {
     "mfu": Quantity("share of the peak", _of_peak, "%", "MFU, matrix products"),
     "rate": Quantity("tokens/s", _rate, "", "of all sequences, at most"),
     "max_batch": Quantity("largest batch", _largest, "sequences", "that fits at this context"),
+    "ttft": Quantity("a prompt alone", _ttft, "s", "TTFT where nobody waits"),
+    "tpot": Quantity("TPOT", _tpot, "s", "with the others' prompts in it"),
+    "prompts_share": Quantity("share of prompts", _prompts, "%", "of the time between tokens"),
+    "requests_per_s": Quantity("requests/s", _requests, "", "of all clients"),
+    "output_rate": Quantity("tokens/s", _output_rate, "", "of answers, all clients"),
+    "cost_per_million": Quantity("a million tokens", cost_per_million, "USD", "of answers, by the price of a device"),
+    "seats": Quantity("seats", seats, "sequences", "that memory holds, at the last token"),
     "recompute": Quantity("compute again", _recompute, "s", "all sequences, as prompts"),
     "swap": Quantity("swap", _swap, "s", "all sequences, out and in"),
     "swap_bytes": Quantity("copied", _swap_bytes, "bytes", "one way"),

@@ -62,11 +62,12 @@ def ran(values: Values) -> Run:
 
 
 def shape(run: Run) -> str:
-    """What the form of the formulas depends on: which model, which kind of attention, whether a window binds its cache."""
-    model = run.request.model
+    """What the form of the formulas depends on: model, kind of attention, whether a window binds its cache, devices."""
+    model, devices = run.request.model, run.request.deployment.tensor_parallel_size
     first = next(iter(model.layer_types.values())).mixer
     window = getattr(first, "sliding_window", None)
-    return f"{model.name} {getattr(first, 'kind', '')}{'' if window is None else ' window'}"
+    shared = "" if devices == 1 else f" on {devices}"
+    return f"{model.name} {getattr(first, 'kind', '')}{'' if window is None else ' window'}{shared}"
 
 
 def symbols(run: Run) -> dict[str, float]:

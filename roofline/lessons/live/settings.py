@@ -76,6 +76,11 @@ _FIXED: dict[str, Callable[[Any], Control]] = {
     "batch": _count("batch", "Batch", "sequences", _MOST_BATCH, "sequences in one step"),
     "context": _count("context", "Context", "tokens", _MOST_TOKENS, "cached before a decode step"),
     "input_len": _count("input_len", "Prompt", "tokens", _MOST_TOKENS, "of each sequence, nothing cached"),
+    "answer": _count("answer", "Answer", "tokens", 16384, "of each request", low=2),
+    "price": lambda value: Control(
+        key="price", label="Price", kind="number", value=value, low=0, high=100, unit="USD/h", help="of a device",
+        group=_MACHINE,
+    ),
     "attention": lambda value: _choice(
         "attention", "Attention", value, [("", _OWN[1]), ("mla", "latent (MLA)")], _SHAPE,
         "latent: in the place of heads of K and V",
@@ -95,6 +100,8 @@ _FIXED: dict[str, Callable[[Any], Control]] = {
     "layers": lambda value: _choice("layers", "Layers", value, _powers(1, 2, 4, 8, 16, 32, 64, 128), _SHAPE),
     "d_model": lambda value: _choice("d_model", "Hidden size", value, _powers(1024, 2048, 4096, 8192, 16384), _SHAPE),
     "d_ff": lambda value: _choice("d_ff", "Width of the MLP", value, _powers(3584, 7168, 11008, 14336, 28672, 57344), _SHAPE),
+    "experts": lambda value: _choice("experts", "Experts", value, _powers(4, 8, 16, 32, 64, 128, 256), _SHAPE, "of a layer"),
+    "top_k": lambda value: _choice("top_k", "Experts of a token", value, _powers(1, 2, 4, 8, 16), _SHAPE),
     "vocab": lambda value: _choice("vocab", "Vocabulary", value, _powers(32000, 64128, 128256, 256000), _SHAPE),
     "bandwidth_gbs": _rate("bandwidth_gbs", "Bandwidth", 20_000, "GB/s"),
     "peak_tflops": _rate("peak_tflops", "Peak", 20_000, "TFLOP/s"),
@@ -120,7 +127,8 @@ _FIXED: dict[str, Callable[[Any], Control]] = {
 }  # fmt: skip
 _FIRST: Values = {
     "batch": 1, "context": 4095, "input_len": 1000, "attention": "", "kv_heads": "0", "heads": "0", "window": "0",
-    "latent": "0", "layers": "0", "d_model": "0", "d_ff": "0", "vocab": "0", "bandwidth_gbs": 0, "peak_tflops": 0,
+    "latent": "0", "layers": "0", "d_model": "0", "d_ff": "0", "vocab": "0",
+    "experts": "0", "top_k": "0", "bandwidth_gbs": 0, "peak_tflops": 0,
     "memory_gb": 0, "weights": "", "kv": "", "tp": "1", "efficiency": False,
-    "link_gbs": LINK, "block": "16",
+    "link_gbs": LINK, "block": "16", "answer": 256, "price": 2.0,
 }  # fmt: skip

@@ -19,6 +19,10 @@ LLAMA = roofline.load_model("llama-3.1-8b")
 STATE = {"model": "llama-3.1-8b", "hardware": "a100-sxm-80gb", "batch": 2, "context": 4095, "input_len": 100}
 
 
+MANY = STATE | {"model": "mixtral-8x7b", "hardware": "h100-sxm", "tp": "2", "efficiency": True}
+"""Where there are experts, links and measured kernels."""
+
+
 def per_token(changed):
     return roofline.analyze(edited(LLAMA, changed), "a100-sxm-80gb").memory.kv_bytes_per_token
 
@@ -56,9 +60,16 @@ def test_what_does_not_go_together_is_refused():
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_quantity_is_a_number(name):
-    value = KNOWN[name].value(ran(STATE))
+    value = KNOWN[name].value(ran(MANY))
     assert value is not None
     assert value > 0
+
+
+def test_experts_that_are_met():
+    """Two tokens that each take 2 of 8: 8 x (1 - (6/8)^2) = 3.5 of them. Each has three matrices of 4096 x 14336 on 32 layers."""
+    here = ran(MANY)
+    assert KNOWN["experts_met"].value(here) == pytest.approx(3.5)
+    assert KNOWN["expert_bytes"].value(here) == pytest.approx(3.5 * 3 * 4096 * 14336 * 32 * 2 / 2)  # 2 bytes, half a device
 
 
 @pytest.mark.parametrize("name", NAMES)
