@@ -66,7 +66,7 @@ def test_every_quantity_is_a_number(name):
 
 
 def test_experts_that_are_met():
-    """Two tokens that each take 2 of 8: 8 x (1 - (6/8)^2) = 3.5 of them. Each has three matrices of 4096 x 14336 on 32 layers."""
+    """Two tokens that each take 2 of 8: 8 x (1 - (6/8)^2) = 3.5. Each has three matrices of 4096 x 14336 on 32 layers."""
     here = ran(MANY)
     assert KNOWN["experts_met"].value(here) == pytest.approx(3.5)
     assert KNOWN["expert_bytes"].value(here) == pytest.approx(3.5 * 3 * 4096 * 14336 * 32 * 2 / 2)  # 2 bytes, half a device
