@@ -194,7 +194,7 @@ def _throughput(left: float, rates: Sequence[Sequence[float]], most: float, unti
         for at, point in enumerate(rates):
             x = left + at * width
             low, high = sum(point[:place]), sum(point[: place + 1])
-            if high - low > most / 1e4 and x + width <= left + PANEL:
+            if high - low > most / 1e3 and x + width <= left + PANEL:
                 y, tall = TOP + height * (1 - high / most), height * (high - low) / most
                 bars.append(f"M{x:.1f} {y:.1f}h{width:.2f}v{tall:.1f}h-{width:.2f}z")
         found.append(f'<path class="{COLOURS[place][0]}" d="{"".join(bars)}"/>')
