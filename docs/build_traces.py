@@ -6,7 +6,6 @@ The traces are found as tests find outside truth (ROOFLINE_TRUTH); without them 
 from __future__ import annotations
 
 import os
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,8 @@ def page() -> str:
         return text
     for name, table in (("lengths", _lengths(_traces())), ("served", _table(_found()))):
         start, end = f"<!-- {name}: written by docs/build_traces.py -->", f"<!-- end of {name} -->"
-        text = re.sub(f"{start}.*?{end}", lambda _, parts=(start, table, end): "\n\n".join(parts), text, flags=re.DOTALL)
+        before, _, rest = text.partition(start)
+        text = before + "\n\n".join((start, table, end)) + rest.partition(end)[2]
     return text
 
 
