@@ -748,7 +748,7 @@ play(
     formulas=("kv_bytes_per_token",),
     pictures=("evicted",),
     models=("llama-3.1-8b", "llama-2-7b", "llama-3.1-70b"),
-    hardware=("a100-sxm-80gb", "h100-sxm", "l40s"),
+    hardware=("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s"),
     batch=1,
     input_len=2048,
     efficiency=True,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.traffic import parse_lengths
-from roofline.traffic.lengths import kinds
+from roofline.traffic.lengths.parse import kinds
 
 EXAMPLES = ("1024", "uniform:128:2k", "lognormal:1155:900", "lognormal:211:160:1k", "gamma:800:800", "gamma:90:400:1000")
 
