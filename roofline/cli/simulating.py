@@ -48,8 +48,9 @@ def answer(model: str, hardware: str, given: dict[str, Any], *, json: bool, outp
         sys.stderr.write(f"wrote {clean(traced)}\n")
     formats = {".md": lambda: _markdown(result), ".html": lambda: _page(result, command(model, hardware, given))}
     emit(Answer(result.to_dict(), None, lambda: _show(result), formats), json=json, output=output, quiet=quiet)
-    nobody = result.requests.arrived == result.requests.refused  # who came was served; where nothing fits, none came
-    return 4 if result.interrupted else int(nobody)
+    counts = result.requests
+    nobody = counts.refused > 0 and counts.refused == counts.arrived
+    return 4 if result.interrupted else int(nobody or not result.fits)
 
 
 def command(model: str, hardware: str, given: dict[str, Any]) -> str:

@@ -128,6 +128,15 @@ def test_no_room(run: Run) -> None:
     assert "does not run on a100-sxm-80gb: the weights alone do not fit" in run(*ASK, "--memory", "10 GiB").out
 
 
+def test_whom_it_serves(run: Run) -> None:
+    """1 where everybody who came is refused; 0 where somebody is served, and where nobody came."""
+    lengths = ("--input-len", "800", "--output-len", "60", "--json")
+    refused = run(*ON, "--rate", "4", *lengths, "--max-model-len", "500", "--requests", "5")
+    assert (refused.code, json.loads(refused.out)["requests"]["refused"]) == (1, 5)
+    nobody = run(*ON, "--rate", "0.001", *lengths, "--until", "1 ms")
+    assert (nobody.code, json.loads(nobody.out)["requests"]["arrived"]) == (0, 0)
+
+
 def test_interrupted(tmp_path: Path) -> None:
     """4, and a result of what was served."""
     rows = tmp_path / "rows.csv"
