@@ -167,6 +167,7 @@ predict(
 
 # %%
 gaps = base.distributions["itl_s"]
+some = [*range(0, len(gaps["share"]), 6), len(gaps["share"]) - 1]
 show(
     table(
         ("latency", "mean", "p50", "p95", "p99", "longest"),
@@ -183,7 +184,7 @@ show(
             "Gaps between tokens: the share that takes at most so long",
             ("gap", "s"),
             ("share of the gaps", "%"),
-            {"ITL": (gaps["seconds"], gaps["share"])},
+            {"ITL": ([gaps["seconds"][at] for at in some], [gaps["share"][at] for at in some])},
             roles=("decode",),
             scales=("log", "linear"),
             low=0,
@@ -221,9 +222,10 @@ predict(
 # %%
 shown = {name: [] for name in both}
 for name, one in both.items():
-    width = one.series["interval_s"]
-    times = [width * (at + 0.5) for at in range(len(one.series["running"])) if width * at < 45]
-    shown[name] = (times, one.series["running"][: len(times)])
+    a_second = round(1 / one.series["interval_s"])
+    seats = np.array(one.series["running"])[: 45 * a_second]
+    seats = seats[: len(seats) // a_second * a_second].reshape(-1, a_second).mean(axis=1)
+    shown[name] = ([at + 0.5 for at in range(len(seats))], seats.tolist())
 show(
     figure(
         curves(

@@ -256,7 +256,7 @@ def test_paper(opened, axe, name):
     """No empty sheet, nothing that can be pressed, nothing cut off at the side."""
     page = opened(name, width=688)  # A4 without its margins
     pages = pages_of(page.pdf(format="A4"))
-    assert 4 <= len(pages) <= 32
+    assert 4 <= len(pages) < 25
     assert min(pages) > 3, pages
     page.emulate_media(media="print")
     assert axe(page) == []
