@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline.formatting import percent
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -22,9 +24,11 @@ def page() -> str:
         sys.path.append(str(SETTINGS))
     settings = importlib.import_module("queueing_settings")
     head = "| " + " | ".join(["of the rate that saturates", *settings.NAMES]) + " |\n|---|" + "---|" * len(settings.NAMES)
-    poisson = [f"| {share:.0%} | {_row(found)} |" for share, found in settings.errors().items()]
+    poisson = [f"| {percent(share, 0)} | {_row(found)} |" for share, found in settings.errors().items()]
     bursts = [
-        f"| {share:.0%}, CV {cv:g} | {_row(found)} |" for cv in BURSTS for share, found in settings.errors(AT, cv).items()
+        f"| {percent(share, 0)}, CV {cv:g} | {_row(found)} |"
+        for cv in BURSTS
+        for share, found in settings.errors(AT, cv).items()
     ]
     tables = "\n".join([head, *poisson, "", "With bursts:", "", head, *bursts])
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
@@ -34,7 +38,7 @@ def page() -> str:
 def _row(found: np.ndarray) -> str:
     """Of each column, the median of the absolute error over servers and loads, and the largest."""
     columns = abs(found).T
-    return " | ".join(f"{_median(column):.1%} ({max(column):.0%})" for column in columns)
+    return " | ".join(f"{percent(_median(column), 1)} ({percent(max(column), 0)})" for column in columns)
 
 
 def _median(values: np.ndarray) -> float:

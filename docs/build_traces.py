@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import roofline
+from roofline import formatting
+from roofline.formatting import percent
 from roofline.lessons.drawn import curves
 from roofline.lessons.plain_svg import plain_svg
 from roofline.report.svg import svg
 from roofline.traffic import Trace, read_trace
-from roofline.units import format_si
 
 PAGE = Path(__file__).with_name("traces.md")
 FIGURE = PAGE.parent / "images" / "traces.svg"
@@ -80,10 +81,11 @@ def _table(found: dict[str, list[Any]]) -> str:
         for times, one in zip(TIMES, results, strict=True):
             if times not in (0.25, 0.5, 1, 2, 3, 4):
                 continue
-            cells = [format_si(value, "s", 3) for value in (one.ttft_s.mean, one.ttft_s.p95, one.tpot_s.mean, one.tpot_s.p95)]
+            cells = [formatting.seconds(value) for value in (one.ttft_s.mean, one.ttft_s.p95, one.tpot_s.mean, one.tpot_s.p95)]
             said = "saturated" if one.saturated else ""
             rows.append(
-                f"| {name} | {times:g} | {one.offered_rate:.1f} | {' | '.join(cells)} | {one.utilisation['kv']:.0%} | {said} |"
+                f"| {name} | {times:g} | {one.offered_rate:.1f} | {' | '.join(cells)} "
+                f"| {percent(one.utilisation['kv'], 0)} | {said} |"
             )
     return "\n".join(rows)
 

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 import roofline
+from roofline import formatting
 from roofline.graph import build
 from roofline.lessons import (
     amount,
@@ -47,7 +48,6 @@ from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import prepare
 from roofline.records.formats import dtypes
 from roofline.specs.workload import decode as decode_step
-from roofline.units import format_bytes_binary
 from roofline.validate.beneath import reasons
 from roofline.validate.summary import errors
 from roofline.worksheets.worked import formula as written
@@ -543,7 +543,7 @@ frame = pd.DataFrame(
     [
         {
             "op": row["op"],
-            "what": f"copy of {format_bytes_binary(int(row['bytes']))}, {row['cache']}",
+            "what": f"copy of {formatting.binary(int(row['bytes']))}, {row['cache']}",
             "measured_s": float(row["latency_us"]) / 1e6,
             "bound_s": moved[row["bytes"]] / bandwidth,
             "floor_s": moved[row["bytes"]] / bandwidth,

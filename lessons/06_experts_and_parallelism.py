@@ -21,6 +21,7 @@
 import numpy as np
 
 import roofline
+from roofline import formatting
 from roofline.errors import InputError
 from roofline.lessons import (
     amount,
@@ -44,7 +45,6 @@ from roofline.predict.pipelining import Pipeline, of_step
 from roofline.predict.request import prepare
 from roofline.specs.workload import decode as decode_step
 from roofline.specs.workload import prefill as prompts
-from roofline.units import format_si
 from roofline.worksheets.worked import formula as written
 
 MIXTRAL, DEEPSEEK, LLAMA70, NODE = "mixtral-8x7b", "deepseek-v2", "llama-3.1-70b", "dgx-h100"
@@ -306,7 +306,7 @@ show(
         [
             (
                 batch,
-                format_si(found.decode.cost.weight_bytes, "B"),
+                formatting.quantity(found.decode.cost.weight_bytes, "B"),
                 f"{found.decode.cost.weight_bytes / found.memory.weights_bytes:.0%}",
                 f"{routed(found).matrix_flops / routed(found).bytes:.1f}",
                 amount(found.decode.time.bound, "s"),
@@ -559,7 +559,7 @@ show(
         [
             (
                 size,
-                format_si(shared[size].memory.weights_bytes, "B"),
+                formatting.quantity(shared[size].memory.weights_bytes, "B"),
                 amount(kept[size], "bytes"),
                 amount(size * kept[size], "bytes"),
             )
@@ -746,7 +746,7 @@ show(
             [
                 (
                     name,
-                    format_si(found.memory.weights_bytes, "B"),
+                    formatting.quantity(found.memory.weights_bytes, "B"),
                     amount(found.memory.kv_bytes_per_token, "bytes"),
                     amount(found.decode.time.bound, "s"),
                     amount(found.decode.time.estimate, "s"),

@@ -1,4 +1,4 @@
-"""Quantities with units: the one place where "3.35 TB/s" becomes a number, and a number becomes text again.
+"""Quantities with units: the one place where "3.35 TB/s" becomes a number; `formatting` is the way back.
 
 Decimal prefixes are powers of ten, binary ones (Ki, Mi, Gi, Ti) powers of two; nothing is ever converted by rule from
 one to the other. A naked number is refused: it is the commonest way in which calculators of this kind go wrong.
@@ -109,38 +109,3 @@ def parse_count(text: object, what: str = "count", minimum: int = 0) -> int:
     if value > MAX_COUNT:
         raise UnitError(f"{what} must be at most 2^53 = {MAX_COUNT:,} (above it floats lose whole numbers)")
     return value
-
-
-def format_si(value: float, unit: str, digits: int = 4) -> str:
-    """A number with a decimal prefix.
-
-    >>> format_si(2.039e12, "B/s"), format_si(0.00763, "s"), format_si(0, "FLOP")
-    ('2.039 TB/s', '7.63 ms', '0 FLOP')
-    >>> format_si(0.0997, "s", 2), format_si(0.1249, "s", 2)
-    ('100 ms', '125 ms')
-    """
-    if value == 0:
-        return f"0 {unit}"
-    steps = [("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0)]
-    if unit == "s":
-        steps = [("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9)]
-    elif unit == "B":
-        steps[5] = ("k", 1e3)
-    prefix, scale = next(((p, s) for p, s in steps if abs(value) >= s * (1 - 1e-9)), steps[-1])
-    scaled = value / scale
-    text = f"{scaled:.{digits}g}"
-    if "e" in text:  # as many digits before the point, or more
-        text = f"{scaled:,.0f}"
-    return f"{text} {prefix}{unit}"
-
-
-def format_bytes_binary(value: float, digits: int = 4) -> str:
-    """Bytes with a binary prefix, for everything that is compared with a driver's or an engine's own figures.
-
-    >>> format_bytes_binary(85899345920), format_bytes_binary(131072)
-    ('80 GiB', '128 KiB')
-    """
-    steps = [("PiB", 2.0**50), ("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)]
-    unit, scale = next(((u, s) for u, s in steps if abs(value) >= s), ("B", 1.0))
-    scaled = value / scale
-    return f"{scaled:.{digits}g} {unit}" if abs(scaled) < 10**digits else f"{scaled:,.0f} {unit}"

@@ -6,10 +6,10 @@ from typing import Any
 
 from generate.docstring import prose
 from generate.table import table, toctree
+from roofline import formatting
 from roofline.predict.catalogue import hardware_rows
 from roofline.specs.hardware import facts
 from roofline.specs.library import load_hardware, shipped
-from roofline.units import format_bytes_binary, format_si
 
 _HEAD = """\
 # Hardware
@@ -45,10 +45,10 @@ def _row(row: dict[str, Any], one: Any) -> list[str]:
     chip = one.accelerator
     return [
         _linked(row["id"], chip.title),
-        format_si(row["peak_flops_16bit"], "FLOP/s") if row["peak_flops_16bit"] else "",
-        format_si(row["peak_flops_fp8"], "FLOP/s") if row["peak_flops_fp8"] else "",
-        format_bytes_binary(row["memory_bytes"]),
-        format_si(row["bandwidth"], "B/s"),
+        formatting.quantity(row["peak_flops_16bit"], "FLOP/s") if row["peak_flops_16bit"] else "",
+        formatting.quantity(row["peak_flops_fp8"], "FLOP/s") if row["peak_flops_fp8"] else "",
+        formatting.binary(row["memory_bytes"]),
+        formatting.quantity(row["bandwidth"], "B/s"),
         f"{row['ridge_point']:.0f}" if row["ridge_point"] else "",
         ", ".join(_backends(row["id"])),
     ]
@@ -57,7 +57,7 @@ def _row(row: dict[str, Any], one: Any) -> list[str]:
 def _node(row: dict[str, Any], one: Any) -> list[str]:
     node = one.node
     rates = [node.links[0] if node.links else None, node.host_link, node.network]
-    shown = [format_si(link.per_direction.value, "B/s") if link else "" for link in rates]
+    shown = [formatting.quantity(link.per_direction.value, "B/s") if link else "" for link in rates]
     return [_linked(row["id"], node.title), f"{node.count} x [{one.accelerator.title}]({node.accelerator}.md)", *shown]
 
 
@@ -72,8 +72,12 @@ def _backends(name: str) -> list[str]:
 def _facts(one: Any) -> list[str]:
     def amount(path: str, fact: Any) -> str:
         if fact.unit == "byte":
-            return f"{fact.value / 1e9:g} GB" if path.endswith("label") else format_bytes_binary(fact.value, 6)
-        return format_si(fact.value, {"byte/s": "B/s"}.get(fact.unit, fact.unit), 6) if fact.unit else f"{fact.value:,.0f}"
+            return f"{fact.value / 1e9:g} GB" if path.endswith("label") else formatting.binary(fact.value, 6)
+        return (
+            formatting.quantity(fact.value, {"byte/s": "B/s"}.get(fact.unit, fact.unit), 6)
+            if fact.unit
+            else f"{fact.value:,.0f}"
+        )
 
     spec = one.node or one.accelerator
     keys = list(dict.fromkeys(fact.source for _, fact in facts(spec)))

@@ -7,10 +7,10 @@ from typing import Any
 from generate.docstring import prose
 from generate.hardware import cited
 from generate.table import table
+from roofline import formatting
 from roofline.predict.catalogue import model_rows
 from roofline.report.summary import format_count
 from roofline.specs.library import load_model
-from roofline.units import format_bytes_binary
 
 _HEAD = """\
 # Models
@@ -40,9 +40,9 @@ def _row(row: dict[str, Any]) -> list[str]:
         str(row["layers"]),
         f"{row['hidden_size']:,}",
         f"{row['context_length']:,}",
-        format_bytes_binary(row["kv_bytes_per_token"]),
+        formatting.binary(row["kv_bytes_per_token"]),
         f"{row['window']:,}" if row["window"] else "",
-        format_bytes_binary(row["state_bytes_per_sequence"]) if row["state_bytes_per_sequence"] else "",
+        formatting.binary(row["state_bytes_per_sequence"]) if row["state_bytes_per_sequence"] else "",
     ]
 
 

@@ -16,6 +16,7 @@ from roofline.capacity.expected import Expected, expected
 from roofline.capacity.question import Question
 from roofline.capacity.search import Option
 from roofline.capacity.sizing import Role, Sized
+from roofline.formatting import percent
 from roofline.predict.request import Request
 from roofline.serving.seconds import BOUND
 from roofline.specs.workload import decode
@@ -247,7 +248,7 @@ def _notes(question: Question, draft: Draft, seen: Expected) -> Iterable[str]:
         name = option.hardware.accelerator.name
         yield f"times are bounds, which no kernel is quicker than: kernels of {name} were not measured"
     if seen.utilisation > _BUSY and load.concurrency is None:
-        yield f"beyond {_BUSY:.0%} of the rate that saturates, waits may be up to a quarter longer than told"
+        yield f"beyond {percent(_BUSY, 0)} of the rate that saturates, waits may be up to a quarter longer than told"
     if option.precision == "fp8" and not question.model.quantization and "quantization" not in question.fixed:
         yield "fp8 weights are not what the model's file has: check the quality of the answers"
     longest = load.beyond if load.beyond is not None else load.longest

@@ -21,6 +21,7 @@ from roofline.capacity.search import Option, Unfit, options
 from roofline.capacity.sizing import UTILISATION
 from roofline.capacity.stands_on import stands_on
 from roofline.errors import InputError, UnknownNameError
+from roofline.formatting import percent
 from roofline.predict.flags import ALIASES, COUNTS
 from roofline.predict.request import Request
 from roofline.specs.assumption import Assumption
@@ -301,7 +302,7 @@ def _assumptions(question: Question, candidates: Sequence[Any]) -> Iterable[Assu
         yield Assumption(
             "queueing", "processor sharing with prompt cycles", "default",
             "approximation, docs/capacity.md has its errors; no replica is planned beyond "
-            f"{UTILISATION:.0%} of the rate that saturates it",
+            f"{percent(UTILISATION, 0)} of the rate that saturates it",
         )  # fmt: skip
         if load.burstiness > _BURSTY:
             used = "" if load.burstiness <= BURSTIEST else f"; waits are computed with {BURSTIEST:g}"

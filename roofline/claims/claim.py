@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Literal
 
+from roofline import formatting
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
-from roofline.units import format_bytes_binary, format_si
 
 ClaimKind = Literal["tokens_per_s", "ttft", "tpot", "fits", "peak_flops"]
 Scope = Literal["total", "user", "gpu"]
@@ -53,10 +53,10 @@ class Claim:
             per = {"total": "", "user": " per user", "gpu": " per GPU"}[self.scope]
             return f"{rate}{' prompt' if self.phase == 'prefill' else ''} tok/s{per}"
         if self.kind == "fits":
-            return format_bytes_binary(value)
+            return formatting.binary(value)
         if self.kind == "peak_flops" and value >= 1e12:
             return f"{float(f'{value / 1e12:.5g}'):,g} TFLOP/s"
-        return format_si(value, self.unit)
+        return formatting.quantity(value, self.unit)
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from roofline.claims.names import resolve
 from roofline.claims.result import Judged, Judgement, LikelyMistake, Verdict
 from roofline.claims.roof import Reach, Roof
 from roofline.errors import InputError
+from roofline.formatting import percent
 from roofline.predict.memory import largest
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
@@ -178,7 +179,7 @@ def _headline(case: Case, judged: Judged, roof: Roof, alone: float | None) -> st
         if claim.is_time:
             least = "the least possible" if ratio >= 1 / SLACK else f"{_times(1 / ratio)} as long as the least possible"
             return f"{claim.title} is {least}{',' if ratio >= 1 / SLACK else ''} {limit}{at}, of {where}"
-        share = f"{ratio:.0%}" if ratio >= 0.01 else f"{ratio:.2g}"
+        share = f"{percent(ratio, 0)}" if ratio >= 0.01 else f"{ratio:.2g}"
         if alone is not None and case.ratio(alone) > SLACK:
             several = f"only for several users at once (from batch {_users(case):,}); for one at most {claim.written(alone)}"
             return f"{claim.title} is possible {several}. It is {share} of what {where} can do at most{at}: {limit}"

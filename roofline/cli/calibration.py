@@ -14,7 +14,8 @@ from roofline.errors import InputError
 from roofline.fitting.calibrate import Calibration, calibrate
 from roofline.fitting.family import Fitting
 from roofline.fitting.write import as_yaml, quantity
-from roofline.report.summary import Table, plural
+from roofline.formatting import percent, plural
+from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope
 
@@ -110,14 +111,17 @@ def _show(found: Calibration) -> None:
 
 
 def _errors(fittings: list[Fitting]) -> Table:
-    def percent(value: float, sign: str = "") -> str:
-        return f"{100 * value:{sign}.1f} %"
-
     rows = []
     for fitting in fittings:
         family, held = fitting.family, fitting.family.held_out
         errors = (
-            (percent(held.median_ape), percent(held.mape), percent(held.bias, "+"), percent(held.coverage), f"{held.rows:,}")
+            (
+                percent(held.median_ape, 1),
+                percent(held.mape, 1),
+                percent(held.bias, 1, sign=True),
+                percent(held.coverage, 1),
+                f"{held.rows:,}",
+            )
             if held
             else ("", "", "", "", "0")
         )
@@ -147,4 +151,4 @@ def _values(fittings: list[Fitting]) -> Table:
 
 
 def _within(factor: float) -> str:
-    return f"± {100 * (factor - 1):.1f} %"
+    return f"± {percent(factor - 1, 1)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline import formatting
 from roofline.cli.output import Answer, write_stdout
 from roofline.errors import UnknownNameError
 from roofline.explanation import Explanation, explain, subjects
@@ -13,7 +14,6 @@ from roofline.predict.request import Request
 from roofline.predict.result import dump_json
 from roofline.specs.library import load_hardware, load_model
 from roofline.text import clean
-from roofline.units import format_si
 from roofline.version import envelope
 
 FORMATS = ("text", "latex", "json")
@@ -50,7 +50,7 @@ def _estimates(request: Request) -> dict[tuple[str, str], list[dict[str, Any]]]:
                     "name": "time_estimate of one call",
                     "formula": fitted.form.about if fitted else "a launch, then compute, memory and link times in turn",
                     "latex": "",
-                    "substituted": ", ".join(f"{name} {format_si(value, 's', 3)}" for name, value in parts.items() if value),
+                    "substituted": ", ".join(f"{name} {formatting.seconds(value)}" for name, value in parts.items() if value),
                     "value": parts["total"],
                     "unit": "s",
                     "terms": parts,

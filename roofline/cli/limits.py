@@ -7,16 +7,17 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from roofline import formatting
 from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
+from roofline.formatting import plural
 from roofline.limits.answer import limits
 from roofline.limits.result import Limits
 from roofline.limits.row import Row, best
 from roofline.limits.slo import Allowed
 from roofline.report import html, summary
 from roofline.report.summary import Table
-from roofline.units import format_bytes_binary, format_si
 
 _SHOWN = 4  # contexts of the comparison
 
@@ -45,7 +46,7 @@ def sentences(result: Limits) -> list[str]:
         else:
             name = {"memory": "memory", "compute": "compute", "slo": "the SLO"}[first]
             batches = [row.batch or 0 for row in rows]
-            to = summary.plural(batches[-1], "sequence")
+            to = plural(batches[-1], "sequence")
             if batches[0] != batches[-1]:
                 to = f"{batches[0]:,} to {to}"
             found.append(f"{_where(rows, result)} {name} is reached first: {to}.")
@@ -75,8 +76,8 @@ def _none(rows: list[Row], result: Limits) -> str:
     what = f"a prompt of {row.context:,} tokens alone takes"
     if not row.late:
         what = f"a step of one sequence at {row.context:,} cached tokens takes"
-    took = format_si((best(span) if span is not None else None) or 0.0, "s", 3)
-    return f"{where} no batch meets the SLO: {what} {took}, and {format_si(limit or 0.0, 's', 3)} are allowed."
+    took = formatting.quantity((best(span) if span is not None else None) or 0.0, "s", 3)
+    return f"{where} no batch meets the SLO: {what} {took}, and {formatting.seconds(limit or 0.0)} are allowed."
 
 
 def limits_table(result: Limits) -> Table:
@@ -98,7 +99,7 @@ def limits_table(result: Limits) -> Table:
         rate = row.rate("bound") if row.rate("estimate") is None else row.rate("estimate")
         cells += [
             {"slo": "SLO", None: "none"}.get(row.first, str(row.first)),
-            "-" if took is None else format_si(took, "s", 3),
+            "-" if took is None else formatting.seconds(took),
             "-" if rate is None else f"{rate:,.4g}" if rate < 1e4 else f"{rate:,.0f}",
         ]
         rows.append(tuple(cells))
@@ -111,7 +112,7 @@ def _note(result: Limits) -> str:
     parts = ["sequences of the whole deployment", "compute: from so many on, compute takes the larger share of a decode step"]
     if result.slo.given:
         asked = [
-            f"{name} {format_si(value, 's', 3)}"
+            f"{name} {formatting.seconds(value)}"
             for name, value in (("TTFT of a prompt alone", result.slo.ttft), ("TPOT", result.slo.tpot))
             if value is not None
         ]
@@ -146,7 +147,7 @@ def variants_table(result: Limits) -> Table | None:
     rows = tuple(
         (
             name,
-            format_bytes_binary(found[name, contexts[-1]].kv_bytes_per_sequence, 3),
+            formatting.binary(found[name, contexts[-1]].kv_bytes_per_sequence, 3),
             *(_limit(found[name, context].max_batch_memory) for context in contexts),
             found[name, contexts[-1]].why,
         )

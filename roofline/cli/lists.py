@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline import formatting
 from roofline.cli.output import Answer, Rows
 from roofline.cli.page import print_table
 from roofline.predict.catalogue import hardware_rows, model_rows
 from roofline.report.summary import Table, format_count
 from roofline.specs.library import Input
-from roofline.units import format_bytes_binary, format_si
 from roofline.version import envelope
 
 
@@ -39,7 +39,7 @@ def _models(rows: Rows) -> Table:
             "" if row["active"] == row["parameters"] else format_count(row["active"]),
             str(row["layers"]),
             f"{row['context_length']:,}",
-            format_bytes_binary(row["kv_bytes_per_token"]),
+            formatting.binary(row["kv_bytes_per_token"]),
             f"{row['window']:,}" if row["window"] else "",
             *((_state(row["state_bytes_per_sequence"]),) if recurrent else ()),
         )
@@ -50,12 +50,12 @@ def _models(rows: Rows) -> Table:
 
 
 def _state(size: float) -> str:
-    return format_bytes_binary(size) if size else ""
+    return formatting.binary(size) if size else ""
 
 
 def _hardware(rows: Rows) -> Table:
     def rate(value: float | None) -> str:
-        return "" if value is None else format_si(value, "FLOP/s")
+        return "" if value is None else formatting.quantity(value, "FLOP/s")
 
     cells = tuple(
         (
@@ -63,8 +63,8 @@ def _hardware(rows: Rows) -> Table:
             row["title"],
             rate(row["peak_flops_16bit"]),
             rate(row["peak_flops_fp8"]),
-            format_si(row["bandwidth"], "B/s"),
-            format_bytes_binary(row["memory_bytes"]),
+            formatting.quantity(row["bandwidth"], "B/s"),
+            formatting.binary(row["memory_bytes"]),
             "" if row["ridge_point"] is None else f"{row['ridge_point']:.4g}",
         )
         for row in rows

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError, MissingExtraError, UnknownNameError
-from roofline.report.summary import Table, plural
+from roofline.formatting import plural
+from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from roofline import formatting
 from roofline.capacity.candidate import Pool
 from roofline.capacity.check import Check, Finding, check
 from roofline.capacity.plan import plan
@@ -14,12 +15,12 @@ from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.errors import InputError
+from roofline.formatting import percent, plural
 from roofline.predict.engine_command import shell_line
 from roofline.report.plan import words
 from roofline.report.plan.load import planned
 from roofline.report.plan.scaled import first_values
-from roofline.report.summary import Table, plural
-from roofline.units import format_bytes_binary, format_si
+from roofline.report.summary import Table
 
 
 def answer(model: str | None, given: dict[str, Any], *, json: bool, output: Path | None, quiet: bool) -> int:
@@ -96,10 +97,10 @@ def _measure(objective: str, value: float | None) -> str:
     if value is None:
         return "no end"
     if objective in ("ttft", "tpot"):
-        return format_si(value, "s", 3)
+        return formatting.seconds(value)
     if objective == "memory":
-        return format_bytes_binary(value, 3)
-    return f"{value * 100:.3g}%" if objective in ("length", "utilisation") else f"{value:,.10g}"
+        return formatting.binary(value, 3)
+    return percent(value) if objective in ("length", "utilisation") else f"{value:,.10g}"
 
 
 def _show_check(result: Check) -> None:
@@ -131,7 +132,7 @@ def layout(pool: Pool) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None else format_si(value, "s", 3)
+    return "-" if value is None else formatting.seconds(value)
 
 
 def candidates_table(result: Plan) -> Table:
@@ -148,9 +149,9 @@ def candidates_table(result: Plan) -> Table:
         rows.append((
             "*" if index in result.pareto else "", one.hardware, f"{one.devices:,}", " + ".join(parts), one.precision,
             _seconds(one.expected.ttft.mean), _seconds(one.expected.ttft.at), _seconds(one.expected.tpot.mean),
-            _seconds(one.expected.tpot.at), f"{one.expected.utilisation:.0%}",
+            _seconds(one.expected.tpot.at), f"{percent(one.expected.utilisation, 0)}",
             "-" if cost.per_hour is None else f"{cost.per_hour:,.2f}", "-" if cost.total is None else f"{cost.total:.3g}",
-            "-" if one.headroom is None else f"{one.headroom:.0%}", one.binds,
+            "-" if one.headroom is None else f"{percent(one.headroom, 0)}", one.binds,
         ))  # fmt: skip
     right = (False, False, True, False, False, True, True, True, True, True, True, True, True, False)
     note = (

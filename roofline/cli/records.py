@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import formatting
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
+from roofline.formatting import percent, plural
 from roofline.records.calls import alike, of_rows
 from roofline.records.read import read
-from roofline.report.summary import Table, plural
+from roofline.report.summary import Table
 from roofline.text import clean
-from roofline.units import format_si
 from roofline.version import envelope
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _run(run: dict[str, Any]) -> str:
 
 def _table(rows: Rows) -> Table:
     def rate(value: float | None, unit: str) -> str:
-        return "" if value is None else format_si(value, unit, 3)
+        return "" if value is None else formatting.quantity(value, unit, 3)
 
     linked = any(row["best_link_bytes_per_s"] for row in rows)
     cells = tuple(
@@ -125,9 +126,9 @@ def _table(rows: Rows) -> Table:
             f"{row['dtype']} {row['backend']}",
             row["cache"],
             f"{row['n']:,}",
-            format_si(row["latency_min_us"] * 1e-6, "s", 3),
-            format_si(row["latency_max_us"] * 1e-6, "s", 3),
-            "" if row["spread"] is None else f"{row['spread']:.0%}",
+            formatting.seconds(row["latency_min_us"] * 1e-6),
+            formatting.seconds(row["latency_max_us"] * 1e-6),
+            "" if row["spread"] is None else f"{percent(row['spread'], 0)}",
             rate(row["best_flops_per_s"], "FLOP/s"),
             rate(row["best_bytes_per_s"], "B/s"),
             *([rate(row["best_link_bytes_per_s"], "B/s")] if linked else []),

@@ -6,10 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from roofline import formatting
 from roofline.cli.lists import by_name
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
+from roofline.formatting import percent
 from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, state_bytes_per_sequence
 from roofline.predict.parameters import Parameters, count_parameters
 from roofline.predict.parts import LayerKind, Part, layer_kinds, layer_pattern, parameters_by_part
@@ -17,7 +19,6 @@ from roofline.report.summary import Table
 from roofline.specs.library import find, load_model
 from roofline.specs.model import Model
 from roofline.text import clean
-from roofline.units import format_bytes_binary
 from roofline.version import envelope
 
 
@@ -54,11 +55,11 @@ def _model_file(name: str, loaded: Model) -> str:
 
 def _show(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[LayerKind]) -> None:
     note = f"{counted.total:,} parameters, {counted.active:,} active; context {loaded.max_position_embeddings:,}"
-    note += f"; KV cache {format_bytes_binary(kv_bytes_per_token(loaded))} a token at 2 bytes an element"
+    note += f"; KV cache {formatting.binary(kv_bytes_per_token(loaded))} a token at 2 bytes an element"
     if any(kind.windows for kind in kinds):
         note += ", below every window"
     if state := state_bytes_per_sequence(loaded):
-        note += f"; recurrent state {format_bytes_binary(state)} a sequence, in fp32"
+        note += f"; recurrent state {formatting.binary(state)} a sequence, in fp32"
     if counted.apart:
         note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
     print_table(_parts_table(loaded, note, counted, parts))
@@ -79,8 +80,8 @@ def _parts_table(loaded: Model, note: str, counted: Parameters, parts: list[Part
         (
             part.name,
             f"{part.parameters:,}",
-            f"{part.parameters / counted.total:.1%}",
-            *((f"{part.active:,}", f"{part.active / counted.active:.1%}") if sparse else ()),
+            f"{percent(part.parameters / counted.total, 1)}",
+            *((f"{part.active:,}", f"{percent(part.active / counted.active, 1)}") if sparse else ()),
         )
         for part in parts
     ]
@@ -102,10 +103,10 @@ def _kinds_table(loaded: Model, kinds: list[LayerKind]) -> Table:
             kind.mixer,
             kind.mlp,
             f"{kind.parameters:,}",
-            format_bytes_binary(kind.kv_bytes_per_token) if kind.kv_bytes_per_token else "",
+            formatting.binary(kind.kv_bytes_per_token) if kind.kv_bytes_per_token else "",
             ", ".join(f"{window:,}" for window in kind.windows),
             ", ".join(map(str, kind.ratios)),
-            format_bytes_binary(kind.state_bytes) if kind.state_bytes else "",
+            formatting.binary(kind.state_bytes) if kind.state_bytes else "",
         )
         for kind in kinds
     ]

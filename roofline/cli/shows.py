@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline import formatting
 from roofline.cli.lists import by_name
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
@@ -13,7 +14,6 @@ from roofline.report.summary import Table
 from roofline.specs.hardware import Hardware, facts
 from roofline.specs.library import find, load_hardware
 from roofline.text import clean
-from roofline.units import format_bytes_binary, format_si
 from roofline.version import envelope
 
 FORMATS = ("text", "yaml", "json")
@@ -70,7 +70,7 @@ def _show_hardware(loaded: Hardware, rows: Rows) -> None:
     print_table(Table(spec.title, "", columns, (False, True, False, False, False), cells))
     checked = None if loaded.node else loaded.accelerator.self_check()
     if checked:
-        computed, stated = (format_si(value, "FLOP/s", 6) for value in checked)
+        computed, stated = (formatting.quantity(value, "FLOP/s", 6) for value in checked)
         _lines([f"Check: units x clock x FMA x 2 = {computed}, stated {stated}"])
     if loaded.node is not None:
         inside = loaded.accelerator
@@ -81,9 +81,9 @@ def _show_hardware(loaded: Hardware, rows: Rows) -> None:
 
 def _amount(value: float, unit: str, path: str) -> str:
     if unit == "byte":
-        return f"{value / 1e9:g} GB" if path.endswith("label") else format_bytes_binary(value, 6)
+        return f"{value / 1e9:g} GB" if path.endswith("label") else formatting.binary(value, 6)
     symbol = {"byte/s": "B/s"}.get(unit, unit)
-    return f"{value:,.0f}" if not unit else format_si(value, symbol, 6)
+    return f"{value:,.0f}" if not unit else formatting.quantity(value, symbol, 6)
 
 
 def _source(source: Any) -> str:

@@ -7,19 +7,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import formatting
 from roofline.cli.output import Answer, emit
 from roofline.cli.page import print_table
 from roofline.cli.progress import counted
 from roofline.cli.text import clean, csv_cell
 from roofline.errors import InputError
+from roofline.formatting import plural
 from roofline.predict.flags import quantity
-from roofline.report.summary import Table, plural
+from roofline.report.summary import Table
 from roofline.sweeps.axes import WORKLOAD
 from roofline.sweeps.file import is_sweep, load_sweep
 from roofline.sweeps.keep import Keep
 from roofline.sweeps.run import check_values
 from roofline.sweeps.spec import PART_ROWS, Sweep
-from roofline.units import format_bytes_binary, format_si, parse_count
+from roofline.units import parse_count
 from roofline.version import envelope
 
 if TYPE_CHECKING:
@@ -299,7 +301,7 @@ def _note(sweep: Sweep, frame: pd.DataFrame) -> str:
         each = f", for each {', '.join(kept.by)}" if kept.by else ""
         several = " of all models together" if len(sweep.models) > 1 and "model" not in kept.by else ""
         parts.append(f"{kept.rule}{several} by {goals}{each}")
-        parts += [f"{phase} steps of at most {format_si(seconds, 's', 3)}" for phase, seconds in kept.limits.items()]
+        parts += [f"{phase} steps of at most {formatting.seconds(seconds)}" for phase, seconds in kept.limits.items()]
         if frame.empty:
             parts.append("no point fits and meets them")
     if "time_estimate_s" in frame.columns:
@@ -316,12 +318,16 @@ def _cell(name: str, value: Any) -> str:
         return "yes" if value else "no"
     if name.startswith("tokens_per_s") or name in ("arithmetic_intensity", "flops", "bytes"):
         return (
-            f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}" if abs(value) < 1e12 else format_si(value, "", 4).strip()
+            f"{value:,.4g}"
+            if abs(value) < 1e4
+            else f"{value:,.0f}"
+            if abs(value) < 1e12
+            else formatting.quantity(value, "", 4).strip()
         )
     if name.endswith("_s"):
-        return format_si(value, "s", 3)
+        return formatting.seconds(value)
     if name.endswith("_bytes"):
-        return format_bytes_binary(value)
+        return formatting.binary(value)
     if isinstance(value, float):
         return f"{value:.6g}"
     return f"{value:,}" if isinstance(value, int) or hasattr(value, "bit_length") else clean(value)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from roofline import formatting
 from roofline.cli.output import Answer, emit, write_stdout
 from roofline.cli.page import print_table
 from roofline.comparison import names
@@ -18,7 +19,6 @@ from roofline.traffic.engine_meta import EngineMeta
 from roofline.traffic.engine_run import read_run
 from roofline.traffic.trace import Trace, read_trace
 from roofline.traffic.write import as_csv
-from roofline.units import format_bytes_binary, format_si
 from roofline.version import envelope
 
 
@@ -98,7 +98,7 @@ def _requests(trace: Trace) -> Table:
         ("answers", f"{trace.mean_answer:,.0f} tokens on average, {int(trace.answers.max()):,} at most"),
     ]
     if trace.duration is not None:
-        rows.append(("arrivals", f"over {format_si(trace.duration, 's', 3)}"))
+        rows.append(("arrivals", f"over {formatting.seconds(trace.duration)}"))
     if trace.rate is not None:
         rows.append(("rate", f"{trace.rate:.4g} requests/s, variation of the times between them {trace.interarrival_cv:.2f}"))
     return Table("Requests", "", ("", "value"), (False, False), tuple(rows))
@@ -107,7 +107,7 @@ def _requests(trace: Trace) -> Table:
 def _described(meta: EngineMeta) -> Table:
     rows = [("model", meta.model), ("engine", meta.version and f"vLLM {meta.version}"), ("device", meta.device)]
     if meta.device_bytes is not None:
-        rows.append(("device memory", format_bytes_binary(meta.device_bytes)))
+        rows.append(("device memory", formatting.binary(meta.device_bytes)))
     rows += [(name, str(value)) for name, value in meta.options.items()]
     for name, value in (("prefix caching", meta.prefix_caching), ("async scheduling", meta.asynchronous)):
         rows.append((name, None if value is None else "on" if value else "off"))

@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from roofline import formatting
 from roofline.cli.lists import by_name
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
-from roofline.report.summary import Table, plural
+from roofline.formatting import percent, plural
+from roofline.report.summary import Table
 from roofline.text import clean
-from roofline.units import format_si
 from roofline.validate.summary import Validation, to_dict, validate
 from roofline.version import envelope
 
@@ -73,7 +74,8 @@ def answer(
         _show(result, found)
         if limit is not None:
             write_stdout(
-                f"Mean absolute error of the {judged} {error:.1%}: {'within' if passed else 'above'} --max-error {limit:.1%}"
+                f"Mean absolute error of the {judged} {percent(error, 1)}: {'within' if passed else 'above'} "
+                f"--max-error {percent(limit, 1)}"
             )
 
     def page() -> str:
@@ -136,22 +138,17 @@ def _groups(hardware: str, groups: list[dict[str, Any]]) -> Table:
             _kernels(group),
             group["regime"],
             f"{group['n']:,}",
-            format_si(group["measured_s"], "s", 3),
-            _percent(group["bound"]["median_ape"]),
-            _percent(group["estimate"]["median_ape"]),
-            _percent(group["estimate"]["bias"], "+"),
-            _percent(group["coverage"]),
+            formatting.seconds(group["measured_s"]),
+            percent(group["bound"]["median_ape"], 1),
+            percent(group["estimate"]["median_ape"], 1),
+            percent(group["estimate"]["bias"], 1, sign=True),
+            percent(group["coverage"], 1),
             _share(group["beneath_bound"]),
         )
         for group in groups
     )
     columns = ("op", "kernels", "regime", "n", "measured", "bound", "error", "bias", "in band", "faster")
     return Table(hardware, note, columns, (*([False] * 3), *([True] * 7)), cells)
-
-
-def _percent(value: float | None, sign: str = "") -> str:
-    """A share or an error; nothing where there is none."""
-    return "" if value is None else f"{100 * value:{sign}.1f} %"
 
 
 def _kernels(group: dict[str, Any]) -> str:
@@ -162,7 +159,9 @@ def _kernels(group: dict[str, Any]) -> str:
 
 def _share(value: float) -> str:
     """A share, in which a few of very many do not look like none."""
-    return "0" if value == 0 else f"{value:.1%}" if 0.0005 <= value < 0.1 else f"{value:.0%}" if value >= 0.1 else "<0.1%"
+    return (
+        "0" if value == 0 else percent(value, 1) if 0.0005 <= value < 0.1 else percent(value, 0) if value >= 0.1 else "<0.1 %"
+    )
 
 
 def _counters(rows: list[dict[str, Any]]) -> Table:

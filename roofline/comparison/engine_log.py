@@ -11,8 +11,8 @@ from roofline.comparison.arguments import arguments
 from roofline.comparison.lines import Lines
 from roofline.comparison.logs import Format, formats
 from roofline.comparison.logs.base import CAPACITY, LEAST, MOST, Line, facts
-from roofline.comparison.words import counted
 from roofline.errors import InputError
+from roofline.formatting import plural
 
 _RANK = re.compile(r"\(((?:EngineCore|Worker|VllmWorker)[^)]*)\)|\[[^\]]*?\b((?:DP\d+ )?(?:PP\d+ )?TP\d+)\b[^\]]*\]")
 
@@ -144,7 +144,7 @@ def _best(lines: Lines, starts: list[_Start]) -> EngineLog:
     if ranks > 1:
         notes.append(f"{ranks} ranks report: of free memory and of the cache the least is taken, of what is held the most")
     if lines.cut:
-        notes.append(f"{counted(lines.cut, 'line')} of more than 256 KiB: only the start was looked at")
+        notes.append(f"{plural(lines.cut, 'line')} of more than 256 KiB: only the start was looked at")
     if absent := _absent(form, found):
         notes.append(f"the log was cut, or the start failed: there is no line with {absent}, and nothing to compare with it")
     return EngineLog(lines.path, lines.sha256, form, found, _arguments(form, start), tuple(notes))

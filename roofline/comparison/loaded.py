@@ -31,8 +31,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from roofline.comparison.benches import Load
-from roofline.comparison.words import counted
 from roofline.errors import InputError
+from roofline.formatting import plural
 from roofline.predict.request import Request
 from roofline.predict.result import Duration
 from roofline.predict.timing import pipeline
@@ -183,7 +183,7 @@ class Server:
             low, high = (middle, high) if 1 / self._at(middle).seconds(middle) < load.rate else (low, middle)
         found = self._at(high)
         served = self._served(
-            f"{counted(load.rate, 'request', None)} a second, {high:,.1f} under way",
+            f"{plural(load.rate, 'request')} a second, {high:,.1f} under way",
             high,
             found,
             lambda kind: found.value("ttft", kind),
@@ -202,7 +202,7 @@ class Server:
                 return None
             return later + max(load.requests - running, 0) / 2 * max(whole / running - 1 / load.rate, 0.0)
 
-        arriving = counted(load.rate, "request", None)
+        arriving = plural(load.rate, "request")
         way = f"saturated at {arriving} a second: {running:,.0f} at a time, as {self.held_by} allows"
         return self._served(way, running, found, ttft, saturated=True)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from roofline.errors import InputError, UnknownNameError
 from roofline.fitting.family import Fitting, fit
 from roofline.fitting.kernels import Kernels, kernels, once
+from roofline.formatting import percent
 from roofline.predict.efficiency.chip import chip
 from roofline.predict.efficiency.family import name
 from roofline.predict.efficiency.forms import registry as forms
@@ -103,7 +104,9 @@ def _said(found: Fitting) -> str:
     """How far off a fit is, and what it does not know, in a line."""
     held, unknown = found.family.held_out, found.family.undetermined
     error = (
-        "no second shape to hold out" if held is None else f"off by {held.median_ape:.1%} in the median of {held.rows:,} unseen"
+        "no second shape to hold out"
+        if held is None
+        else f"off by {percent(held.median_ape, 1)} in the median of {held.rows:,} unseen"
     )
     return error + (f"; not determined: {', '.join(unknown)}" if unknown else "")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, reduce
-from typing import Any
+from typing import Any, Self
 
 import sympy
 
@@ -52,7 +52,22 @@ class Name:
     """Place in the nomenclature, by which the factors of a product are ordered."""
 
 
-_names: dict[str, Name] = {}
+_by_name: dict[str, Name] = {}
+"""How a name reads that comes back as text. What it means is the symbol's own: two explanations may each have a W."""
+
+
+class _Symbol(sympy.Symbol):  # type: ignore[misc]  # sympy has no types
+    """A symbol that knows how it reads; of the same name and another meaning it is another symbol."""
+
+    description: Name
+
+    def __new__(cls, name: str, description: Name, **assumptions: bool) -> Self:
+        made: Self = sympy.Symbol.__xnew__(cls, name, **assumptions)
+        made.description = description
+        return made
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return (*super()._hashable_content(), self.description)
 
 
 @cache
@@ -71,26 +86,28 @@ def symbol(name: str, variant: str = "") -> sympy.Symbol:
         inside = below.removeprefix("{").removesuffix("}")
         latex = rf"{base}_{{{inside + ',' if inside else ''}\mathrm{{{plain}}}}}"
         meaning = f"{meaning} ({plain})"
-    return _new(full, Name(latex, meaning, entry.unit, list(BY_NAME).index(name)), whole=entry.whole)
+    # NB: a whole symbol is also positive; SymPy simplifies with both.
+    assumptions = {"positive": True, "integer": True} if entry.whole else {"positive": True}
+    return _new(full, Name(latex, meaning, entry.unit, list(BY_NAME).index(name)), **assumptions)
 
 
 @cache
 def quantity(name: str, latex: str, unit: str, meaning: str, *, signed: bool = False) -> sympy.Symbol:
     """A symbol for one explanation's own use, beside the nomenclature (bytes of all weights, say); `signed` if it can be
     negative."""
-    made = _new(name, Name(latex, meaning, unit, len(BY_NAME)), whole=False)
-    return sympy.Symbol(name, real=True) if signed else made
+    return _new(name, Name(latex, meaning, unit, len(BY_NAME)), **{"real" if signed else "positive": True})
 
 
-def _new(name: str, described: Name, *, whole: bool) -> sympy.Symbol:
-    _names[name] = described
-    # NB: a whole symbol is also positive; SymPy simplifies with both.
-    return sympy.Symbol(name, positive=True, integer=True) if whole else sympy.Symbol(name, positive=True)
+def _new(name: str, description: Name, **assumptions: bool) -> sympy.Symbol:
+    _by_name[name] = description
+    return _Symbol(name, description, **assumptions)
 
 
-def described(found: sympy.Symbol) -> Name:
+def described(one: sympy.Symbol) -> Name:
     """How a symbol reads; one that is not of ours reads as it is named."""
-    return _names.get(found.name) or Name(label(found.name), "", "", len(BY_NAME) + 1)
+    if isinstance(one, _Symbol):
+        return one.description
+    return _by_name.get(one.name) or Name(label(one.name), "", "", len(BY_NAME) + 1)
 
 
 def label(text: str) -> str:

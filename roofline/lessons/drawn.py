@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from roofline import formatting
 from roofline.errors import InputError
 from roofline.lessons.item import Ids, Item
 from roofline.lessons.plain_svg import plain_svg
@@ -21,7 +22,6 @@ from roofline.report.html import escape
 from roofline.report.svg import svg
 from roofline.report.ticks import axis_title
 from roofline.report.view.cells import figure as digits
-from roofline.units import format_si
 
 Scale = Literal["linear", "log"]
 _PREFIXED = ("s", "B", "FLOP", "FLOP/s", "B/s")
@@ -77,7 +77,7 @@ def _said(value: float | str | None, axis: Axis) -> str:
         return "–"
     if isinstance(value, str):
         return value
-    return format_si(value, axis.unit).strip() if axis.unit in _PREFIXED else digits(value).text
+    return formatting.quantity(value, axis.unit).strip() if axis.unit in _PREFIXED else digits(value).text
 
 
 def figure(drawn: Figure) -> Drawn:

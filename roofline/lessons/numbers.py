@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_bytes_binary, format_si
+from roofline import formatting
 
 _PREFIXED = {"FLOP": "FLOP", "FLOP/s": "FLOP/s", "bytes/s": "B/s"}
 _LARGE = 1e5
@@ -21,35 +21,24 @@ def amount(value: float, unit: str) -> str:
     ('7.361 ms', '17,156,800,512 FLOP ≈ 17.16 GFLOP', '153 FLOP/byte', '32 heads')
     """
     if unit == "s":
-        return format_si(value, "s")
+        return formatting.quantity(value, "s")
     if unit == "1":
-        return plain(value)
+        return formatting.number(value)
     if unit == "bytes":
         return _bytes(value)
     if unit in _PREFIXED and abs(value) >= _LARGE:
-        shown = format_si(value, _PREFIXED[unit])
+        shown = formatting.quantity(value, _PREFIXED[unit])
         return f"{int(value):,} {unit} ≈ {shown}" if unit == "FLOP" and float(value).is_integer() else shown
-    return f"{plain(value)} {unit}".strip()
-
-
-def plain(value: float) -> str:
-    """A bare number: whole ones in full, others to four digits.
-
-    >>> plain(8030261248), plain(0.25), plain(1.0696)
-    ('8,030,261,248', '0.25', '1.07')
-    """
-    if float(value).is_integer():
-        return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return f"{formatting.number(value)} {unit}".strip()
 
 
 def _bytes(value: float) -> str:
     exact = f"{value:,.0f} bytes"
     if value < 1024:
         return exact
-    binary = format_bytes_binary(value)
+    binary = formatting.binary(value)
     digits = float(binary.split()[0].replace(",", ""))
     scale = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}[binary.split()[1]]
     if digits * scale == value:
         return f"{exact} = {binary}"
-    return f"{exact} ≈ {format_si(value, 'B')} ≈ {binary}"
+    return f"{exact} ≈ {formatting.quantity(value, 'B')} ≈ {binary}"

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from roofline.errors import InputError, UnknownNameError
+from roofline.formatting import number
 from roofline.lessons.item import Ids, Item
-from roofline.lessons.numbers import amount, plain
+from roofline.lessons.numbers import amount
 from roofline.lessons.prose import checked, inline_of
 from roofline.report.html import escape
 
@@ -144,7 +145,7 @@ def published(id: str, computed: float | str, *, agrees: bool | None = None) -> 
     if row.value is None:
         if agrees is None:
             raise InputError(f"{id} has no number: say with agrees=... whether what was computed agrees")
-        holds, text = agrees, str(computed) if isinstance(computed, str) else plain(computed)
+        holds, text = agrees, str(computed) if isinstance(computed, str) else number(computed)
     else:
         if isinstance(computed, str):
             raise InputError(f"{id} is a number in {row.unit}: give the computed one, not {computed!r}")

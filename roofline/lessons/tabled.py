@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from roofline.errors import InputError
+from roofline.formatting import number
 from roofline.lessons.item import Ids, Item
-from roofline.lessons.numbers import plain
 from roofline.lessons.prose import checked, inline_of
 
 
@@ -20,7 +20,7 @@ class Tabled(Item):
             if len(row) != len(self.columns):
                 raise InputError(f"table {title!r}: a row of {len(row)} cells under {len(self.columns)} columns")
         self.right = tuple(all(_is_number(row[at]) for row in given) and bool(given) for at in range(len(self.columns)))
-        self.rows = tuple(tuple(cell if isinstance(cell, str) else plain(cell) for cell in row) for row in given)
+        self.rows = tuple(tuple(cell if isinstance(cell, str) else number(cell) for cell in row) for row in given)
 
     def html(self, ids: Ids) -> str:
         """With its title above, in a box that scrolls sideways."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from roofline import formatting
 from roofline.dtypes import Precision
+from roofline.formatting import percent
 from roofline.graph import communicating, replicated, states
 from roofline.operators.grouped_gemm import busiest
 from roofline.predict.efficiency.band import beyond
@@ -19,7 +21,6 @@ from roofline.specs.engine import Engine
 from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
-from roofline.units import format_si
 
 MODEL = "model."
 """What the names of assumptions about the model itself begin with."""
@@ -173,10 +174,11 @@ def engine_steps(steps: EngineSteps | None) -> list[Assumption]:
     """What the engine adds to the kernels of a step, and how far off TPOT was with it where it was measured."""
     if steps is None:
         return []
-    why = f"a share of {steps.hidden:.2g} of the kernels' launches is hidden; beside them {format_si(steps.step, 's')} a step, "
-    why += f"{format_si(steps.sequence, 's')} a sequence, {format_si(steps.rank, 's')} a doubling of tensor-parallel devices"
+    step, sequence, rank = (formatting.seconds(value, 4) for value in (steps.step, steps.sequence, steps.rank))
+    why = f"a share of {steps.hidden:.2g} of the kernels' launches is hidden; beside them {step} a step, "
+    why += f"{sequence} a sequence, {rank} a doubling of tensor-parallel devices"
     if (held := steps.held_out) is not None:
-        why += f"; TPOT of {held.rows} serving points that it had not seen: median error {held.median_ape:.1%}"
+        why += f"; TPOT of {held.rows} serving points that it had not seen: median error {percent(held.median_ape, 1)}"
     return [Assumption("engine_steps", f"{steps.engine} {', '.join(steps.versions)}".strip(), "default", why)]
 
 
@@ -190,7 +192,7 @@ def _stands(op: str, fitted: Fitted, outside: dict[str, float] | None) -> str:
         return "nothing like it was measured: typical values, within a factor of 2"
     held = fitted.family.held_out
     parts = [
-        f"median error {held.median_ape:.1%} on {held.shapes} shape{'s' * (held.shapes != 1)} that it had not seen"
+        f"median error {percent(held.median_ape, 1)} on {held.shapes} shape{'s' * (held.shapes != 1)} that it had not seen"
         if held
         else "no shape was held out"
     ]

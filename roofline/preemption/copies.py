@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from roofline import formatting
 from roofline.errors import InputError
 from roofline.numeric import Expr
 from roofline.predict.efficiency.fits import Fits, Fitted
@@ -22,7 +23,6 @@ from roofline.predict.request import Request
 from roofline.preemption.typical import Figure, HostCopies, load
 from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.library import Input
-from roofline.units import format_si
 
 Basis = Literal["estimate", "assumed"]
 _OUT, _IN = "copy_d2h", "copy_h2d"
@@ -157,7 +157,7 @@ def _of_fits(measured: tuple[Fitted, Fitted]) -> list[Assumption]:
     notes = []
     for name, fit in zip(("copy_out", "copy_in"), measured, strict=True):
         origin: Origin = "transferred" if fit.origin == "transferred" else "default"
-        call = format_si(float(fit.values["call"]), "s", 3)
+        call = formatting.seconds(float(fit.values["call"]))
         why = f"{call} a call and {fit.values['link']:.3g} of the link's rate, fitted to {fit.family.rows} records"
         notes.append(Assumption(name, fit.source, origin, why))
     return notes
@@ -166,19 +166,21 @@ def _of_fits(measured: tuple[Fitted, Fitted]) -> list[Assumption]:
 def _cited(typical: HostCopies, *, pinned: bool) -> list[Assumption]:
     """Typical values with their sources."""
     call = typical.pinned.call if pinned else typical.pageable.call
-    notes = [Assumption("host_copy.call", format_si(call.value, "s", 3), "assumed", _why(call, typical, "s"))]
+    notes = [Assumption("host_copy.call", formatting.seconds(call.value), "assumed", _why(call, typical, "s"))]
     if pinned:
         link = typical.pinned.link
         notes.append(Assumption("host_copy.link", link.value, "assumed", _why(link, typical, "")))
     else:
         rate = typical.pageable.rate
-        notes.append(Assumption("host_copy.rate", format_si(rate.value, "B/s", 3), "assumed", _why(rate, typical, "B/s")))
+        notes.append(
+            Assumption("host_copy.rate", formatting.quantity(rate.value, "B/s", 3), "assumed", _why(rate, typical, "B/s"))
+        )
     return notes
 
 
 def _why(figure: Figure, typical: HostCopies, unit: str) -> str:
     """Between what it lies, and who says so."""
-    low, high = (format_si(end, unit, 3).strip() if unit else f"{end:g}" for end in (figure.low, figure.high))
+    low, high = (formatting.quantity(end, unit, 3).strip() if unit else f"{end:g}" for end in (figure.low, figure.high))
     said = ", ".join(typical.sources[name].title.partition(":")[0] for name in figure.sources)
     note = f" ({figure.note})" if figure.note else ""
     return f"nothing was measured on this accelerator; elsewhere {low} to {high}{note}: {said}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any
 
+from roofline import formatting
 from roofline.errors import InputError
 from roofline.graph import build
 from roofline.predict import record
@@ -23,7 +24,7 @@ from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment
-from roofline.units import format_bytes_binary, format_si, parse_count
+from roofline.units import parse_count
 
 # Options of `analyze` that say what is run: here it is a sequence of so many tokens.
 _WORKLOAD = ("input_len", "output_len", "segments", "phase")
@@ -183,14 +184,12 @@ def _assumptions(costs: Preemption, asked: Asked, host_memory: float | None) -> 
     if host_memory is not None:
         found.append(Assumption("host_memory", host_memory, "given", "bytes for evicted sequences of a replica"))
     elif costs.host_memory is not None:
-        why = (
-            f"{format_bytes_binary(costs.host_memory)}: the node's, by the replica's share of its accelerators, all of it free"
-        )
+        why = f"{formatting.binary(costs.host_memory)}: the node's, by the replica's share of its accelerators, all of it free"
         found.append(Assumption("host_memory", costs.host_memory, "default", why))
     else:
         found.append(Assumption("host_memory", None, "assumed", "no file says how much the host has: no limit"))
     if costs.recompute.basis == BOUND:
-        call = format_si(costs.swap.copies.ways.out.call, "s", 3)
+        call = formatting.seconds(costs.swap.copies.ways.out.call)
         why = f"recomputing is at its bound, while a copy takes {call} a call: the comparison favours recomputing"
         found.append(Assumption("basis", BOUND, "assumed", why))
     return [*found, *costs.swap.copies.notes]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from roofline import formatting
 from roofline.errors import InputError
 from roofline.explanation import Explanation, explain_step
 from roofline.explanation.totals import DERIVED, derived, meaning, total
@@ -20,7 +21,6 @@ from roofline.predict.request import Request
 from roofline.report.alike import Explained, Sharing, models
 from roofline.report.controls import written
 from roofline.report.html import escape
-from roofline.units import format_si
 
 LARGEST = 150_000
 """Bytes from which on more is shared."""
@@ -136,8 +136,10 @@ def _value(part: Explanation) -> str:
     if part.value is None:
         return "no limit"
     if part.unit == "s":
-        return format_si(part.value, "s")
-    about = f" ≈ {format_si(part.value, _PREFIXED[part.unit])}" if part.unit in _PREFIXED and part.value >= _LARGE else ""
+        return formatting.quantity(part.value, "s")
+    about = (
+        f" ≈ {formatting.quantity(part.value, _PREFIXED[part.unit])}" if part.unit in _PREFIXED and part.value >= _LARGE else ""
+    )
     return f"{spaced(part.value)} {escape(part.unit)}{about}"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline import formatting
+from roofline.formatting import percent
 from roofline.report.html import document, escape, table
 from roofline.report.summary import Table
-from roofline.units import format_si
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,10 +38,14 @@ def page(frame: pd.DataFrame, found: dict[str, Any]) -> str:
 
 def _overall(overall: dict[str, Any]) -> str:
     estimate, bound = overall["estimate"], overall["bound"]
-    text = f"The bound is off by {100 * bound['median_ape']:.1f} % in the median."
+    text = f"The bound is off by {percent(bound['median_ape'], 1)} in the median."
     if estimate["median_ape"] is not None:
-        off, mean, bias = _percent(estimate["median_ape"]), _percent(estimate["mape"]), _percent(estimate["bias"], "+")
-        inside = _percent(overall["coverage"])
+        off, mean, bias = (
+            percent(estimate["median_ape"], 1),
+            percent(estimate["mape"], 1),
+            percent(estimate["bias"], 1, sign=True),
+        )
+        inside = percent(overall["coverage"], 1)
         text = (
             f"The estimate is off by {off} in the median ({mean} in the mean, bias {bias}); {inside} of the measurements "
             f"lie in its 80 % interval. {text}"
@@ -93,17 +98,13 @@ def _residuals(frame: pd.DataFrame) -> Any:
     return figure
 
 
-def _percent(value: float | None, sign: str = "") -> str:
-    return "" if value is None else f"{100 * value:{sign}.1f} %"
-
-
 def _groups(groups: list[dict[str, Any]]) -> Table:
     cells = tuple(
         (
             group["hardware"], group["op"], group["dtype"], group["backend"], group["regime"], f"{group['n']:,}",
-            *(_percent(group["bound"][name]) for name in ("median_ape", "mape")),
-            *(_percent(group["estimate"][name]) for name in ("median_ape", "mape")),
-            _percent(group["estimate"]["bias"], "+"), _percent(group["coverage"]),
+            *(percent(group["bound"][name], 1) for name in ("median_ape", "mape")),
+            *(percent(group["estimate"][name], 1) for name in ("median_ape", "mape")),
+            percent(group["estimate"]["bias"], 1, sign=True), percent(group["coverage"], 1),
         )
         for group in groups
     )  # fmt: skip
@@ -118,7 +119,7 @@ def _worst(rows: list[dict[str, Any]]) -> Table:
     cells = tuple(
         (
             row["hardware"], row["op"], row["backend"], " ".join(f"{name}={value}" for name, value in row["dims"].items()),
-            format_si(row["measured_s"], "s", 3), format_si(row["estimate_s"] or row["bound_s"], "s", 3),
+            formatting.seconds(row["measured_s"]), formatting.seconds(row["estimate_s"] or row["bound_s"]),
             f"{(row['estimate_s'] or row['bound_s']) / row['measured_s']:.2f}",
         )
         for row in rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.formatting import plural
 from roofline.preemption.result import Answer, Preempted
 from roofline.report import summary
 from roofline.report.figure import Command, Section, Table, Tile, View
@@ -43,7 +44,7 @@ def view(result: Preempted, line: str) -> View:
 def _tiles(found: Answer) -> tuple[Tile, ...]:
     swap = found.swap
     return (
-        Tile(label="recompute", cell=seconds(found.recompute.seconds), note=summary.plural(found.recompute.steps, "step")),
+        Tile(label="recompute", cell=seconds(found.recompute.seconds), note=plural(found.recompute.steps, "step")),
         Tile(label="swap", cell=seconds(swap.seconds), note=f"{seconds(swap.out_s).text} out, {seconds(swap.in_s).text} in"),
         Tile(label="cheaper", cell=words(found.cheaper), note="surely" if found.certain else "intervals overlap"),
         Tile(label="break-even link", cell=amount(found.break_even_link, "B/s"), note="that large copies reach"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from roofline import formatting
+from roofline.formatting import percent, plural
 from roofline.predict.result import Duration
 from roofline.predict.speculative.result import Speculative
-from roofline.report.summary import Table, plural
-from roofline.units import format_si
+from roofline.report.summary import Table
 
 
 def sentence(found: Speculative) -> str:
@@ -20,11 +21,11 @@ def sentence(found: Speculative) -> str:
     speedup = found.speedup(found.basis)
     if found.tpot.bound is None or speedup is None:
         return f"{text}."
-    least = format_si(found.tpot.bound, "s")
+    least = formatting.quantity(found.tpot.bound, "s")
     took = f"TPOT is at least {least}"
     if found.tpot.estimate is not None and found.tpot.low is not None and found.tpot.high is not None:
-        between = f"{format_si(found.tpot.low, 's', 3)} to {format_si(found.tpot.high, 's', 3)}"
-        took = f"TPOT is about {format_si(found.tpot.estimate, 's')} ({between}; at least {least})"
+        between = f"{formatting.seconds(found.tpot.low)} to {formatting.seconds(found.tpot.high)}"
+        took = f"TPOT is about {formatting.quantity(found.tpot.estimate, 's')} ({between}; at least {least})"
     pays = f"{speedup:.3g} times as fast as without" if speedup >= 1 else f"{1 / speedup:.3g} times as slow as without"
     return f"{text}, and {took}, {pays}; {_even(found)}."
 
@@ -49,10 +50,10 @@ def table(found: Speculative) -> Table:
     )
     note = f"{plural(found.batch, 'sequence')}, {found.context:,} cached tokens a sequence"
     if found.accepted_share is not None:
-        note += f"; of the drafted tokens {found.accepted_share:.1%} are accepted, which is the rate that engines log"
+        note += f"; of the drafted tokens {percent(found.accepted_share, 1)} are accepted, which is the rate that engines log"
     return Table("Speculative decoding", note, ("", "bound", "estimate", "from", "to"), (False, True, True, True, True), rows)
 
 
 def _cells(span: Duration) -> tuple[str, ...]:
     values = (span.bound, span.estimate, span.low, span.high)
-    return tuple("-" if value is None else format_si(value, "s", 3) for value in values)
+    return tuple("-" if value is None else formatting.seconds(value) for value in values)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from roofline import formatting
+from roofline.formatting import percent, plural
 from roofline.predict.record import ANOTHER_VENDOR
 from roofline.predict.result import Analysis, Duration, Phase
 from roofline.specs.assumption import Assumption
-from roofline.units import format_bytes_binary, format_si
 
 GIB = 2.0**30
 
@@ -102,10 +103,10 @@ def verdict(result: Analysis) -> str:
         return f"Fits: {plural(batch, 'sequence')}{room}."
     if memory.usable_bytes <= 0:
         over = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes
-        allowed = format_bytes_binary(memory.budget_bytes)
-        text = f"Does not fit: weights and activations need {format_bytes_binary(over)} a device, {allowed} may be used."
+        allowed = formatting.binary(memory.budget_bytes)
+        text = f"Does not fit: weights and activations need {formatting.binary(over)} a device, {allowed} may be used."
     else:
-        needed, left = format_bytes_binary(memory.needed_bytes), format_bytes_binary(memory.usable_bytes)
+        needed, left = formatting.binary(memory.needed_bytes), formatting.binary(memory.usable_bytes)
         what = "the recurrent state" if not memory.kv_bytes_per_token else "the KV cache"
         if memory.kv_bytes_per_token and memory.state_bytes_per_sequence["allocated"]:
             what += " and recurrent state"
@@ -117,15 +118,6 @@ def verdict(result: Analysis) -> str:
     return f"{text} Of what was tried nothing fits: {tried}."
 
 
-def plural(count: int, noun: str) -> str:
-    """A count and its noun.
-
-    >>> plural(1, "sequence"), plural(2000, "token")
-    ('1 sequence', '2,000 tokens')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def sentences(result: Analysis) -> list[str]:
     """The answer: fits or not; what each phase takes at least, and what binds it."""
     found = [verdict(result)]
@@ -134,15 +126,15 @@ def sentences(result: Analysis) -> list[str]:
             continue
         prompts = "Prefill" if phase.batch == 1 else f"Prefill of {phase.batch:,} prompts in one step"
         what = {"prefill": prompts, "decode": "A decode step", "mixed": "The mixed step"}[phase.name]
-        least = f"{format_si(phase.pipeline_s, 's')} ({_rate(phase, phase.tokens_per_s)})"
+        least = f"{formatting.quantity(phase.pipeline_s, 's')} ({_rate(phase, phase.tokens_per_s)})"
         about = phase.pipeline
         if about.estimate is None or about.low is None or about.high is None or phase.tokens_per_s_estimate is None:
             found.append(f"{what} takes at least {least} and is bound by {phase.bound_by}: {_why(phase, result)}.")
             continue
-        likely = f"{format_si(about.estimate, 's')} ({_rate(phase, phase.tokens_per_s_estimate)})"
+        likely = f"{formatting.quantity(about.estimate, 's')} ({_rate(phase, phase.tokens_per_s_estimate)})"
         found.append(
-            f"{what} takes about {likely}, with {_LIKELY} between {format_si(about.low, 's', 3)} and "
-            f"{format_si(about.high, 's', 3)}; the hardware allows no less than {least}. It is bound by {phase.bound_by}: "
+            f"{what} takes about {likely}, with {_LIKELY} between {formatting.seconds(about.low)} and "
+            f"{formatting.seconds(about.high)}; the hardware allows no less than {least}. It is bound by {phase.bound_by}: "
             f"{_why(phase, result)}."
         )
     if any(ANOTHER_VENDOR in note.why for note in result.assumptions):
@@ -171,11 +163,11 @@ def _rate(phase: Phase, tokens_per_s: float) -> str:
 
 def _span(span: Duration) -> str:
     """An estimate with its interval and the bound; the bound alone where there is no estimate."""
-    bound = format_si(span.bound or 0.0, "s")
+    bound = formatting.quantity(span.bound or 0.0, "s")
     if span.estimate is None or span.low is None or span.high is None:
         return bound
-    between = f"{format_si(span.low, 's', 3)} to {format_si(span.high, 's', 3)}"
-    return f"{format_si(span.estimate, 's')} ({between}; at least {bound})"
+    between = f"{formatting.seconds(span.low)} to {formatting.seconds(span.high)}"
+    return f"{formatting.quantity(span.estimate, 's')} ({between}; at least {bound})"
 
 
 def _ridge(phase: Phase, result: Analysis) -> float:
@@ -191,17 +183,17 @@ def _why(phase: Phase, result: Analysis) -> str:
     cost, ridge = phase.cost, _ridge(phase, result)
     intensity = cost.flops / cost.bytes
     if phase.bound_by == "compute":
-        work = f"{format_si(cost.matrix_flops, 'FLOP')} of matrix products"
+        work = f"{formatting.quantity(cost.matrix_flops, 'FLOP')} of matrix products"
         return f"{work}, {intensity:,.4g} FLOP/byte against a ridge of {ridge:,.4g}"
     if phase.bound_by == "link":
-        return f"{format_si(cost.link_bytes, 'B')} cross the link of each device"
+        return f"{formatting.quantity(cost.link_bytes, 'B')} cross the link of each device"
     moved = {
         "weights": cost.weight_bytes,
         "KV cache": cost.kv_read_bytes + cost.kv_write_bytes,
         "activations": cost.activation_bytes,
     }
     largest = sorted((name for name in moved if moved[name] > 0.05 * cost.bytes), key=lambda name: -moved[name])
-    parts = " and ".join(f"{format_si(moved[name], 'B')} of {name}" for name in largest)
+    parts = " and ".join(f"{formatting.quantity(moved[name], 'B')} of {name}" for name in largest)
     return f"{parts} cross the memory bus, {intensity:,.3g} FLOP/byte against a ridge of {ridge:,.4g}"
 
 
@@ -209,17 +201,17 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     """Name, bytes and remark of each part of a device's memory budget."""
     memory = result.memory
     free = memory.usable_bytes - memory.needed_bytes
-    token, drafted = f"{format_bytes_binary(memory.kv_bytes_per_token)} a token", result.speculative
+    token, drafted = f"{formatting.binary(memory.kv_bytes_per_token)} a token", result.speculative
     rows = [("weights", memory.weights_bytes, "")]
     if drafted is not None and drafted.draft_weights_bytes:
         rows.append(("draft", drafted.draft_weights_bytes, f"weights of {drafted.draft}"))
-        token += f", {format_bytes_binary(drafted.draft_kv_bytes_per_token)} of the draft"
+        token += f", {formatting.binary(drafted.draft_kv_bytes_per_token)} of the draft"
     most = "" if memory.step != "mixed" else "up to "
     held = f"{token}; {plural(memory.sequences, 'sequence')} of {most}{plural(memory.tokens_per_sequence, 'token')}"
     state = memory.state_bytes_per_sequence["allocated"]
     rows.append(("KV cache", memory.needed_bytes - memory.sequences * state, held))
     if state:
-        each = f"{format_bytes_binary(state)} a sequence; {plural(memory.sequences, 'sequence')}"
+        each = f"{formatting.binary(state)} a sequence; {plural(memory.sequences, 'sequence')}"
         rows.append(("state", memory.sequences * state, each))
     rows.append(("activations", memory.activation_bytes, "largest working set of a step"))
     if memory.reserved_bytes:
@@ -261,11 +253,12 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
     """The operators of a phase on one device. What crosses links has a column where anything does."""
     cost, stages = phase.cost, result.deployment["pipeline_parallel"]
     intensity = f"{cost.flops / cost.bytes:,.4g} FLOP/byte (ridge {_ridge(phase, result):,.4g})"
-    note = f"{format_si(cost.flops, 'FLOP')}, {format_si(cost.bytes, 'B')}, {intensity}"
+    note = f"{formatting.quantity(cost.flops, 'FLOP')}, {formatting.quantity(cost.bytes, 'B')}, {intensity}"
     if phase.time.bound is not None and phase.time.sum is not None:
-        note += f"; {format_si(phase.time.bound, 's')} with perfect overlap, {format_si(phase.time.sum, 's')} with none"
+        bound, total = formatting.seconds(phase.time.bound, 4), formatting.seconds(phase.time.sum, 4)
+        note += f"; {bound} with perfect overlap, {total} with none"
     if phase.time.estimate is not None:
-        note += f", about {format_si(phase.time.estimate, 's')} as measured kernels do"
+        note += f", about {formatting.quantity(phase.time.estimate, 's')} as measured kernels do"
     if result.hardware["devices"] > 1:
         note += f"; one device of {result.hardware['devices']}"
     if stages > 1:
@@ -274,29 +267,25 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
     timed, linked, estimated = phase.time.bound is not None, bool(cost.link_bytes), phase.time.estimate is not None
     rows = []
     for op in phase.operators:
-        row = [op.path, str(op.repeat), format_si(op.cost.flops, "", 3).strip(), format_si(op.cost.bytes, "B", 3)]
+        row = [
+            op.path,
+            str(op.repeat),
+            formatting.quantity(op.cost.flops, "", 3).strip(),
+            formatting.quantity(op.cost.bytes, "B", 3),
+        ]
         if linked:
-            row.append(format_si(op.cost.link_bytes, "B", 3) if op.cost.link_bytes else "")
-        row.append(_figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else "-")
+            row.append(formatting.quantity(op.cost.link_bytes, "B", 3) if op.cost.link_bytes else "")
+        row.append(formatting.number(op.cost.flops / op.cost.bytes, 3) if op.cost.bytes else "-")
         if timed:
-            row += [format_si(op.times.bound, "s", 3), f"{op.times.bound / total:.1%}"]
+            row += [formatting.seconds(op.times.bound), f"{percent(op.times.bound / total, 1)}"]
         if estimated:
-            row += ["" if op.time.estimate is None else format_si(op.time.estimate, "s", 3)]
+            row += ["" if op.time.estimate is None else formatting.seconds(op.time.estimate)]
         rows.append((*row, op.bound_by))
     columns = (
         "operator", "x", "FLOP", "bytes", *(("link",) if linked else ()),
         "FLOP/B", *(("bound", "share") if timed else ()), *(("estimate",) if estimated else ()), "binds",
     )  # fmt: skip
     return Table(phase_title(phase), note, columns, (False, *([True] * (len(columns) - 2)), False), tuple(rows))
-
-
-def _figure(value: float) -> str:
-    """Three digits, without an exponent.
-
-    >>> _figure(0.6249), _figure(2289.9)
-    ('0.625', '2,290')
-    """
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def limits_table(result: Analysis) -> Table:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.request import Request
 from roofline.preemption.preemption import Preemption
 from roofline.preemption.to_host import ToHost
 from roofline.simulation.eviction import MODES, Mode, Preempting
 from roofline.specs.assumption import Assumption, Origin
-from roofline.units import format_bytes_binary
 
 _TOKENS = 1024
 
@@ -45,7 +45,7 @@ def preempting(request: Request, mode: str | None, notes: list[Assumption], said
         return Preempting(known[mode], costs, inputs=inputs)
     why = "for evicted sequences of a replica"
     if said.host_memory is None:
-        why += f": {format_bytes_binary(room)}, the node's, by the replica's share of its accelerators, all of it free"
+        why += f": {formatting.binary(room)}, the node's, by the replica's share of its accelerators, all of it free"
     notes.append(Assumption("host_memory", room, _origin(said.host_memory is not None), why))
     return Preempting(known[mode], costs, room / (costs.host_bytes(_TOKENS) / _TOKENS), inputs)
 

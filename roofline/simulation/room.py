@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from roofline import formatting
 from roofline.errors import InputError, RooflineError
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import Request
 from roofline.simulation.schedulers.base import Scheduler
 from roofline.specs.assumption import Assumption
 from roofline.specs.workload import Segment
-from roofline.units import format_bytes_binary, parse_count
+from roofline.units import parse_count
 
 SEATS = 256
 """vLLM's `max_num_seqs` where nobody says another (its server has 1,024 on GPUs of 70 GiB and more)."""
@@ -74,9 +75,7 @@ def room(request: Request, scheduler: Scheduler, notes: list[Assumption], overri
     blocks, size, own = min(found)
     if blocks < 1:
         least = min(stage.usable_bytes(step) for stage in request.memory.stages)
-        left = (
-            f"{format_bytes_binary(max(least, 0))} are left for the KV cache" if least > 0 else "the weights alone do not fit"
-        )
+        left = f"{formatting.binary(max(least, 0))} are left for the KV cache" if least > 0 else "the weights alone do not fit"
         raise NoRoomError(
             f"{request.model.name} does not run on {request.hardware.name}: {left}; roofline analyze says what would fit"
         )

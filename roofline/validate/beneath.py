@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline.formatting import percent
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -42,7 +44,7 @@ def reasons(frame: pd.DataFrame) -> pd.Series:
             (frame["op"] == "moe") & (ratio >= WITHOUT_A_GATE * (1 - FEWER)),
             "experts without a gate (two matrices of three), or fewer of them met than their routing says",
         ),
-        (ratio >= 1 - NOISE, f"within {NOISE:.0%}: noise of clocks and timing"),
+        (ratio >= 1 - NOISE, f"within {percent(NOISE, 0)}: noise of clocks and timing"),
     ]
     conditions = [np.asarray(case, dtype=bool) for case, _ in cases]
     return pd.Series(np.select(conditions, [text for _, text in cases], default=UNEXPLAINED), index=frame.index)

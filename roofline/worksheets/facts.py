@@ -10,6 +10,7 @@ from typing import Any
 
 from roofline.claims.floor import Floor, floors
 from roofline.dtypes import parse_dtype
+from roofline.formatting import number
 from roofline.graph import caches
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
@@ -23,7 +24,6 @@ from roofline.specs.library import load_hardware, load_model, shipped
 from roofline.specs.model import LayerGroup, Model
 from roofline.specs.workload import Segment
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 
 DENSE = ("llama-3.1-8b", "qwen3-8b", "qwen2.5-7b", "mistral-nemo-12b", "qwen3-32b", "llama-3.1-70b")
 """Models with one type of layer, grouped queries, gated feed-forward blocks, an LM head of its own and no window."""
@@ -177,10 +177,10 @@ def shape(name: str, *keys: str) -> str:
 
 def peak_and_bandwidth(name: str, dtype: str = "bf16") -> str:
     """An accelerator's figures in a sentence."""
-    from roofline.units import format_si
+    from roofline import formatting
 
     found = hardware(name)
-    peak, bandwidth = format_si(found.peak(dtype), "FLOP/s"), format_si(found.bandwidth, "B/s")
+    peak, bandwidth = formatting.quantity(found.peak(dtype), "FLOP/s"), formatting.quantity(found.bandwidth, "B/s")
     return f"{peak} dense in {dtype} ($P$) and {bandwidth} of memory bandwidth ($beta$)"
 
 

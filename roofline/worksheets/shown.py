@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.units import format_bytes_binary, format_si
+from roofline import formatting
+from roofline.formatting import percent
 
 _PLAIN = {
     "flop/byte": "FLOP/byte", "tokens": "tokens", "tokens/s": "tokens/s", "requests/s": "requests/s", "sequences": "sequences",
@@ -21,30 +22,19 @@ def shown(value: float, kind: str) -> str:
     """
     if kind == "bytes":
         if value < 1024:
-            return f"{number(value)} B"
-        beside = f"{value:,.0f} B" if value < 1e7 else format_si(value, "B")
-        return f"{format_bytes_binary(value)} ({beside})"
+            return f"{formatting.number(value)} B"
+        beside = f"{value:,.0f} B" if value < 1e7 else formatting.quantity(value, "B")
+        return f"{formatting.binary(value)} ({beside})"
     if kind in _SI:
-        return format_si(value, _SI[kind])
+        return formatting.quantity(value, _SI[kind])
     if kind == "parameters":
         scale, word = (1e9, "B") if value >= 1e9 else (1e6, "M")
         return f"{value / scale:.4g} {word} ({value:,.0f})"
     if kind == "share":
-        return f"{number(value * 100)} %"
+        return percent(value)
     if kind == "usd":
-        return f"${number(value)}"
+        return f"${formatting.number(value)}"
     if kind in _PLAIN:
         unit = _PLAIN[kind]
-        return f"{number(value)} {unit.removesuffix('s') if value == 1 and '/' not in unit else unit}"
-    return number(value)
-
-
-def number(value: float) -> str:
-    """Four digits, or all of a whole number.
-
-    >>> number(3130.4), number(0.5), number(1234567), number(31.25)
-    ('3,130', '0.5', '1,234,567', '31.25')
-    """
-    if value >= 1000 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+        return f"{formatting.number(value)} {unit.removesuffix('s') if value == 1 and '/' not in unit else unit}"
+    return formatting.number(value)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from browser.paper import pages_of
 
+from roofline import formatting
 from roofline.report.worksheet_page import asked, page
-from roofline.units import format_bytes_binary, format_si
 from roofline.worksheets import TOPICS, sheet
 from roofline.worksheets.feedback import judge
 
@@ -61,9 +61,9 @@ def spelled(value, kind):
     """A number as students may write it."""
     found = [f"{value:.6g}", f"{value:.4e}"]
     if kind == "bytes":
-        return [*found, format_bytes_binary(value), format_si(value, "B")]
+        return [*found, formatting.binary(value), formatting.quantity(value, "B")]
     if kind in ("flop", "flop/s", "s"):
-        return [*found, format_si(value, {"flop": "FLOP", "flop/s": "FLOP/s", "s": "s"}[kind])]
+        return [*found, formatting.quantity(value, {"flop": "FLOP", "flop/s": "FLOP/s", "s": "s"}[kind])]
     return [*found, f"{value * 100:.4g} %"] if kind == "share" else found
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from roofline import formatting
 from roofline.capacity.check.result import Finding
 from roofline.capacity.check.standing import Standing
 from roofline.capacity.check.subject import Subject
 from roofline.capacity.check.under_load import TTFT, UnderLoad
 from roofline.capacity.load import Load
 from roofline.capacity.memory import MOST_SEATS
-from roofline.comparison.words import counted
-from roofline.units import format_si
+from roofline.formatting import percent, plural
 
 _GIB = 2**30
 _TIMES = ("ttft", "tpot")
@@ -88,7 +88,7 @@ def _start(case: Case, finding: Finding) -> str:
 
 def _gpus(case: Case, finding: Finding) -> str:
     return (
-        f"{_sizes(case)} takes {counted(finding.expected or 0, 'GPU')} a replica, and "
+        f"{_sizes(case)} takes {plural(finding.expected or 0, 'GPU')} a replica, and "
         f"{case.subject.run.where} has {finding.limit:.0f}"
     )
 
@@ -113,7 +113,7 @@ def _length(case: Case, finding: Finding) -> str:
 
 def _devices(case: Case, finding: Finding) -> str:
     allowed = "--max-gpus is" if finding.objective == "max_gpus" else "--inventory has"
-    many = counted(case.subject.replicas, "replica")
+    many = plural(case.subject.replicas, "replica")
     return f"{many} take {finding.expected:.0f} x {case.subject.question.hardware[0].name}, and {allowed} {finding.limit:.0f}"
 
 
@@ -141,7 +141,7 @@ def _remedy(case: Case, finding: Finding) -> str:
     """How many replicas would do."""
     if finding.replicas is not None:
         spare = f" and {case.subject.question.spare} spare" if case.subject.question.spare else ""
-        return f": {counted(finding.replicas, 'replica')}{spare} would do ({case.serving:,} now)"
+        return f": {plural(finding.replicas, 'replica')}{spare} would do ({case.serving:,} now)"
     return ""
 
 
@@ -154,7 +154,8 @@ def _busy(case: Case, finding: Finding) -> str:
             f"{case.load.rate:.4g} requests/s are more than the {most:.4g} that saturate the replicas{_remedy(case, finding)}"
         )
     return (
-        f"the replicas are busy for {finding.expected:.0%} of the rate that saturates them ({most:.4g} requests/s): a little "
+        f"the replicas are busy for {percent(finding.expected, 0)} of the rate that saturates them ({most:.4g} "
+        "requests/s): a little "
         "more, or steps at the slow end of the band, and waits have no end"
     )
 
@@ -162,18 +163,18 @@ def _busy(case: Case, finding: Finding) -> str:
 def _time(case: Case, finding: Finding) -> str:
     assert case.loaded is not None and finding.limit is not None and finding.percentile is not None  # noqa: S101, PT018
     name = f"{finding.objective.upper()} p{finding.percentile * 100:g}{_class(case, finding)}"
-    limit = format_si(finding.limit, "s", 3)
-    took = "" if finding.expected is None else format_si(finding.expected, "s", 3)
+    limit = formatting.seconds(finding.limit)
+    took = "" if finding.expected is None else formatting.seconds(finding.expected)
     if finding.verdict == "at risk":
         if not case.loaded.measured:
             hardware = case.subject.question.hardware[0].name
             return (
                 f"{name} {took} is within {limit}, but is a bound: no kernels were measured on {hardware} or on what is like it"
             )
-        high = "one without end" if finding.high is None else format_si(finding.high, "s", 3)
+        high = "one without end" if finding.high is None else formatting.seconds(finding.high)
         surer = ""
         if (many := _surely(case, finding)) is not None:
-            surer = f" ({counted(many, 'replica')} keep to it in the whole band)"
+            surer = f" ({plural(many, 'replica')} keep to it in the whole band)"
         return f"{name} {took} is within {limit} {_at(case)}, and {high} at the slow end of the estimate's band is not{surer}"
     least = "" if case.loaded.measured else " at the least"
     text = f"{name} {took}{least} is over {limit} {_at(case)}"
@@ -200,7 +201,7 @@ def _alone(case: Case, finding: Finding) -> str:
     assert case.loaded is not None  # noqa: S101 - a finding of the load
     many = case.loaded.most_replicas
     found = next(one for one in case.loaded.findings(many) if (one.objective, one.of) == (finding.objective, finding.of))
-    return "without end" if found.expected is None else format_si(found.expected, "s", 3)
+    return "without end" if found.expected is None else formatting.seconds(found.expected)
 
 
 def _seats(case: Case, finding: Finding) -> str:
@@ -211,7 +212,7 @@ def _seats(case: Case, finding: Finding) -> str:
     waited = loaded.seat_wait(case.serving)
     if waited is not None and (finding.expected is None or waited < finding.expected / 4):
         return ""
-    long = "without end" if waited is None else f"{format_si(waited, 's', 2)} on average"
+    long = "without end" if waited is None else f"{formatting.quantity(waited, 's', 2)} on average"
     flag = subject.flag("max_num_seqs")
     return f"; requests wait {long} for one of the {subject.seats:,} seats of {flag}, and memory holds {_held(stands.seats)}"
 

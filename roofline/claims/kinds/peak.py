@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roofline import formatting
 from roofline.claims.kinds.base import Shape
 from roofline.claims.roof import Roof
 from roofline.dtypes import parse_dtype
 from roofline.specs.assumption import Assumption
-from roofline.units import format_si
 
 if TYPE_CHECKING:
     from roofline.claims.case import Case
@@ -56,8 +56,8 @@ def _derive(case: Case, found: Roof) -> list[str]:
         )
         if units is not None and clock is not None:
             lines.append(
-                f"{units.value:,.0f} units x {format_si(clock.value, 'Hz')} x {check.fma_per_unit_clock:,} FMA x 2 = "
-                f"{format_si(units.value * clock.value * check.fma_per_unit_clock * 2, 'FLOP/s')}"
+                f"{units.value:,.0f} units x {formatting.quantity(clock.value, 'Hz')} x {check.fma_per_unit_clock:,} FMA x 2 = "
+                f"{formatting.quantity(units.value * clock.value * check.fma_per_unit_clock * 2, 'FLOP/s')}"
             )
     lines.append(f"source: {case.hardware.accelerator.sources[rate.source].title}")
     return lines

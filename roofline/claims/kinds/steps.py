@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from roofline import formatting
 from roofline.claims.floor import Floor, floors
 from roofline.claims.memory import Need, engine_holds, need
 from roofline.claims.roof import Reach, Roof
@@ -13,7 +14,6 @@ from roofline.predict.request import Request
 from roofline.predict.timing import pipeline
 from roofline.specs.assumption import Assumption
 from roofline.specs.workload import Step, sequences
-from roofline.units import format_bytes_binary, format_si
 
 if TYPE_CHECKING:
     from roofline.claims.case import Case
@@ -118,7 +118,7 @@ def derivation(found: Roof, what: str) -> list[str]:
         each = f"each of {found.devices} devices ({described(found.split)})"
         several = f", the slowest of {len(found.floors)} stages" if len(found.floors) > 1 else ""
         lines.append(f"on {each}{several}:")
-    bandwidth = f"{format_si(part.bandwidth, 'B/s')}"
+    bandwidth = f"{formatting.quantity(part.bandwidth, 'B/s')}"
     for name, held in (
         (f"weights read {what}", part.weight_bytes),
         ("KV cache, read and written", part.cache_bytes),
@@ -127,25 +127,28 @@ def derivation(found: Roof, what: str) -> list[str]:
     ):
         if held:
             sign, size = "-" if held < 0 else "", abs(held)
-            lines.append(f"{name}: {format_si(size, 'B')} / {bandwidth} = {sign}{format_si(size / part.bandwidth, 's')}")
+            lines.append(
+                f"{name}: {formatting.quantity(size, 'B')} / {bandwidth} = "
+                f"{sign}{formatting.quantity(size / part.bandwidth, 's')}"
+            )
     for dtype, (flops, peak) in part.products.items():
-        rate, took = format_si(peak, "FLOP/s"), format_si(flops / peak, "s")
-        lines.append(f"products: {format_si(flops, 'FLOP')} / {rate} ({dtype}, dense) = {took}")
+        rate, took = formatting.quantity(peak, "FLOP/s"), formatting.quantity(flops / peak, "s")
+        lines.append(f"products: {formatting.quantity(flops, 'FLOP')} / {rate} ({dtype}, dense) = {took}")
     longer = f"{'memory' if part.bound_by == 'memory' else 'compute'} takes longer"
-    lines.append(f"all at the same time, {longer}: at least {format_si(part.seconds, 's')} {what}")
+    lines.append(f"all at the same time, {longer}: at least {formatting.quantity(part.seconds, 's')} {what}")
     return lines
 
 
 def memory_lines(held: Need, devices: int) -> list[str]:
     """What has to be held, and where."""
     each = "each device" if devices > 1 else "the device"
-    lines = [f"weights: {format_bytes_binary(held.weights)} on {each}"]
+    lines = [f"weights: {formatting.binary(held.weights)} on {each}"]
     if held.a_sequence:
         several = f"{held.sequences:,} x " if held.sequences > 1 else ""
-        lines.append(f"cache and state: {several}{format_bytes_binary(held.a_sequence)} a sequence")
+        lines.append(f"cache and state: {several}{formatting.binary(held.a_sequence)} a sequence")
     sign = "<=" if held.fits else ">"
     room = held.capacity - held.weights
-    lines.append(f"together {format_bytes_binary(held.bytes)} {sign} {format_bytes_binary(held.capacity)} of memory")
+    lines.append(f"together {formatting.binary(held.bytes)} {sign} {formatting.binary(held.capacity)} of memory")
     if not held.fits and held.sequences > 1 and room >= held.a_sequence > 0:
         lines.append(f"at most {int(room // held.a_sequence):,} such sequences fit beside the weights")
     return lines

@@ -187,7 +187,7 @@ def _name(row: Row) -> str:
 
 def _figure(value: float | None, unit: str) -> str:
     """A figure as logs and benchmarks print it; nothing for None."""
-    from roofline.units import format_si
+    from roofline import formatting
 
     if value is None:
         return ""
@@ -196,7 +196,7 @@ def _figure(value: float | None, unit: str) -> str:
     if unit == "token":
         return f"{value:,.0f}"
     if unit == "s":
-        return format_si(value, "s", 3)
+        return formatting.seconds(value)
     return f"{value:,.2f}x" if unit == "x" else f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roofline.comparison.words import counted
 from roofline.errors import InputError
+from roofline.formatting import plural
 
 _FIGURES = {
     "ttft_s": ("mean_ttft_ms", "median_ttft_ms"),
@@ -34,7 +34,7 @@ class Load:
     @property
     def words(self) -> str:
         """The load in a few words."""
-        lengths = f"{counted(self.requests, 'request')} of {self.input_len:,.0f} + {self.output_len:,.0f} tokens"
+        lengths = f"{plural(self.requests, 'request')} of {self.input_len:,.0f} + {self.output_len:,.0f} tokens"
         arrivals = "all at once" if math.isinf(self.rate) else f"{self.rate:g} a second"
         if self.concurrency is None:
             return f"{lengths}, {arrivals}"

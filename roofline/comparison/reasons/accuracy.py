@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.comparison.case import Case
 from roofline.comparison.rows import Row
+from roofline.formatting import percent
 
 RANK = 9
 QUANTITIES = ("tpot_s", "itl_s")
@@ -18,4 +19,4 @@ def reason(row: Row, case: Case) -> str:
     missed = 1 - steps.held_out.coverage
     if not 1 / _FAR < row.ratio < _FAR or round(missed, 2) <= 0:
         return ""
-    return f"the band missed {missed:.0%} of the runs that the estimate of TPOT was tested on"
+    return f"the band missed {percent(missed, 0)} of the runs that the estimate of TPOT was tested on"

@@ -6,6 +6,7 @@ import math
 
 from roofline.comparison.case import RATES, Case
 from roofline.comparison.rows import Row
+from roofline.formatting import percent
 
 RANK = 1
 QUANTITIES = RATES
@@ -23,4 +24,6 @@ def reason(row: Row, case: Case) -> str:
     part = 1 / math.sqrt(load.requests)
     if math.isinf(load.rate) or abs(row.ratio - 1) > _SIGMAS * part:
         return ""
-    return f"{load.requests:,} random arrivals take {part:.0%} more or less time than the rate says (standard deviation)"
+    return (
+        f"{load.requests:,} random arrivals take {percent(part, 0)} more or less time than the rate says (standard deviation)"
+    )

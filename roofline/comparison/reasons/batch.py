@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.comparison.case import LATENCIES, RATES, Case
 from roofline.comparison.rows import Row
-from roofline.comparison.words import counted
+from roofline.formatting import plural
 
 RANK = 4
 QUANTITIES = ("tpot_s", "itl_s", *LATENCIES, *RATES)
@@ -14,5 +14,5 @@ def reason(row: Row, case: Case) -> str:
     """Where the cache decides the batch, and so every time."""
     if case.served is None or "the cache" not in case.served.way:
         return ""
-    held = counted(case.served.concurrency, "request")
+    held = plural(case.served.concurrency, "request")
     return f"the cache holds {held} by the mean of their lengths; preemptions are not modelled"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.comparison.case import LATENCIES, RATES, Case
 from roofline.comparison.rows import Row
+from roofline.formatting import percent
 
 RANK = 5
 QUANTITIES = (*LATENCIES, *RATES)
@@ -15,4 +16,4 @@ def reason(row: Row, case: Case) -> str:
     spread = case.bench.load.spread if case.bench is not None else None
     if spread is None or spread < _MUCH:
         return ""
-    return f"answers differ in length (standard deviation {spread:.0%} of the mean): the last ones run nearly alone"
+    return f"answers differ in length (standard deviation {percent(spread, 0)} of the mean): the last ones run nearly alone"

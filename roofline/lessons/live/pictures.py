@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofline import formatting
 from roofline.errors import UnknownNameError
 from roofline.graph import caches
 from roofline.lessons.live.evicted import recompute_seconds, swap_seconds
@@ -15,7 +16,6 @@ from roofline.report.view.budgets import memory_budget, time_budget
 from roofline.report.view.cells import seconds, table, whole
 from roofline.report.view.roof import roofline_figure
 from roofline.specs.workload import decode
-from roofline.units import format_bytes_binary
 
 NAMES = ("roofline", "cache", "memory", "time", "evicted", "batches")
 _LONGEST = 131072
@@ -65,7 +65,7 @@ def cache(run: Run) -> Figure:
                 x=tuple(lengths),
                 y=tuple(sizes),
                 labels=tuple(
-                    f"{name}, {length:,.0f} tokens: {format_bytes_binary(size)}"
+                    f"{name}, {length:,.0f} tokens: {formatting.binary(size)}"
                     for length, size in zip(lengths, sizes, strict=True)
                 ),
             )
@@ -81,7 +81,7 @@ def cache(run: Run) -> Figure:
         y=Axis(title="cache", scale="log", unit="B"),
         series=tuple(series),
         marks=(
-            Mark(text=f"weights: {format_bytes_binary(weights)}", y=weights, role="critical"),
+            Mark(text=f"weights: {formatting.binary(weights)}", y=weights, role="critical"),
             Mark(text=f"{here:,.0f} tokens", x=float(here), role="limit"),
         ),
         table=table("cache-rows", "KV cache of the batch, by context", "", ("tokens", *(one.name for one in series)), rows),
@@ -213,4 +213,4 @@ def _multi_head(run: Run) -> Run:
 
 def _size(value: float | str | None) -> Cell:
     size = float(value or 0)
-    return Cell(text=format_bytes_binary(size), value=size)
+    return Cell(text=formatting.binary(size), value=size)

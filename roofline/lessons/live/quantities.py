@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from roofline import formatting
 from roofline.cost import Cost
 from roofline.errors import UnknownNameError
 from roofline.lessons.live.evicted import moved, needed_link, recompute_seconds, swap_seconds
@@ -14,7 +15,6 @@ from roofline.operators.grouped_gemm import expected_distinct
 from roofline.predict.result import OperatorResult, Phase
 from roofline.report.figure import Cell, Tile
 from roofline.report.view.cells import amount, figure, seconds, share, whole
-from roofline.units import format_bytes_binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ def cell(value: float | None, unit: str) -> Cell:
     if unit == "%":
         return share(value)
     if unit == "bytes":
-        return Cell(text=format_bytes_binary(value), value=value)
+        return Cell(text=formatting.binary(value), value=value)
     if unit in ("FLOP", "B", "B/s"):
         return amount(value, unit)
     if unit == "parameters":

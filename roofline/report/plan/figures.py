@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from roofline.formatting import money, number, seconds
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table
 from roofline.report.plan.planned import Planned, Times
 from roofline.report.plan.scaled import Scaled, Values, on_front, price_of, replicas, same_rate
-from roofline.report.plan.words import deployed, money, number, seconds
+from roofline.report.plan.words import deployed
 from roofline.report.view.cells import seconds as seconds_cell
 from roofline.report.view.cells import table, whole, words
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from roofline import formatting
 from roofline.errors import SpecError
 from roofline.predict.engine_command import shell_line
 from roofline.report.plan.planned import (
@@ -26,7 +27,6 @@ from roofline.report.plan.planned import (
     Relax,
     Times,
 )
-from roofline.units import format_si
 
 _SIZES = (("tensor", "tp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"), ("context", "cp"))
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,40}")
@@ -240,7 +240,7 @@ def _nearest(entry: object) -> tuple[Nearest, ...]:
         elif isinstance(value, dict):
             text = ", ".join(f"{key} {_said(part)}" for key, part in value.items())
         else:
-            text = format_si(value, "s", 3) if name in _SECONDS and isinstance(value, int | float) else _said(value)
+            text = formatting.seconds(value) if name in _SECONDS and isinstance(value, int | float) else _said(value)
         found.append(Nearest(name=str(name).removesuffix("_s").replace("_", " "), value=text))
     return tuple(found)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from roofline.formatting import interval, money, number, percent, seconds
 from roofline.report.figure import Cell, Table, Tile
 from roofline.report.plan.planned import Class, Planned, Refused, Times
 from roofline.report.plan.scaled import Scaled, Values, as_planned, on_front, same_rate
-from roofline.report.plan.words import BINDS, counted, money, number, objectives, percent, seconds
+from roofline.report.plan.words import BINDS, counted, objectives
 from roofline.report.view.cells import NOTHING, share, table, whole, words
 from roofline.report.view.cells import seconds as seconds_cell
 
@@ -22,7 +23,7 @@ def _number(value: float | None) -> Cell:
 
 def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
     """Numbers in large type, of the first candidate."""
-    at = percent(planned.percentile)
+    at = percent(planned.percentile, digits=6)
     then = "" if same_rate(planned, values) or planned.rate is None else f" at {number(planned.rate)} requests/s"
     what = " + ".join([counted(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)])
     found = [Tile(label="devices", cell=whole(best.devices), note=what)]
@@ -49,13 +50,12 @@ def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
 def _band(times: Times) -> str:
     if times.mean is None:
         return ""
-    ends = times.low is not None and times.high is not None
-    return f"mean {seconds(times.mean)}" + (f" ({seconds(times.low)} to {seconds(times.high)})" if ends else "")
+    return f"mean {seconds(times.mean)}{interval(times.low, times.high)}"
 
 
 def candidates(planned: Planned, values: Values, found: list[Scaled]) -> Table:
     """Every candidate, best first."""
-    at, front = percent(planned.percentile), on_front(planned, values, found)
+    at, front = percent(planned.percentile, digits=6), on_front(planned, values, found)
     limited = any(one.beyond != "" for one in found)
     currency = f", {planned.currency}" if planned.currency else ""
     names = [

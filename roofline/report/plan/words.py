@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from roofline import formatting
+from roofline.formatting import money, number, percent, plural, seconds
 from roofline.report.plan.planned import Class, Planned, Pool, Relax
 from roofline.report.plan.scaled import Scaled, Values, as_planned, ordered, same_rate
-from roofline.report.summary import plural
-from roofline.units import format_bytes_binary, format_si
 
 _ROLES = {"both": "replica", "prefill": "prefill replica", "decode": "decode replica"}
 BREAKS = {
@@ -17,38 +17,6 @@ BREAKS = {
     "throughput": "replicas are as busy as may be planned with",
 }
 BINDS = {"ttft": "TTFT", "tpot": "TPOT"}
-
-
-def number(value: float) -> str:
-    """Four digits, or all before the point.
-
-    >>> number(50), number(73.1501), number(123456.7)
-    ('50', '73.15', '123,457')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def money(value: float) -> str:
-    """An amount in hundredths; below 1 in three digits.
-
-    >>> money(8.85), money(12345.6), money(0.03599), money(0.1649)
-    ('8.85', '12,345.60', '0.036', '0.165')
-    """
-    return f"{value:.3g}" if 0 < abs(value) < 1 else f"{value:,.2f}"
-
-
-def percent(value: float) -> str:
-    """A share of the requests.
-
-    >>> percent(0.95), percent(0.999)
-    ('95%', '99.9%')
-    """
-    return f"{value * 100:.10g}%"
-
-
-def seconds(value: float | None) -> str:
-    """A time in three digits."""
-    return "–" if value is None else format_si(value, "s", 3)
 
 
 def load(planned: Planned, values: Values) -> str:
@@ -101,7 +69,7 @@ def sentences(planned: Planned, values: Values) -> list[str]:
     found += _seen(planned, values, best)
     if best.breaks_at is not None and best.headroom is not None:
         spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
-        more = f" ({best.headroom * 100:.0f}% more)" if best.headroom >= 0.005 else ""
+        more = f" ({percent(best.headroom, 0)} more)" if best.headroom >= 0.005 else ""
         found.append(
             f"It holds up to {number(best.breaks_at)} requests/s{more}{spare}; then {BREAKS.get(best.binds, best.binds)}."
         )
@@ -122,7 +90,7 @@ def _cost(planned: Planned, best: Scaled) -> str:
 
 def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
     """What users see: at the planned rate, whatever the rate is."""
-    at = percent(planned.percentile)
+    at = percent(planned.percentile, digits=6)
     one = planned.classes[0] if len(planned.classes) == 1 else None
     parts = []
     for name, times, asked in (
@@ -145,13 +113,13 @@ def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
 def objectives(one: Class) -> str:
     """What is asked for, in words."""
     parts = [f"{name} {seconds(asked)}" for name, asked in (("TTFT", one.ttft), ("TPOT", one.tpot)) if asked is not None]
-    return f"{' and '.join(parts)} for {percent(one.percentile)}" if parts else "as long as it takes"
+    return f"{' and '.join(parts)} for {percent(one.percentile, digits=6)}" if parts else "as long as it takes"
 
 
 _FORMS: dict[str, Callable[[float], str]] = {
     "ttft": seconds,
     "tpot": seconds,
-    "memory": lambda size: f"{format_bytes_binary(size, 3)} a device",
+    "memory": lambda size: f"{formatting.binary(size, 3)} a device",
 }
 
 

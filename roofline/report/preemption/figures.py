@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from roofline import formatting
+from roofline.formatting import plural
 from roofline.preemption.copies import Curve
 from roofline.preemption.result import Answer, Preempted
-from roofline.report import summary
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series
 from roofline.report.preemption.words import rate as rate_of
 from roofline.report.view.cells import amount, seconds, table, whole, words
-from roofline.units import format_si
 
 _SMALLEST, _LARGEST = 2**10, 2**30
 
@@ -16,7 +16,7 @@ _SMALLEST, _LARGEST = 2**10, 2**30
 def costs(result: Preempted, found: Answer) -> Figure:
     """Seconds by tokens, a line a way."""
     points = found.curves
-    beside = f" beside {summary.plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
+    beside = f" beside {plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
     lines = [
         ("recompute" + beside, "compute", [point.recompute_s for point in points]),
         ("swap, coalesced" if result.asked.coalesced else "swap, block by block", "link", [point.swap_s for point in points]),
@@ -32,7 +32,7 @@ def costs(result: Preempted, found: Answer) -> Figure:
             x=x,
             y=tuple(values),
             labels=tuple(
-                f"{name}, {tokens:,} tokens: {format_si(took, 's', 3)}" for tokens, took in zip(x, values, strict=True)
+                f"{name}, {tokens:,} tokens: {formatting.seconds(took)}" for tokens, took in zip(x, values, strict=True)
             ),
         )
         for name, role, values in lines
@@ -68,7 +68,7 @@ def chunks(result: Preempted, found: Answer) -> Figure:
         role="roof",
         x=tuple(sizes),
         y=tuple(float(curve.attained(size)) for size in sizes),
-        labels=tuple(f"{format_si(size, 'B', 3)}: {rate_of(float(curve.attained(size)))}" for size in sizes),
+        labels=tuple(f"{formatting.quantity(size, 'B', 3)}: {rate_of(float(curve.attained(size)))}" for size in sizes),
     )
     series, rows = [line], []
     if not asked.coalesced:
@@ -81,7 +81,7 @@ def chunks(result: Preempted, found: Answer) -> Figure:
                 x=tuple(size for _, size in blocks),
                 y=tuple(float(curve.attained(size)) for _, size in blocks),
                 labels=tuple(
-                    f"blocks of {block:,}: {format_si(size, 'B', 3)}, {rate_of(float(curve.attained(size)))}"
+                    f"blocks of {block:,}: {formatting.quantity(size, 'B', 3)}, {rate_of(float(curve.attained(size)))}"
                     for block, size in blocks
                 ),
                 short=tuple(f"{block:,}" for block, _ in blocks),
@@ -92,7 +92,7 @@ def chunks(result: Preempted, found: Answer) -> Figure:
     return Figure(
         key="chunks",
         title="What copies reach, by their size",
-        note=f"A call takes {format_si(swap.curve[0], 's', 3)} besides its bytes. Above the line a swap is the cheaper.",
+        note=f"A call takes {formatting.seconds(swap.curve[0])} besides its bytes. Above the line a swap is the cheaper.",
         x=Axis(title="bytes of a copy", scale="log", unit="B"),
         y=Axis(title="bytes a second", scale="log", unit="B/s"),
         series=tuple(series),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from roofline import formatting
+from roofline.formatting import plural, seconds
 from roofline.preemption.result import Answer, Preempted
-from roofline.report import summary
-from roofline.report.preemption.words import rate, seconds
+from roofline.report.preemption.words import rate
 from roofline.report.summary import Table
-from roofline.units import format_si
 
 
 def tables(result: Preempted) -> list[Table]:
@@ -22,9 +22,9 @@ def costs(result: Preempted, found: Answer) -> Table:
     kind = "estimate" if result.basis == "estimate" else "bound"
     whole = ("recompute", found.recompute) if not asked.batch else ("recompute, beside the batch", found.recompute)
     for name, one in (whole, *((("recompute, alone", found.alone),) if asked.batch else ())):
-        steps = summary.plural(one.steps, "step")
+        steps = plural(one.steps, "step")
         rows.append((name, seconds(one.seconds), seconds(one.low), seconds(one.high), seconds(one.bound), f"{kind}, {steps}"))
-    curve = f"{format_si(swap.curve[0], 's', 3)} a call, {rate(swap.curve[1])}"
+    curve = f"{formatting.seconds(swap.curve[0])} a call, {rate(swap.curve[1])}"
     rows.append(
         (
             "swap",
@@ -36,10 +36,10 @@ def costs(result: Preempted, found: Answer) -> Table:
         )
     )
     for name, value in (("  out", swap.out_s), ("  in", swap.in_s)):
-        rows.append((name, seconds(value), "", "", "", f"{swap.calls:,} x {format_si(swap.chunk_bytes, 'B', 3)}"))
+        rows.append((name, seconds(value), "", "", "", f"{swap.calls:,} x {formatting.quantity(swap.chunk_bytes, 'B', 3)}"))
     split = f"{share.recomputed:,} recomputed ({seconds(share.recompute_s)}), {share.swapped:,} swapped"
     rows.append(("both at once", seconds(share.seconds), "", "", "", f"{share.order}: {split}"))
-    note = f"{summary.plural(asked.tokens, 'token')}"
+    note = f"{plural(asked.tokens, 'token')}"
     note += f" after {asked.prefix:,} that stay" if asked.prefix else ""
     note += f"; blocks of {asked.block_size}; from, to: 8 of 10 estimates, or what others measured of copies"
     columns = ("way", "seconds", "from", "to", "at least", "how")
@@ -51,7 +51,7 @@ def variants(result: Preempted, found: Answer) -> Table:
     rows = tuple(
         (
             row.variant,
-            format_si(row.bytes, "B", 3),
+            formatting.quantity(row.bytes, "B", 3),
             seconds(row.swap_s),
             rate(row.break_even_link),
             row.cheaper,
@@ -79,7 +79,7 @@ def by_tokens(result: Preempted, found: Answer) -> Table:
         )
         for point in found.curves
     )
-    beside = f"; recomputed beside {summary.plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
+    beside = f"; recomputed beside {plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
     columns = ("tokens", "recompute", "swap", "coalesced", "both at once", "cheaper")
     right = (True, True, True, True, True, False)
     return Table("By length", f"coalesced: blocks gathered, one call each way{beside}", columns, right, rows)

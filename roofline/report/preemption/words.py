@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from roofline import formatting
+from roofline.formatting import interval, plural, seconds
 from roofline.preemption.result import Answer, Preempted
 from roofline.report import summary
-from roofline.units import format_bytes_binary, format_si
 
 _WORTH = 0.99
 """A split has to take less than this share of the better way alone to be spoken of."""
@@ -30,28 +31,18 @@ def _answered(result: Preempted, found: Answer) -> list[str]:
     return [part for part in (*parts, _both(found), _others(result, found), _host(found)) if part]
 
 
-def seconds(value: float | None) -> str:
-    """A time in three digits."""
-    return "-" if value is None else format_si(value, "s", 3)
-
-
 def rate(value: float | None) -> str:
     """Bytes/s in three digits."""
-    return "none" if value is None else format_si(value, "B/s", 3)
-
-
-def between(low: float | None, high: float | None) -> str:
-    """An interval in brackets; nothing where there is none."""
-    return "" if low is None or high is None else f" ({seconds(low)} to {seconds(high)})"
+    return "none" if value is None else formatting.quantity(value, "B/s", 3)
 
 
 def _cheaper(result: Preempted, found: Answer) -> str:
     swap, recompute, asked = found.swap, found.recompute, result.asked
-    copied = f"about {seconds(swap.seconds)} out and in{between(swap.low_s, swap.high_s)}"
+    copied = f"about {seconds(swap.seconds)} out and in{interval(swap.low_s, swap.high_s)}"
     least = "at least " if result.basis == "bound" else "about "
-    beside = f" beside {summary.plural(asked.batch, 'sequence')}" if asked.batch else ""
-    again = f"{least}{seconds(recompute.seconds)} to compute {summary.plural(asked.tokens, 'token')} again{beside}"
-    again += between(recompute.low, recompute.high)
+    beside = f" beside {plural(asked.batch, 'sequence')}" if asked.batch else ""
+    again = f"{least}{seconds(recompute.seconds)} to compute {plural(asked.tokens, 'token')} again{beside}"
+    again += interval(recompute.low, recompute.high)
     if not found.host.fits:
         return f"Recomputing is the only way, as the host has no room: {again}; copies would take {copied}."
     ratio = max(found.ratio, 1 / found.ratio)
@@ -63,8 +54,8 @@ def _cheaper(result: Preempted, found: Answer) -> str:
 
 def _copies(result: Preempted, found: Answer) -> str:
     swap = found.swap
-    calls = f"{swap.calls:,} calls of {format_si(swap.chunk_bytes, 'B', 3)}" if swap.calls > 1 else "one call"
-    said = f"Each way {format_si(swap.bytes, 'B', 3)} cross in {calls}, at {rate(swap.attained)}"
+    calls = f"{swap.calls:,} calls of {formatting.quantity(swap.chunk_bytes, 'B', 3)}" if swap.calls > 1 else "one call"
+    said = f"Each way {formatting.quantity(swap.bytes, 'B', 3)} cross in {calls}, at {rate(swap.attained)}"
     if result.asked.gpus_per_link > 1:
         said += f" a device, {result.asked.gpus_per_link} on one link"
     said += f"; large copies reach {rate(swap.link)}."
@@ -90,7 +81,7 @@ def _tokens(result: Preempted, found: Answer) -> str:
     """Which way is the cheaper over lengths."""
     first, last = found.curves[0], found.curves[-1]
     at = found.crossover_tokens
-    beside = f" beside {summary.plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
+    beside = f" beside {plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
     if not at:
         same = found.cheaper == "swap"
         return f"At every length to {last.tokens:,} tokens {_VERB[same]} is the cheaper{beside}."
@@ -111,7 +102,7 @@ def _block(result: Preempted, found: Answer) -> str:
     size = found.crossover_block_size
     if size is None:
         return ""
-    return f"With blocks of {summary.plural(size, 'token')} or more swapping is cheaper; they have {result.asked.block_size}."
+    return f"With blocks of {plural(size, 'token')} or more swapping is cheaper; they have {result.asked.block_size}."
 
 
 def _both(found: Answer) -> str:
@@ -123,7 +114,7 @@ def _both(found: Answer) -> str:
     what = "recomputing the first" if one.order == "recompute the first" else "recomputing the last"
     moved = "copied out before" if one.out_s else "copied out beside other work"
     return (
-        f"Both at once takes {seconds(one.seconds)}: {what} {summary.plural(one.recomputed, 'token')} while the other "
+        f"Both at once takes {seconds(one.seconds)}: {what} {plural(one.recomputed, 'token')} while the other "
         f"{one.swapped:,}, {moved}, come back."
     )
 
@@ -135,7 +126,7 @@ def _others(result: Preempted, found: Answer) -> str:
             return ""
         return f"Beside the kernels of others the copies take {seconds(stolen.swap_s)} of the device from them."
     return (
-        f"Meanwhile the {summary.plural(result.asked.batch, 'other sequence')} would have had {stolen.recompute_tokens:,.0f} "
+        f"Meanwhile the {plural(result.asked.batch, 'other sequence')} would have had {stolen.recompute_tokens:,.0f} "
         f"tokens in the time that recomputing takes from them, and {stolen.swap_tokens:,.0f} in that of the copies."
     )
 
@@ -144,5 +135,5 @@ def _host(found: Answer) -> str:
     host = found.host
     if host.sequences is None:
         return ""
-    taken = f"{format_bytes_binary(host.bytes, 3)} each"
-    return f"The host has room for {summary.plural(host.sequences, 'such sequence')} of a replica, {taken}."
+    taken = f"{formatting.binary(host.bytes, 3)} each"
+    return f"The host has room for {plural(host.sequences, 'such sequence')} of a replica, {taken}."

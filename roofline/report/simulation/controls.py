@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.formatting import percent
 from roofline.report.controls import Control
 from roofline.report.simulation.distributions import at_share
 from roofline.report.simulation.told import Curve, Told
@@ -25,7 +26,7 @@ def _line(told: Told, curve: Curve) -> Control:
     return Control(
         key=curve.key, label=_MOVED[curve.key], kind="number", value=milliseconds, low=_rounded(min(low, milliseconds / 2)),
         high=_rounded(max(high, milliseconds * 2)), log=True, unit="ms", group="Share within",
-        help="at first: the objective" if at is not None else f"at first: where {_SHARE:.0%} of the requests are",
+        help="at first: the objective" if at is not None else f"at first: where {percent(_SHARE, 0)} of the requests are",
     )  # fmt: skip
 
 

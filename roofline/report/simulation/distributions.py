@@ -5,10 +5,11 @@ It runs in Python and, translated, in the page.
 
 from __future__ import annotations
 
+from roofline import formatting
+from roofline.formatting import percent
 from roofline.report.figure import Axis, Cell, Figure, Mark, Section, Series, Table, View
 from roofline.report.simulation.told import Curve, Told, Values
 from roofline.report.view.cells import seconds, share, table, words
-from roofline.units import format_si
 
 _ROWS = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
@@ -97,19 +98,10 @@ def _line(curve: Curve, shares: tuple[float, ...], how: str) -> Series:
         x=curve.seconds,
         y=shares,
         labels=tuple([
-            f"{curve.name}: {_percent(part)} of the {curve.of} {how} {format_si(at, 's', 3)}"
+            f"{curve.name}: {percent(part)} of the {curve.of} {how} {formatting.seconds(at)}"
             for at, part in zip(curve.seconds, shares, strict=True)
         ]),
     )  # fmt: skip
-
-
-def _percent(part: float) -> str:
-    """In percent, with the digits that a tail needs.
-
-    >>> _percent(0.5), _percent(0.00012), _percent(0.9994)
-    ('50 %', '0.012 %', '99.9 %')
-    """
-    return f"{part * 100:.3g} %"
 
 
 def _part(part: float, digits: int) -> Cell:
@@ -127,7 +119,7 @@ def _marks(told: Told, values: Values) -> tuple[Mark, ...]:
     for curve, at in _set(told, values):
         given = [mark.x or 0.0 for mark in told.objectives if mark.text.startswith(f"{curve.name} ")]
         if not any(abs(each - at) <= 1e-9 * at for each in given):
-            moved.append(Mark(text=f"{curve.name} {format_si(at, 's', 3)}", x=at, role="critical"))
+            moved.append(Mark(text=f"{curve.name} {formatting.seconds(at)}", x=at, role="critical"))
     return (*told.objectives, *moved)
 
 

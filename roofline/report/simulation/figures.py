@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from roofline import formatting
 from roofline.report.figure import Axis, Cell, Figure, Mark, Section, Series
 from roofline.report.view.cells import figure, seconds, share, table
 from roofline.simulation.result import Simulation
-from roofline.units import format_si
 
 _ROWS = 24
 """Of the table beside a figure, at most."""
@@ -153,4 +153,4 @@ def _drawn(
 
 
 def _text(value: float) -> str:
-    return format_si(value, "s", 3)
+    return formatting.seconds(value)

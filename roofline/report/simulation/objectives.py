@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.report.figure import Mark
 from roofline.report.simulation.told import Curve
 from roofline.simulation.result import Simulation
-from roofline.units import format_si
 
 _ORDER = (("ttft", "TTFT", "requests"), ("e2e", "E2E", "requests"), ("tpot", "TPOT", "requests"), ("itl", "ITL", "tokens"))
 
@@ -30,7 +30,7 @@ def objectives(result: Simulation) -> tuple[Mark, ...]:
                 listed.setdefault((name, one[key]), []).append(one["name"])
     return tuple(
         Mark(
-            text=f"{name} {format_si(at, 's', 3)}" + (f" ({', '.join(of)})" if len(of) < len(classes) else ""),
+            text=f"{name} {formatting.seconds(at)}" + (f" ({', '.join(of)})" if len(of) < len(classes) else ""),
             x=at,
             role="slo",
         )

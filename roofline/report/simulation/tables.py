@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.report.simulation.words import seconds, share
+from roofline.formatting import percent, seconds
 from roofline.report.summary import Table
 from roofline.simulation.result import Latency, Simulation
 from roofline.version import DATA_VERSION, __version__
@@ -41,9 +41,9 @@ def load_table(result: Simulation) -> Table:
         ("answered", f"{rates['requests_per_s']:.4g} requests/s"),
         ("output", f"{rates['output_tokens_per_s']:,.0f} tokens/s"),
         ("prompts", f"{rates['prompt_tokens_per_s']:,.0f} tokens/s"),
-        ("compute", share(busy["compute"])),
-        ("memory", share(busy["memory"])),
-        ("KV blocks", f"{share(busy['kv'])} of {result.server['blocks']:,} a replica"),
+        ("compute", percent(busy["compute"], 1)),
+        ("memory", percent(busy["memory"], 1)),
+        ("KV blocks", f"{percent(busy['kv'], 1)} of {result.server['blocks']:,} a replica"),
     ]
     note = "compute: FLOP of matrix products over the peak's; memory: bytes over the bandwidth's; all means over time"
     return Table("Load", note, ("what", "value"), (False, True), tuple(rows))
@@ -64,7 +64,7 @@ def interval_table(result: Simulation) -> Table | None:
     ]  # fmt: skip
     if (rate := found["figures"].get("throughput.requests_per_s")) is not None:
         rows.append(("requests/s", *(f"{rate[key]:.4g}" for key in ("mean", "low", "high"))))
-    note = f"{found['runs']} runs with other seeds; {found['confidence']:.0%} confidence"
+    note = f"{found['runs']} runs with other seeds; {percent(found['confidence'], 0)} confidence"
     return Table("Between runs", note, ("figure", "mean", "from", "to"), (False, True, True, True), tuple(rows))
 
 
@@ -111,7 +111,7 @@ def _classes(result: Simulation) -> Table:
     parts += [f"at most {work['requests']:,} requests"] if work["requests"] else []
     parts += [f"until {seconds(work['until_s'])}"] if work["until_s"] is not None else []
     parts += [f"seed {work['seed']}"]
-    parts += [f"the first {work['warm_up']:.0%} not counted"] if work["warm_up"] else []
+    parts += [f"the first {percent(work['warm_up'], 0)} not counted"] if work["warm_up"] else []
     columns = ("class", "prompts, tokens", "mean", "answers, tokens", "their mean", "TTFT at most", "TPOT at most")
     return Table("Workload", "; ".join(parts), columns, (False, False, True, False, True, True, True), rows)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from roofline.formatting import percent, plural
+from roofline.formatting import seconds as text
 from roofline.report.figure import Cell, Tile
-from roofline.report.simulation.words import percent
-from roofline.report.simulation.words import seconds as text
-from roofline.report.summary import plural
 from roofline.report.view.cells import figure, seconds, share, whole
 from roofline.simulation.result import Simulation
 
@@ -29,7 +28,11 @@ def tiles(result: Simulation) -> tuple[Tile, ...]:
     if result.within_slo is not None:
         note = f"goodput: {figure(result.goodput).text} requests/s"
         found.append(
-            Tile(label="keep to the SLO", cell=Cell(text=percent(result.within_slo), value=result.within_slo), note=note)
+            Tile(
+                label="keep to the SLO",
+                cell=Cell(text=percent(result.within_slo, digits=4), value=result.within_slo),
+                note=note,
+            )
         )
     if counts.preemptions:
         found.append(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.report import summary
+from roofline.formatting import percent, plural, seconds
 from roofline.simulation.result import Simulation
-from roofline.units import format_si
 
 
 def sentences(result: Simulation) -> list[str]:
@@ -16,24 +15,23 @@ def sentences(result: Simulation) -> list[str]:
     took = f"{counts.completed:,} of {counts.arrived:,} requests answered in {seconds(result.duration_s)}"
     found = [f"{took} ({several}{server['scheduler']}, step times by the {server['basis']})."]
     if result.interrupted:
-        left = summary.plural(counts.unfinished, "request")
+        left = plural(counts.unfinished, "request")
         found.append(f"Interrupted: {left} had come and not ended, and nothing here counts them.")
     if result.saturated:
         rates = f"{result.offered_rate:.4g} requests/s come, {result.throughput['requests_per_s']:.4g} are answered"
         found.append(f"Saturated: more comes than the server can do ({rates}); waits grow as long as it goes on so.")
     if counts.refused:
         first = result.refusals[0]
-        found.append(
-            f"{summary.plural(counts.refused, 'request')} refused, such as request {first['request']}: {first['why']}."
-        )
+        found.append(f"{plural(counts.refused, 'request')} refused, such as request {first['request']}: {first['why']}.")
     if counts.preemptions:
         found.append(
-            f"{summary.plural(counts.preemptions, 'preemption')} of {summary.plural(counts.preempted, 'request')}"
+            f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
             f" ({server['preemption']}): {_costs(result.preemption)}."
         )
     if result.within_slo is not None:
         found.append(
-            f"{percent(result.within_slo)} of the requests keep to the SLO: a goodput of {result.goodput:.4g} requests/s."
+            f"{percent(result.within_slo, digits=4)} of the requests keep to the SLO: a goodput of "
+            f"{result.goodput:.4g} requests/s."
         )
     return found
 
@@ -48,22 +46,3 @@ def _costs(costs: dict[str, float]) -> str:
             f"{costs['swapped_tokens']:,.0f} tokens moved to the host, {seconds(costs['swap_s'])} of copies out and in"
         )
     return ", ".join(found) or "nothing was computed twice"
-
-
-def seconds(value: float | None) -> str:
-    """A time in three digits."""
-    return "-" if value is None else format_si(value, "s", 3)
-
-
-def percent(part: float) -> str:
-    """A share of the requests, which is not rounded to all of them.
-
-    >>> percent(0.99983), percent(1.0), percent(0.5)
-    ('99.98%', '100%', '50%')
-    """
-    return f"{part * 100:.4g}%"
-
-
-def share(value: float | None) -> str:
-    """In percent."""
-    return "-" if value is None else f"{value:.1%}"

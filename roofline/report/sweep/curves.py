@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roofline import formatting
 from roofline.report.figure import Axis, Figure, Series
 from roofline.report.sweep.columns import LENGTHS, basis, fitting
 from roofline.report.sweep.swept import LENGTH, Swept, thinned
 from roofline.report.view.cells import seconds, table, whole, words
-from roofline.units import format_si
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ def curves(swept: Swept, phase: str, rows: pd.DataFrame, chosen: list[tuple[str,
                 role="estimate",
                 x=tuple(xs),
                 y=tuple(ys),
-                labels=tuple(f"{called}, {x:,}: {format_si(y, 's', 3)}" for x, y in zip(xs, ys, strict=True)),
+                labels=tuple(f"{called}, {x:,}: {formatting.seconds(y)}" for x, y in zip(xs, ys, strict=True)),
                 variant=number,
             )
         )

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roofline import formatting
 from roofline.report.figure import Axis, Cell, Figure, Series
 from roofline.report.sweep.columns import LENGTHS, called, cell
 from roofline.report.sweep.swept import LENGTH, Swept, absent, thinned
 from roofline.report.view.cells import table, whole, words
 from roofline.sweeps.rules.pareto import front
-from roofline.units import format_si
 
 if TYPE_CHECKING:
     import numpy as np
@@ -195,5 +195,9 @@ def _labels(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals) -> tuple
 
 def _number(value: float, units: str) -> str:
     return (
-        format_si(value, units, 3) if units in ("s", "B", "FLOP") else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+        formatting.quantity(value, units, 3)
+        if units in ("s", "B", "FLOP")
+        else f"{value:,.4g}"
+        if abs(value) < 1e4
+        else f"{value:,.0f}"
     )

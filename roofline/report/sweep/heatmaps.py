@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roofline import formatting
 from roofline.report.figure import Axis, Cell, Figure, Series, Table
 from roofline.report.sweep.columns import LENGTHS, LETTERS, Basis, basis, fitting
 from roofline.report.sweep.swept import LENGTH, Swept
 from roofline.report.view.cells import NOTHING, table, whole
 from roofline.report.view.points import spread
-from roofline.units import format_si
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +121,7 @@ def _label(point: _Point | None, batch: int, tokens: int, phase: str, found: Bas
     where = f"batch {batch:,}, {tokens:,} {LENGTHS[phase]}"
     if point is None:
         return f"{where}: not in the sweep"
-    said = [] if point.time is None else [f"{found.title} {format_si(point.time, 's', 3)}"]
+    said = [] if point.time is None else [f"{found.title} {formatting.seconds(point.time)}"]
     said += [next(name for name, letter in LETTERS.items() if letter == point.letter) + " binds"] if point.letter else []
     said += [] if point.fits else ["does not fit"]
     return f"{where}: {', '.join(said) or 'no time'}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from roofline import formatting
 from roofline.report.figure import Axis, Figure, Section, Series
 from roofline.report.sweep.columns import called, unit
 from roofline.report.sweep.swept import Swept
 from roofline.report.view.cells import table, whole, words
 from roofline.sweeps.rules.histogram import A_DECADE
-from roofline.units import format_si
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,4 +102,4 @@ def _span(place: int, width: int, column: str) -> str:
 
 def _edge(place: int, column: str) -> str:
     value, its = 10 ** (place / A_DECADE), unit(column)
-    return format_si(value, "" if its in ("tokens/s", "FLOP/byte") else its, 3).strip()
+    return formatting.quantity(value, "" if its in ("tokens/s", "FLOP/byte") else its, 3).strip()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from roofline import formatting
 from roofline.predict.columns import COLUMNS
 from roofline.report.figure import Cell, Table, Tile
 from roofline.report.sweep.columns import LENGTHS, basis, called, cell, fitting, rates
 from roofline.report.sweep.swept import LENGTH, Swept, written
 from roofline.report.view.cells import figure, seconds, share, table, whole, words
-from roofline.units import format_si
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ def answer(swept: Swept) -> tuple[str, ...]:
 def _limits(swept: Swept) -> str:
     limits = ((swept.described or {}).get("reduce") or {}).get("limits", {})
     names = (("prefill_s", "TTFT"), ("decode_s", "TPOT"))
-    said = [f"{name} of at most {format_si(limits[key], 's', 3)}" for key, name in names if key in limits]
+    said = [f"{name} of at most {formatting.seconds(limits[key])}" for key, name in names if key in limits]
     return f" and have a {' and a '.join(said)}" if said else ""
 
 

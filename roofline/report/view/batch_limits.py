@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.limits.row import first_of
 from roofline.limits.slo import Slo, first_token, next_token, within
 from roofline.predict.limits import critical_batch_step
@@ -11,7 +12,6 @@ from roofline.predict.result import Analysis
 from roofline.report.figure import Axis, Cell, Figure, Series
 from roofline.report.view.cells import table, whole, words
 from roofline.report.view.points import spread
-from roofline.units import format_si
 
 _CONTEXTS = 5
 """At most so many: each takes some ten decode steps to find what the objectives allow."""
@@ -74,9 +74,9 @@ def _note(slo: Slo, estimated: bool) -> str:
     """What is drawn, and what it goes by."""
     asked = []
     if slo.tpot is not None:
-        asked.append(f"a decode step within {format_si(slo.tpot, 's', 3)}")
+        asked.append(f"a decode step within {formatting.seconds(slo.tpot)}")
     if slo.ttft is not None:
-        asked.append(f"a prompt alone within {format_si(slo.ttft, 's', 3)}")
+        asked.append(f"a prompt alone within {formatting.seconds(slo.ttft)}")
     text = "The lowest line is reached first as the batch grows. "
     if asked:
         text += f"Objectives: {' and '.join(asked)}, by the {'estimate' if estimated else 'bound'}. "

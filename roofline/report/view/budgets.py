@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Zone
 from roofline.report.keys import op_key
 from roofline.report.summary import GIB, gib, memory_note, memory_rows
 from roofline.report.view.cells import best, gibibytes, seconds, share, table, words
-from roofline.units import format_si
 
 _LANES = (("compute", "matrix and vector units"), ("memory", "device memory"), ("link", "link to other devices"))
 _PARTS = {"KV cache": "kv", "free": "free", "missing": "missing"}
@@ -63,7 +63,7 @@ def _lane(
     name: str, role: str, listed: list[OperatorResult], starts: list[float], lengths: list[float], phase: Phase
 ) -> Series:
     kept = [index for index, length in enumerate(lengths) if length]
-    labels = [f"{listed[index].path}: {name} {format_si(lengths[index], 's', 3)}" for index in kept]
+    labels = [f"{listed[index].path}: {name} {formatting.seconds(lengths[index])}" for index in kept]
     return Series(
         name=name,
         kind="bars",

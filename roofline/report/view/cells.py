@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline import formatting
+from roofline.formatting import percent
 from roofline.predict.result import Duration
 from roofline.report.figure import Cell, Column, Table
 from roofline.report.summary import GIB
-from roofline.units import format_si
 
 NOTHING = Cell(text="–")
 
@@ -19,12 +20,12 @@ def words(text: str) -> Cell:
 
 def seconds(value: float | None, digits: int = 3) -> Cell:
     """A time."""
-    return NOTHING if value is None else Cell(text=format_si(value, "s", digits), value=value)
+    return NOTHING if value is None else Cell(text=formatting.seconds(value, digits), value=value)
 
 
 def amount(value: float | None, unit: str, digits: int = 3) -> Cell:
     """A quantity with a decimal prefix."""
-    return NOTHING if value is None else Cell(text=format_si(value, unit, digits).strip(), value=value)
+    return NOTHING if value is None else Cell(text=formatting.quantity(value, unit, digits).strip(), value=value)
 
 
 def whole(value: float | None) -> Cell:
@@ -36,14 +37,14 @@ def figure(value: float | None) -> Cell:
     """A number in three digits, without an exponent."""
     if value is None:
         return NOTHING
-    return Cell(text=f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}", value=value)
+    return Cell(text=formatting.number(value, 3), value=value)
 
 
 def share(value: float | None, sign: bool = False) -> Cell:
     """A fraction, in percent."""
     if value is None:
         return NOTHING
-    return Cell(text=f"{value * 100:+.1f} %" if sign else f"{value * 100:.1f} %", value=value)
+    return Cell(text=percent(value, 1, sign=sign), value=value)
 
 
 def gibibytes(value: float | None) -> Cell:

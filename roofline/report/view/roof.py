@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.report.figure import Axis, Column, Figure, Series, Table
 from roofline.report.keys import op_key
 from roofline.report.summary import phase_title
 from roofline.report.view.cells import amount, best, figure, seconds, table, words
-from roofline.units import format_si
 
 _ROOM = 3.0
 """By so much a roof goes on beyond the outermost operator."""
@@ -56,9 +56,9 @@ def _took(op: OperatorResult) -> float:
 
 def _label(phase: Phase, op: OperatorResult) -> str:
     reached = op.cost.flops / _took(op) if _took(op) else 0.0
-    rate = format_si(reached, "FLOP/s", 3)
+    rate = formatting.quantity(reached, "FLOP/s", 3)
     intensity = f"{op.cost.flops / op.cost.bytes:,.3g} FLOP/byte"
-    return f"{phase.name} {op.path}: {rate}, {intensity}, {format_si(_took(op), 's', 3)}, bound by {op.bound_by}"
+    return f"{phase.name} {op.path}: {rate}, {intensity}, {formatting.seconds(_took(op))}, bound by {op.bound_by}"
 
 
 def _roofs(request: Request, result: Analysis, low: float, high: float) -> list[Series]:
@@ -80,7 +80,7 @@ def _roof(name: str, role: str, variant: int, peak: float, bandwidth: float, low
     edge = peak / bandwidth
     xs = sorted({low, min(max(edge, low), high), high})
     return Series(
-        name=f"{name}: {format_si(peak, 'FLOP/s', 3)}, {format_si(bandwidth, 'B/s', 3)}",
+        name=f"{name}: {formatting.quantity(peak, 'FLOP/s', 3)}, {formatting.quantity(bandwidth, 'B/s', 3)}",
         kind="line",
         role=role,
         x=tuple(xs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.graph import build
 from roofline.predict.bounds import times
 from roofline.predict.request import Request
@@ -11,7 +12,6 @@ from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Zone
 from roofline.report.view.cells import NOTHING, best, figure, seconds, table, whole, words
 from roofline.report.view.points import batches, lengths, spread
 from roofline.specs.workload import Step, decode, prefill
-from roofline.units import format_si
 
 _COLUMNS, _ROWS = 10, 8
 _LETTERS = {"compute": "C", "memory": "M", "link": "L", "overhead": "O"}
@@ -32,7 +32,7 @@ def explorer(request: Request, result: Analysis, slo: float) -> Figure:
         series.append(_line("estimate", "estimate", sizes, shown, [time.estimate for time in took], devices))
     marks = []
     if slo:
-        marks.append(Mark(text=f"TPOT {format_si(slo, 's', 3)}", x=slo, role="slo"))
+        marks.append(Mark(text=f"TPOT {formatting.seconds(slo)}", x=slo, role="slo"))
     if result.memory.max_batch in sizes:
         last = sizes.index(result.memory.max_batch)
         marks.append(Mark(text=f"KV limit: batch {sizes[last]:,}", x=best(took[last])))
@@ -72,7 +72,7 @@ def _line(name: str, role: str, sizes: list[int], kept: list[int], times: list[f
         x=tuple(xs),
         y=tuple(ys),
         labels=tuple(
-            f"batch {sizes[index]:,}: TPOT {format_si(x, 's', 3)}, {y:,.4g} tokens/s a GPU"
+            f"batch {sizes[index]:,}: TPOT {formatting.seconds(x)}, {y:,.4g} tokens/s a GPU"
             for index, x, y in zip(kept, xs, ys, strict=True)
         ),
         short=tuple(f"{sizes[index]:,}" for index in kept),
@@ -109,13 +109,13 @@ def first_token(requests: list[Request], slo: float) -> Figure:
         x=Axis(title="prompt", scale="log", unit="tokens"),
         y=Axis(title="TTFT", scale="log", unit="s"),
         series=tuple(series),
-        marks=(Mark(text=f"TTFT {format_si(slo, 's', 3)}", y=slo, role="slo"),) if slo else (),
+        marks=(Mark(text=f"TTFT {formatting.seconds(slo)}", y=slo, role="slo"),) if slo else (),
         table=table("ttft-rows", "TTFT", "", ("hardware", "prompt", "bound", "estimate", "from", "to", "fits"), rows),
     )
 
 
 def _curve(name: str, role: str, variant: int, xs: list[int], ys: list[float | None]) -> Series:
-    labels = tuple(f"{name}: {x:,} tokens, {format_si(y or 0.0, 's', 3)}" for x, y in zip(xs, ys, strict=True))
+    labels = tuple(f"{name}: {x:,} tokens, {formatting.seconds(y or 0.0)}" for x, y in zip(xs, ys, strict=True))
     return Series(name=name, kind="line", role=role, x=tuple(xs), y=tuple(ys), labels=labels, variant=variant)
 
 
@@ -144,7 +144,7 @@ def heatmap(request: Request, result: Analysis) -> Figure:
             time, fits = pipeline(request, step), request.memory.fits(step)
             value, letter = best(time), _LETTERS[_binds(request, step)]
             line.append(value)
-            written.append(f"{format_si(value or 0.0, 's', 2)} {letter}")
+            written.append(f"{formatting.quantity(value or 0.0, 's', 2)} {letter}")
             odd.append(not fits)
             cells.append((whole(context), whole(size), seconds(value), words(letter), words("yes" if fits else "no")))
         z.append(tuple(line))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.formatting import plural
 from roofline.graph import build
 from roofline.limits.slo import Slo
 from roofline.predict.analyze import run
@@ -77,7 +78,7 @@ def _tiles(result: Analysis) -> tuple[Tile, ...]:
         else decode.tokens_per_s_estimate
     )
     if decode is not None:
-        found.append(Tile(label="tokens/s", cell=figure(rate), note=f"of all {summary.plural(decode.batch, 'sequence')}"))
+        found.append(Tile(label="tokens/s", cell=figure(rate), note=f"of all {plural(decode.batch, 'sequence')}"))
     memory = result.memory
     share_of = (memory.budget_bytes - memory.usable_bytes + memory.needed_bytes) / memory.budget_bytes
     found.append(Tile(label="memory in use", cell=share(share_of), note=f"of {summary.gib(memory.budget_bytes)} GiB a device"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline import formatting
 from roofline.comparison import names
 from roofline.errors import InputError
 from roofline.graph import build, stages
@@ -22,7 +23,6 @@ from roofline.specs.model import Model
 from roofline.specs.workload import Segment
 from roofline.traffic.engine_meta import EngineMeta
 from roofline.traffic.engine_run import EngineRun
-from roofline.units import format_si
 
 _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 """What `analyze` is asked about: here the run says it."""
@@ -113,8 +113,8 @@ class Question:
             unseen = Beside.of("unfitted", rest, whole.times.part(first, len(run)))
             fitted = Beside.of("fitted", rest, after.times.part(first, len(run)))
             why = f"fitted on the first {first:,} of {len(run):,} requests of {run.trace.name}"
-            notes.append(Assumption("peak_flops", format_si(found.card.peak_flops, "FLOP/s"), "given", why))
-            notes.append(Assumption("bandwidth", format_si(found.card.bandwidth, "B/s"), "given", why))
+            notes.append(Assumption("peak_flops", formatting.quantity(found.card.peak_flops, "FLOP/s"), "given", why))
+            notes.append(Assumption("bandwidth", formatting.quantity(found.card.bandwidth, "B/s"), "given", why))
         files = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in self._files(server)}
         return Replay(
             inputs=files,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.predict.limits import critical_batch_linear
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -30,7 +30,7 @@ def draw(rng: Rng) -> Problem:
     multiplied = dtype if native else "bf16"
     peak, size = found.peak(multiplied), facts.element_bytes(dtype)
     mistakes = [
-        wrong.sparse_peak(2 * right, format_si(peak, "FLOP/s")),
+        wrong.sparse_peak(2 * right, formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="bits for bytes",
             value=8 * right,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -59,7 +59,7 @@ def draw(rng: Rng) -> Problem | None:
         answer=Answer(value=right, kind="s"),
         mistakes=mistakes,
         solution=(
-            f"All weights are read but the embedding, of which one row is: {format_si(floor.weight_bytes, 'B')}.",
+            f"All weights are read but the embedding, of which one row is: {formatting.quantity(floor.weight_bytes, 'B')}.",
             worked.explained("Over the bandwidth:", name, "decode_floor", card),
         ),
         source="F27 of docs/published-figures.md" if name == "llama-3.1-8b" and card == "a100-sxm-80gb" else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -51,10 +51,11 @@ def draw(rng: Rng) -> Problem | None:
     return Problem(
         title="Tokens a second, at the most",
         text=(
-            f"A decode step of {facts.title(name)} reads {format_si(weights, 'B')} of weights in bf16. The model has "
+            f"A decode step of {facts.title(name)} reads {formatting.quantity(weights, 'B')} of weights in bf16. The model has "
             f"{facts.shape(name, 'layers', 'queries', 'kv', 'head')}, its cache is in bf16. {batch} sequences with "
             f"{context:,} cached "
-            f"tokens each are decoded on one {facts.card(card)} with {format_si(bandwidth, 'B/s')}. How many tokens a "
+            f"tokens each are decoded on one {facts.card(card)} with {formatting.quantity(bandwidth, 'B/s')}. How many "
+            "tokens a "
             f"second can "
             "**all of them together** get at the most? Count weights and cache."
         ),

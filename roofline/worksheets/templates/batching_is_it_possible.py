@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.claims import judge
 from roofline.claims.result import Judgement
-from roofline.units import format_si
 from roofline.worksheets import facts
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -53,8 +53,9 @@ def draw(rng: Rng) -> Problem | None:
             f"> One {facts.card(card)} serves {batch} users of {facts.title(name)} in bf16 at once, each with "
             f"{context:,} tokens of "
             f"context and {rate:g} tokens/s.\n\n"
-            f"Weights: {format_si(floor.weight_bytes, 'B')}. Cache: {facts.kv_bytes_per_token(name):,} bytes a token. Memory: "
-            f"{room / 2**30:.3g} GiB with {format_si(facts.hardware(card).bandwidth, 'B/s')}. Is it possible?"
+            f"Weights: {formatting.quantity(floor.weight_bytes, 'B')}. Cache: {facts.kv_bytes_per_token(name):,} bytes "
+            "a token. Memory: "
+            f"{room / 2**30:.3g} GiB with {formatting.quantity(facts.hardware(card).bandwidth, 'B/s')}. Is it possible?"
         ),
         answer=Answer(value=place, kind="choice", choices=_CHOICES),
         mistakes=tuple(
@@ -64,7 +65,7 @@ def draw(rng: Rng) -> Problem | None:
             (
                 f"Weights and caches together are {shown(need, 'bytes')}, the memory is {shown(room, 'bytes')}. Read once, "
                 f"they take "
-                f"{format_si(floor.memory_s, 's')}, so that nobody gets more than {1 / floor.seconds:.3g} tokens/s."
+                f"{formatting.quantity(floor.memory_s, 's')}, so that nobody gets more than {1 / floor.seconds:.3g} tokens/s."
             ),
             f"{worst.headline}.",
         ),

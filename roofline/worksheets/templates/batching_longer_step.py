@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -43,7 +43,7 @@ def draw(rng: Rng) -> Problem | None:
     return Problem(
         title="What a batch costs",
         text=(
-            f"A decode step of {facts.title(name)} reads {format_si(many.weight_bytes, 'B')} of weights, and of each "
+            f"A decode step of {facts.title(name)} reads {formatting.quantity(many.weight_bytes, 'B')} of weights, and of each "
             f"cached token "
             f"{token:,} bytes. All sequences have {context:,} cached tokens. The {facts.card(card)} is bound by its "
             f"memory bus here. How "

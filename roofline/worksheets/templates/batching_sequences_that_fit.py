@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from roofline.formatting import percent
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -32,7 +33,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="all of the memory",
             value=int((capacity - weights) / one),
-            hint=f"You used all of the memory. The engine may use {used:.0%} of it.",
+            hint=f"You used all of the memory. The engine may use {percent(used, 0)} of it.",
         ),
         Mistake(
             name="GB for GiB",
@@ -49,7 +50,7 @@ def draw(rng: Rng) -> Problem | None:
             f"An engine serves {facts.title(name)} ({facts.parameters(name).total:,} parameters, weights and cache in bf16; "
             f"{facts.shape(name, 'layers', 'queries', 'kv', 'head')}) on one {facts.card(card)} with "
             f"{capacity / 2**30:.2f} GiB of "
-            f"memory, of which it may use {used:.0%}. How many sequences of {length:,} tokens fit at the same time? "
+            f"memory, of which it may use {percent(used, 0)}. How many sequences of {length:,} tokens fit at the same time? "
             f"Activations are "
             "too small to matter."
         ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.graph import caches
 from roofline.specs.deployment import Deployment
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -51,7 +51,7 @@ def draw(rng: Rng) -> Problem:
     return Problem(
         title="When the cache outweighs the weights",
         text=(
-            f"A decode step of {facts.title(name)} reads {format_si(weights, 'B')} of weights in bf16, once for all "
+            f"A decode step of {facts.title(name)} reads {formatting.quantity(weights, 'B')} of weights in bf16, once for all "
             f"sequences, and "
             f"the cache of each. The model has {facts.shape(name, 'layers', 'queries', 'kv', 'head')}; the cache is in "
             f"bf16 too. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_bytes_binary
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -43,7 +43,7 @@ def draw(rng: Rng) -> Problem:
         wrong.query_heads(size * attention.num_attention_heads / kv, attention.num_attention_heads, kv),
         wrong.gb_for_gib(size),
     )
-    line = f"2 x {layers} layers x {hidden} x 8 bytes = {format_bytes_binary(stated, 3)}"
+    line = f"2 x {layers} layers x {hidden} x 8 bytes = {formatting.binary(stated, 3)}"
     lead = (
         "In a thread on an inference engine someone works out the KV cache of one token"
         if name == _THREAD

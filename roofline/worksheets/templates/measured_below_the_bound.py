@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
+from roofline.formatting import percent
 from roofline.operators.gemm import Gemm
-from roofline.units import format_si
 from roofline.validate.beneath import reasons
 from roofline.worksheets import facts
 from roofline.worksheets.problem import Answer, Mistake, Problem
@@ -77,8 +78,8 @@ def draw(rng: Rng) -> Problem | None:
         title="Faster than possible?",
         text=(
             f"A product of {tokens} {'token' if tokens == 1 else 'tokens'} with a matrix of {n:,} x {k:,} in bf16 moves "
-            f"{shown(moved, 'bytes')}. On an {facts.card(card)} ({format_si(facts.hardware(card).bandwidth, 'B/s')}, "
-            f"an L2 cache of {l2 / 2**20:g} MiB) a benchmark reports {format_si(seconds, 's')}. {before} "
+            f"{shown(moved, 'bytes')}. On an {facts.card(card)} ({formatting.quantity(facts.hardware(card).bandwidth, 'B/s')}, "
+            f"an L2 cache of {l2 / 2**20:g} MiB) a benchmark reports {formatting.quantity(seconds, 's')}. {before} "
             "What is the likeliest explanation?"
         ),
         answer=Answer(value=place, kind="choice", choices=_CHOICES),
@@ -87,7 +88,7 @@ def draw(rng: Rng) -> Problem | None:
         ),
         solution=(
             (
-                f"From memory its bytes take {format_si(bound, 's')}; reported is {factor:.2%} of that. "
+                f"From memory its bytes take {formatting.quantity(bound, 's')}; reported is {percent(factor, 2)} of that. "
                 f"They are {moved / l2:.2g} times the L2 cache, which was {'flushed' if flushed else 'not flushed'}."
             ),
             f"So {_CHOICES[place]}.",

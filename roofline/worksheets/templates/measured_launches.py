@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.graph import build
 from roofline.predict.catalogue import TWO_BYTES
 from roofline.predict.efficiency.kernels import kernels
 from roofline.specs.deployment import Deployment
 from roofline.specs.workload import decode
-from roofline.units import format_si
 from roofline.worksheets import facts, worked
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -64,7 +64,8 @@ def draw(rng: Rng) -> Problem | None:
         title="Waiting for launches",
         text=(
             f"A decode step of {facts.title(name)} is {layer} kernels in each of {layers} layers, and {calls - layer * layers} "
-            f"besides. Replayed as a CUDA graph on an {facts.card(card)} it takes {format_si(work, 's')}: the kernels follow "
+            f"besides. Replayed as a CUDA graph on an {facts.card(card)} it takes {formatting.quantity(work, 's')}: "
+            "the kernels follow "
             f"each other without gaps. Without a graph the host needs {each * 1e6:g} µs to start each kernel; it does not wait "
             "for kernels to end, but the device cannot begin one before it was started. (The step is then as long as "
             "the longer of these times; what the last kernel adds does not count.) For what share of it is the device idle?"

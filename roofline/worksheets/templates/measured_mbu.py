@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -46,9 +46,10 @@ def draw(rng: Rng) -> Problem | None:
     return Problem(
         title="Memory bandwidth utilisation",
         text=(
-            f"On an {facts.card(card)} ({format_si(floor.bandwidth, 'B/s')}) a decode step of {facts.title(name)} took "
-            f"{format_si(seconds, 's')}, with {batch} sequences of {context:,} cached tokens each. It reads "
-            f"{format_si(weights, 'B')} of weights, and the caches; the model has "
+            f"On an {facts.card(card)} ({formatting.quantity(floor.bandwidth, 'B/s')}) a decode step of "
+            f"{facts.title(name)} took "
+            f"{formatting.quantity(seconds, 's')}, with {batch} sequences of {context:,} cached tokens each. It reads "
+            f"{formatting.quantity(weights, 'B')} of weights, and the caches; the model has "
             f"{facts.shape(name, 'layers', 'queries', 'kv', 'head')}, all in bf16. What was its MBU, the share of the "
             "memory bandwidth that it reached?"
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -20,7 +20,7 @@ def draw(rng: Rng) -> Problem:
     seconds = float(f"{floor.compute_s / (rng.whole(32, 72) / 100):.3g}")
     share = flops / (seconds * peak)
     mistakes = (
-        wrong.sparse_peak(share / 2, format_si(peak, "FLOP/s")),
+        wrong.sparse_peak(share / 2, formatting.quantity(peak, "FLOP/s")),
         Mistake(name="training", value=3 * share, hint="6 FLOP a parameter is training. A prompt is a forward pass: 2."),
         Mistake(
             name="upside down",
@@ -31,10 +31,10 @@ def draw(rng: Rng) -> Problem:
     return Problem(
         title="Model FLOP utilisation",
         text=(
-            f"A prompt of {tokens:,} tokens took {facts.title(name)} {format_si(seconds, 's')} on an "
+            f"A prompt of {tokens:,} tokens took {facts.title(name)} {formatting.quantity(seconds, 's')} on an "
             f"{facts.card(card)}. Its products of "
-            f"matrices are {format_si(flops, 'FLOP')}, masked pairs not counted; the datasheet says "
-            f"{format_si(2 * peak, 'FLOP/s')} in bf16 "
+            f"matrices are {formatting.quantity(flops, 'FLOP')}, masked pairs not counted; the datasheet says "
+            f"{formatting.quantity(2 * peak, 'FLOP/s')} in bf16 "
             "with sparsity. What was its MFU, the share of the (dense) peak?"
         ),
         answer=Answer(value=share, kind="share"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
+from roofline.formatting import number
 from roofline.operators.gemm import Gemm
 from roofline.predict.efficiency.kernels import Kernel
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 from roofline.worksheets.template import Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s")
@@ -51,7 +51,7 @@ def draw(rng: Rng) -> Problem | None:
             value=seconds / other,
             hint="That is over the shorter of the two times. No kernel is faster than the longer one.",
         ),
-        wrong.sparse_peak(seconds / max(compute / 2, memory), format_si(peak, "FLOP/s")),
+        wrong.sparse_peak(seconds / max(compute / 2, memory), formatting.quantity(peak, "FLOP/s")),
         wrong.multiply_accumulates(seconds / max(compute / 2, memory)),
         Mistake(
             name="upside down",
@@ -73,7 +73,8 @@ def draw(rng: Rng) -> Problem | None:
         text=(
             f"The down projection of {facts.title(name)} multiplies {tokens:,} tokens ($T$) of width {inner:,} ($d_ff$) by a "
             f"matrix that makes them {hidden:,} wide ($d_model$). Going by measured kernels, this takes "
-            f"{format_si(seconds, 's')} on an {facts.card(card)}, which has {facts.peak_and_bandwidth(card)}. Weights, inputs "
+            f"{formatting.quantity(seconds, 's')} on an {facts.card(card)}, which has "
+            f"{facts.peak_and_bandwidth(card)}. Weights, inputs "
             "and outputs are in bf16, and each crosses the memory bus once. How many times the roofline's bound is that?"
         ),
         answer=Answer(value=seconds / bound, kind="ratio"),

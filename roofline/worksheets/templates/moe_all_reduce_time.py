@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.operators.all_reduce import AllReduce
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -66,7 +66,8 @@ def draw(rng: Rng) -> Problem:
             f"{facts.title(name)} is divided over {devices} devices of an {facts.hardware(node).title} by tensor parallelism: "
             f"in each of its {layers} layers ($L$) two all-reduces, one after attention and one after the feed-forward block "
             f"or the experts, sum the {tokens:,} tokens ($T$) of a step, {hidden:,} elements each ($d_model$) in bf16. A "
-            f"device sends at most {format_si(rate, 'B/s')} in one direction. How long do the bytes of these all-reduces take "
+            f"device sends at most {formatting.quantity(rate, 'B/s')} in one direction. How long do the bytes of these "
+            "all-reduces take "
             "at the least, if each is a ring?"
         ),
         answer=Answer(value=right, kind="s"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from roofline.formatting import number
 from roofline.operators.grouped_gemm import expected_distinct
 from roofline.worksheets import facts
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 from roofline.worksheets.template import Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3", "gpt-oss-20b", "deepseek-v2-lite")

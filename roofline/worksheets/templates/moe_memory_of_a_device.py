@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline.formatting import number
 from roofline.worksheets import facts, worked
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 from roofline.worksheets.template import Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b")

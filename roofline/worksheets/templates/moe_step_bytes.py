@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from roofline.units import format_si
+from roofline import formatting
+from roofline.formatting import number
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 from roofline.worksheets.template import Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b")
@@ -73,7 +73,8 @@ def draw(rng: Rng) -> Problem | None:
         solution=(
             (
                 f"An expert is missed by all tokens with probability (1 - {used}/{experts})^{batch}, so that a layer reads "
-                f"{experts} x (1 - (1 - {used}/{experts})^{batch}) = {number(met)} experts of {format_si(each / layers, 'B')}."
+                f"{experts} x (1 - (1 - {used}/{experts})^{batch}) = {number(met)} experts of "
+                f"{formatting.quantity(each / layers, 'B')}."
             ),
             worked.formula(
                 "With so many of them (n), of three matrices each, in all layers:",

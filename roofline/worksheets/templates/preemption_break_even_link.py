@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from roofline import formatting
+from roofline.formatting import number, percent
 from roofline.formulas.break_even import break_even_link
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 from roofline.worksheets.template import Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "a100-pcie-40gb", "l40s")
@@ -31,7 +31,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="at the peak",
             value=right / share,
-            hint=f"That is at the full peak. The prompt reaches {share:.0%} of it.",
+            hint=f"That is at the full peak. The prompt reaches {percent(share, 0)} of it.",
         ),
         Mistake(
             name="one FLOP a weight",
@@ -46,7 +46,8 @@ def draw(rng: Rng) -> Problem | None:
         text=(
             f"An engine evicts sequences of {facts.title(name)} ({facts.shape(name, 'layers', 'queries', 'kv', 'head')}, cache "
             f"in bf16). To compute their tokens again, {number(weights)} weights multiply each of them; attention is left out. "
-            f"On an {facts.card(card)} ({format_si(peak, 'FLOP/s')} dense in bf16, $P$) a prompt reaches {share:.0%} of the "
+            f"On an {facts.card(card)} ({formatting.quantity(peak, 'FLOP/s')} dense in bf16, $P$) a prompt reaches "
+            f"{percent(share, 0)} of the "
             "peak. Or their caches go to the host and come back, at the same rate both ways. At what rate do both take equally "
             "long?"
         ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.preemption.copies import Curve
 from roofline.preemption.kept import Kept, kept
-from roofline.units import format_si
 from roofline.worksheets import facts, worked
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -61,7 +61,8 @@ def draw(rng: Rng) -> Problem:
             f"An engine evicts a sequence of {tokens:,} tokens of {facts.title(name)} "
             f"({facts.shape(name, 'layers', 'kv', 'head')}, cache in bf16), kept in {blocks} blocks of {block} tokens. In "
             f"every layer a block is a piece of keys and a piece of values, and each piece is copied by a call of its own, one "
-            f"after the other: {format_si(call, 's')} a call, and the bytes at {format_si(rate, 'B/s')}. How long do swapping "
+            f"after the other: {formatting.quantity(call, 's')} a call, and the bytes at "
+            f"{formatting.quantity(rate, 'B/s')}. How long do swapping "
             "out and swapping in take together?"
         ),
         answer=Answer(value=right, kind="s"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.preemption.crossover import quadratic
-from roofline.units import format_si
 from roofline.worksheets import facts, worked
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -52,8 +52,10 @@ def draw(rng: Rng) -> Problem | None:
         title="The crossover",
         text=(
             f"To compute an evicted sequence of {facts.title(name)} again, an {facts.card(card)} needs "
-            f"{format_si(first, 's')} to read the weights, however long the sequence is, and {format_si(each, 's')} for each "
-            f"token; attention is left out. Over its link to the host the cache of a token takes {format_si(copied, 's')} in "
+            f"{formatting.quantity(first, 's')} to read the weights, however long the sequence is, and "
+            f"{formatting.quantity(each, 's')} for each "
+            "token; attention is left out. Over its link to the host the cache of a token takes "
+            f"{formatting.quantity(copied, 's')} in "
             "one direction. Short sequences are swapped out and in. From which length on is it quicker to compute them again?"
         ),
         answer=Answer(value=right, kind="tokens"),

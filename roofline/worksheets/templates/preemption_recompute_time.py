@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
+from roofline.formatting import number, percent
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 from roofline.worksheets.template import Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
@@ -37,7 +37,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="at the peak",
             value=by_hand / peak,
-            hint=f"That is at the full peak. The prompt reaches {share:.0%} of it.",
+            hint=f"That is at the full peak. The prompt reaches {percent(share, 0)} of it.",
         ),
         wrong.multiply_accumulates(right / 2),
         Mistake(name="training", value=3 * right, hint="6 FLOP a parameter is training. A prompt is a forward pass: 2."),
@@ -48,8 +48,9 @@ def draw(rng: Rng) -> Problem | None:
             f"A sequence of {tokens:,} tokens was evicted, and its cache dropped: all tokens go through {facts.title(name)} "
             f"again as a prompt ($S_q$). The layers have {number(weights)} weights that multiply every token "
             f"({facts.shape(name, 'layers', 'queries', 'head')}); attention is causal, and masked pairs are not computed. The "
-            f"LM head, for one token, does not matter. On an {facts.card(card)} ({format_si(peak, 'FLOP/s')} dense in bf16) "
-            f"such a prompt reaches {share:.0%} of the peak. How long does it take?"
+            f"LM head, for one token, does not matter. On an {facts.card(card)} ({formatting.quantity(peak, 'FLOP/s')} "
+            "dense in bf16) "
+            f"such a prompt reaches {percent(share, 0)} of the peak. How long does it take?"
         ),
         answer=Answer(value=right, kind="s"),
         mistakes=mistakes,

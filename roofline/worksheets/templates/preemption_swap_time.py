@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -41,7 +41,8 @@ def draw(rng: Rng) -> Problem | None:
             f"A sequence of {tokens:,} tokens is evicted from an engine that serves {facts.title(name)} "
             f"({facts.shape(name, 'layers', 'queries', 'kv', 'head')}, cache in bf16) on an {facts.card(card)}. Its "
             f"link to the host carries "
-            f"{format_si(rate, 'B/s')} in one direction, device memory {format_si(bandwidth, 'B/s')}. How long do "
+            f"{formatting.quantity(rate, 'B/s')} in one direction, device memory "
+            f"{formatting.quantity(bandwidth, 'B/s')}. How long do "
             f"swapping out and "
             "swapping in take together at the least?"
         ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.claims import judge
 from roofline.claims.result import Judgement
-from roofline.units import format_si
 from roofline.worksheets import facts
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -53,7 +53,8 @@ def draw(rng: Rng) -> Problem | None:
         text=(
             f"> {facts.title(name)} in bf16 writes {rate:g} tokens/s for a single user on one {facts.card(card)}.\n\n"
             f"The model has {facts.parameters(name).total / 1e9:.3g} billion parameters. The card has "
-            f"{room / 2**30:.3g} GiB of memory and {format_si(facts.hardware(card).bandwidth, 'B/s')} of bandwidth. No "
+            f"{room / 2**30:.3g} GiB of memory and {formatting.quantity(facts.hardware(card).bandwidth, 'B/s')} of "
+            "bandwidth. No "
             f"tricks: no "
             "speculative decoding, no quantisation. Is it possible?"
         ),
@@ -62,7 +63,7 @@ def draw(rng: Rng) -> Problem | None:
             Mistake(name=_CHOICES[other], value=other, hint=said[other]) for other in range(len(_CHOICES)) if other != place
         ),
         solution=(
-            f"The weights that a step reads are {format_si(weights, 'B')}; the memory is {format_si(room, 'B')}.",
+            f"A step reads {formatting.quantity(weights, 'B')} of weights; the memory is {formatting.quantity(room, 'B')}.",
             f"{worst.headline}.",
         ),
         source="`roofline claim` judges such claims (docs/claims.md)",

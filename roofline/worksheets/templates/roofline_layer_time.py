@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import times
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -45,7 +45,7 @@ def draw(rng: Rng) -> Problem | None:
     ]
     if compute:
         mistakes += [
-            wrong.sparse_peak(longer / 2, format_si(found.peak("bf16"), "FLOP/s")),
+            wrong.sparse_peak(longer / 2, formatting.quantity(found.peak("bf16"), "FLOP/s")),
             wrong.multiply_accumulates(longer / 2),
         ]
     else:
@@ -77,7 +77,8 @@ def draw(rng: Rng) -> Problem | None:
                 "bytes",
             ),
             (
-                f"The matrix units need {format_si(busy.matrix, 's')}, the bus {format_si(busy.memory, 's')}: the layer is "
+                f"The matrix units need {formatting.quantity(busy.matrix, 's')}, the bus "
+                f"{formatting.quantity(busy.memory, 's')}: the layer is "
                 f"bound by "
                 f"{'compute' if compute else 'memory'}."
             ),

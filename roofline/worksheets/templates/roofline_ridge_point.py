@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -18,9 +18,9 @@ def draw(rng: Rng) -> Problem | None:
     dtype = rng.choice([dtype for dtype in ("bf16", "fp8") if dtype in found.peaks])
     peak, bandwidth, vector = found.peak(dtype), found.bandwidth, found.vector_peak
     ridge = peak / bandwidth
-    sparse = format_si(2 * peak, "FLOP/s")
+    sparse = formatting.quantity(2 * peak, "FLOP/s")
     mistakes = [
-        wrong.sparse_peak(2 * ridge, format_si(peak, "FLOP/s")),
+        wrong.sparse_peak(2 * ridge, formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="binary bandwidth",
             value=peak / (bandwidth * 1.024**4),
@@ -44,9 +44,10 @@ def draw(rng: Rng) -> Problem | None:
         title="The ridge point",
         text=(
             f"The datasheet of the {facts.card(name)} says for {dtype}: {sparse} with sparsity, "
-            f"{format_si(peak, 'FLOP/s')} without"
-            + (f"; fp32 outside the matrix units: {format_si(vector, 'FLOP/s')}" if vector is not None else "")
-            + f"; memory: {format_si(bandwidth, 'B/s')}. Up to which arithmetic intensity is an ordinary (dense) product of "
+            f"{formatting.quantity(peak, 'FLOP/s')} without"
+            + (f"; fp32 outside the matrix units: {formatting.quantity(vector, 'FLOP/s')}" if vector is not None else "")
+            + f"; memory: {formatting.quantity(bandwidth, 'B/s')}. Up to which arithmetic intensity is an ordinary (dense) "
+            f"product of "
             f"{dtype} matrices bound by memory?"
         ),
         answer=Answer(value=ridge, kind="flop/byte"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.operators.gemm import Gemm
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -21,7 +21,7 @@ def draw(rng: Rng) -> Problem | None:
     if share > 0.9:
         return None
     mistakes = [
-        wrong.sparse_peak(share / 2, format_si(peak, "FLOP/s")),
+        wrong.sparse_peak(share / 2, formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="everything",
             value=1.0,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from roofline import formatting
 from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import times
-from roofline.units import format_si
 from roofline.worksheets import facts
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -47,7 +47,7 @@ def draw(rng: Rng) -> Problem | None:
     if 0.7 < busy.matrix / busy.memory < 1.4:
         return None
     place = 1 if busy.matrix > busy.memory else 0
-    ridge = format_si(found.peak("bf16") / found.bandwidth, "FLOP/byte")
+    ridge = formatting.quantity(found.peak("bf16") / found.bandwidth, "FLOP/byte")
     return Problem(
         title="Which side of the ridge?",
         text=(
@@ -60,8 +60,8 @@ def draw(rng: Rng) -> Problem | None:
         solution=(
             why,
             (
-                f"The ridge is at {ridge}. The bus is busy for {format_si(busy.memory, 's')}, the matrix units for "
-                f"{format_si(busy.matrix, 's')}: {_CHOICES[place]} binds."
+                f"The ridge is at {ridge}. The bus is busy for {formatting.quantity(busy.memory, 's')}, the matrix units for "
+                f"{formatting.quantity(busy.matrix, 's')}: {_CHOICES[place]} binds."
             ),
         ),
     )

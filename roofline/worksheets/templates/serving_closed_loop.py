@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import worked
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -37,7 +37,8 @@ def draw(rng: Rng) -> Problem:
         title="A closed loop",
         text=(
             f"{clients} clients each send a request, wait for its answer, and send the next one at once. Under this load a "
-            f"first token takes {format_si(first, 's')} on average (TTFT) and each further one {format_si(each, 's')} (TPOT); "
+            f"first token takes {formatting.quantity(first, 's')} on average (TTFT) and each further one "
+            f"{formatting.quantity(each, 's')} (TPOT); "
             f"all answers have {out} tokens. How many tokens of answers does the server put out a second, in all?"
         ),
         answer=Answer(value=right, kind="tokens/s"),

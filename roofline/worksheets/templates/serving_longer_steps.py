@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline import formatting
 from roofline.claims.floor import Floor, floors
+from roofline.formatting import number
 from roofline.specs.workload import Segment
-from roofline.units import format_si
 from roofline.worksheets import facts, worked, wrong
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number
 from roofline.worksheets.template import Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
@@ -46,7 +46,7 @@ def draw(rng: Rng) -> Problem | None:
             value=(before + after) / before,
             hint="You added both times. The weights are read while the products are computed: the longer time counts.",
         ),
-        wrong.sparse_peak(max(right / 2, 1.0), format_si(peak, "FLOP/s")),
+        wrong.sparse_peak(max(right / 2, 1.0), formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="chunk apart",
             value=(before + (flops - decoded) / peak) / before,
@@ -62,8 +62,10 @@ def draw(rng: Rng) -> Problem | None:
         title="A chunk in the step",
         text=(
             f"A decode step of {facts.title(name)} with {batch} sequences of {context:,} cached tokens reads "
-            f"{format_si(read, 'B')} of weights and caches; its {format_si(decoded, 'FLOP')} take less time than reading. Now "
-            f"a chunk of {chunk:,} tokens of a prompt rides in the step: it is {format_si(flops, 'FLOP')} then, and hardly "
+            f"{formatting.quantity(read, 'B')} of weights and caches; its {formatting.quantity(decoded, 'FLOP')} take "
+            "less time than reading. Now "
+            f"a chunk of {chunk:,} tokens of a prompt rides in the step: it is {formatting.quantity(flops, 'FLOP')} "
+            "then, and hardly "
             f"more is read. On an {facts.card(card)}, with {facts.peak_and_bandwidth(card)}, how many times as long does the "
             "step take with the chunk as without, at the roofline's bound?"
         ),

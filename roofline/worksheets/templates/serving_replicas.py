@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from roofline.capacity.sizing import UTILISATION
+from roofline.formatting import number, percent
 from roofline.numeric import ceil_div
 from roofline.worksheets import facts
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
-from roofline.worksheets.shown import number, shown
+from roofline.worksheets.shown import shown
 from roofline.worksheets.template import Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s")
@@ -27,7 +28,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="up to saturation",
             value=plain * devices,
-            hint=f"You let replicas run up to where they saturate. They are planned with {UTILISATION:.0%} of that.",
+            hint=f"You let replicas run up to where they saturate. They are planned with {percent(UTILISATION, 0)} of that.",
         ),
         Mistake(
             name="mean rate",
@@ -55,7 +56,7 @@ def draw(rng: Rng) -> Problem:
         text=(
             f"A service gets {mean} requests a second on average, and {factor / 10:g} times as many at its peak. One replica, "
             f"on {devices} {facts.card(card)}, saturates at {most:g} requests a second; no replica shall be busier than "
-            f"{UTILISATION:.0%} of that. How many devices does the peak take?"
+            f"{percent(UTILISATION, 0)} of that. How many devices does the peak take?"
         ),
         answer=Answer(value=right, kind="devices", tolerance=0),
         # without the first two there is nothing to ask; the others may come to the right number

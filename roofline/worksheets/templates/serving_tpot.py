@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.units import format_si
+from roofline import formatting
 from roofline.worksheets import worked
 from roofline.worksheets.problem import Answer, Mistake, Problem
 from roofline.worksheets.rng import Rng
@@ -40,8 +40,10 @@ def draw(rng: Rng) -> Problem:
     return Problem(
         title="Time per output token",
         text=(
-            f"A request arrives at a server. Its first token comes after {format_si(first, 's')} (TTFT), its last one "
-            f"{format_si(whole, 's')} after it arrived (E2E); the answer has {tokens} tokens. What is its TPOT, as vLLM's "
+            f"A request arrives at a server. Its first token comes after {formatting.quantity(first, 's')} (TTFT), its "
+            "last one "
+            f"{formatting.quantity(whole, 's')} after it arrived (E2E); the answer has {tokens} tokens. What is its "
+            "TPOT, as vLLM's "
             "benchmark reports it?"
         ),
         answer=Answer(value=right, kind="s"),

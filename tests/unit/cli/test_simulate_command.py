@@ -83,7 +83,7 @@ def test_saturated_and_refused(run: Run, tmp_path: Path) -> None:
 def test_replications(run: Run) -> None:
     """A table of confidence intervals."""
     answer = run(*ASK, "--replications", "3")
-    assert "3 runs with other seeds; 95% confidence" in answer.out
+    assert "3 runs with other seeds; 95 % confidence" in answer.out
     found = json.loads(run(*ASK, "--replications", "3", "--json").out)
     assert found["replications"]["figures"]["ttft_s.mean"].keys() == {"mean", "low", "high"}
 

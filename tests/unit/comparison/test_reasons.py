@@ -114,7 +114,7 @@ def test_open_loop_is_no_faster_than_the_hardware(tmp_path: Path) -> None:
     assert 0.014 < bound < 0.0217
     assert not any("faster than the hardware" in row.why for row in found.rows)
     assert "43.2 requests were under way by Little's law" in _why(found, "tpot_s")  # 7.609 x (0.15 + 255 x 0.0217)
-    assert "1,000 random arrivals take 3% more or less time" in _why(found, "requests_per_s")  # 1 / sqrt(1000)
+    assert "1,000 random arrivals take 3 % more or less time" in _why(found, "requests_per_s")  # 1 / sqrt(1000)
     fast = compare(None, "a100-sxm-80gb", bench_path=_open(tmp_path, mean_tpot_ms=7.0))  # weights alone take 7.9 ms
     assert "faster than the hardware" in _why(fast, "tpot_s")
 

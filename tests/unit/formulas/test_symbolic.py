@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from roofline.dtypes import FORMATS, Precision
-from roofline.formulas.symbolic import described, evaluate, label, symbol, symbolic_model, symbolic_precision
+from roofline.formulas.symbolic import described, evaluate, label, quantity, symbol, symbolic_model, symbolic_precision
 from roofline.numeric import maximum, minimum, ratio, triangle
 from roofline.specs.library import ids, load_model
 from roofline.specs.quantization import scheme
@@ -113,3 +113,11 @@ def test_evaluate_a_large_power() -> None:
     """Of 64 experts with 1 a token, a hundred thousand tokens miss none: (63/64)^100000 is 10^-684, 0 to a float."""
     experts, tokens = symbol("E"), symbol("T")
     assert evaluate(experts * (1 - (1 - 1 / experts) ** tokens), {experts: 64, tokens: 100_000}) == 64
+
+
+def test_two_quantities_of_one_name_keep_their_meanings() -> None:
+    """A worksheet's W (weights read) and an explanation's W (weights on the device) are two symbols."""
+    read = quantity("W", "W", "bytes", "weights read")
+    held = quantity("W", "W", "bytes", "weights on the device")
+    assert [described(one).meaning for one in (read, held)] == ["weights read", "weights on the device"]
+    assert read != held

@@ -172,17 +172,17 @@ def test_the_answer_says_it_all() -> None:
         "of the price), 0.0417 USD a million tokens, prompts and answers."
     )  # 9/3600/60000 x 1e6 = 0.041667
     assert seen == (
-        "TTFT is 50 ms on average, and at most 100 ms for 95% (asked for: 2 s); TPOT is 10 ms on average, and at most 20 ms "
-        "for 95% (asked for: 50 ms)."
+        "TTFT is 50 ms on average, and at most 100 ms for 95 % (asked for: 2 s); TPOT is 10 ms on average, and at most 20 ms "
+        "for 95 % (asked for: 50 ms)."
     )
-    assert breaks == "It holds up to 60 requests/s (20% more); then later tokens are late."
+    assert breaks == "It holds up to 60 requests/s (20 % more); then later tokens are late."
 
 
 def test_times_are_said_to_be_those_of_the_plan() -> None:
     moved = shown(plan(), rate=100.0)
     assert moved.answer[0].startswith("What if: 5 x H100-SXM serve 100 requests/s")
     assert moved.answer[1].startswith("At the planned 50 requests/s TTFT is 50 ms")
-    assert moved.tiles[3].label == "TTFT of 95% at 50 requests/s"
+    assert moved.tiles[3].label == "TTFT of 95 % at 50 requests/s"
     assert "at the planned 50 requests/s" in table(moved, "candidates").note
 
 

@@ -161,7 +161,7 @@ def test_classes_have_objectives_of_their_own(tmp_path: Path) -> None:
     (classes,) = (each for each in section(found, "asked").tables if each.key == "classes")
     assert [row[0].text for row in classes.rows] == ["chat", "batch"]
     help_ = {control.key: control.help for control in controls(told(result, LINE))}
-    assert help_["ttft"] == "at first: where 95% of the requests are"
+    assert help_["ttft"] == "at first: where 95 % of the requests are"
 
 
 def test_replications_have_intervals() -> None:

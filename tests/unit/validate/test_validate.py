@@ -135,7 +135,7 @@ COPY = {"op": "copy_d2d", "dtype": "fp32", "bytes": 500_000, "latency_us": 5}
     ("row", "why"),
     [
         ({**GEMM, "latency_us": 2000}, ""),
-        ({**GEMM, "latency_us": 1950}, "within 5%: noise of clocks and timing"),
+        ({**GEMM, "latency_us": 1950}, "within 5 %: noise of clocks and timing"),
         ({**GEMM, "latency_us": 1000}, "unexplained"),
         ({**GEMM, "latency_us": 3}, "over 100 times too fast: latency_us or a dimension in another unit"),
         (COPY, "all its bytes fit in the L2 cache, which was not flushed"),

@@ -197,7 +197,7 @@ def test_sequences_that_fit() -> None:
         layers, _, _, kv, width, _, _ = model(problem.text)
         (parameters,) = numbers(r"\(([\d,]+) parameters", problem.text)
         (gib,) = numbers(r"with ([\d.]+) GiB", problem.text)
-        (share,) = numbers(r"may use ([\d]+)%", problem.text)
+        (share,) = numbers(r"may use ([\d]+) %", problem.text)
         (length,) = numbers(r"sequences of ([\d,]+) tokens", problem.text)
         left = share / 100 * gib * 2**30 - 2 * parameters
         assert problem.answer.value == pytest.approx(left / (length * 2 * layers * kv * width * 2), abs=1)

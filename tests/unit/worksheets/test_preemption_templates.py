@@ -88,7 +88,7 @@ def test_recompute_time() -> None:
         (tokens,) = numbers(r"sequence of ([\d,]+) tokens", problem.text)
         (weights,) = numbers(r"have ([\d,]+) weights", problem.text)
         layers, queries, width = numbers(r"(\d+) layers.* (\d+) query heads.*head width (\d+)", problem.text)
-        peak, share = numbers(r"\(([\d.]+) TFLOP/s dense.*reaches (\d+)% of", problem.text)
+        peak, share = numbers(r"\(([\d.]+) TFLOP/s dense.*reaches (\d+) % of", problem.text)
         work = 2 * weights * tokens + 2 * layers * queries * width * tokens * (tokens + 1)
         assert problem.answer.value == pytest.approx(work / (share / 100 * peak * 1e12), rel=3e-3)
 
@@ -98,7 +98,7 @@ def test_break_even_link() -> None:
     golden = []
     for problem in problems("preemption-break-even-link", 500):
         (weights,) = numbers(r", ([\d,]+) weights multiply", problem.text)
-        peak, share = numbers(r"\(([\d.]+) TFLOP/s dense.*reaches (\d+)% of", problem.text)
+        peak, share = numbers(r"\(([\d.]+) TFLOP/s dense.*reaches (\d+) % of", problem.text)
         assert problem.answer.value == pytest.approx(token(problem.text) * peak * 1e12 * share / 100 / weights)
         if "Llama 3.1 8B" in problem.text:
             assert weights == 32 * (2 * 4096 * (32 + 8) * 128 + 3 * 4096 * 14336)

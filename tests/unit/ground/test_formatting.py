@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from roofline.units import format_bytes_binary, format_si, parse_quantity
+from roofline import formatting
+from roofline.units import parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ from roofline.units import format_bytes_binary, format_si, parse_quantity
 )
 def test_format_si(value: float, unit: str, text: str) -> None:
     """The largest decimal prefix that leaves at least 1."""
-    assert format_si(value, unit) == text
+    assert formatting.quantity(value, unit) == text
 
 
 @pytest.mark.parametrize(
@@ -38,11 +39,11 @@ def test_format_si(value: float, unit: str, text: str) -> None:
 )
 def test_format_bytes_binary(value: float, text: str) -> None:
     """The largest binary prefix that leaves at least 1, also of what is missing (negative)."""
-    assert format_bytes_binary(value) == text
+    assert formatting.binary(value) == text
 
 
 @pytest.mark.parametrize(("unit", "symbol"), [("FLOP/s", "FLOP/s"), ("byte/s", "B/s"), ("byte", "B"), ("Hz", "Hz"), ("W", "W")])
 @pytest.mark.parametrize("value", [1, 17, 312 * 10**12, 2039 * 10**9])
 def test_what_is_written_can_be_read(value: int, unit: str, symbol: str) -> None:
     """Text that this module writes is text that it reads, with the same number behind it."""
-    assert parse_quantity(format_si(value, symbol, 6), unit) == value
+    assert parse_quantity(formatting.quantity(value, symbol, 6), unit) == value

@@ -1,0 +1,126 @@
+"""Numbers for people: one function for each kind of quantity. Pages run a translation of this module.
+
+The terminal, pages, lessons, worksheets and messages call these functions. Numbers are rounded before their form is chosen,
+so that nothing prints as "1e+03" or "1000 ms".
+"""
+
+from __future__ import annotations
+
+ABSENT = "–"
+"""Stands for a value that there is not."""
+
+_PREFIXES = (
+    ("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0),
+)  # fmt: skip
+_SMALL_PREFIXES = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9))
+_BINARY_PREFIXES = (
+    ("PiB", 2.0**50), ("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0),
+)  # fmt: skip
+_HALF = 0.5
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A plain number to `digits` significant digits; all digits of its whole part, in groups of three.
+
+    >>> number(3130.4), number(0.5), number(1234567), number(31.25), number(999.96)
+    ('3,130', '0.5', '1,234,567', '31.25', '1,000')
+    >>> number(999.96, 3), number(0.000012345)
+    ('1,000', '1.234e-05')
+    """
+    text = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if abs(float(text)) >= 1000 else text
+
+
+def count(value: float) -> str:
+    """A whole number, in groups of three digits.
+
+    >>> count(8030261248)
+    '8,030,261,248'
+    """
+    return f"{value:,.0f}"
+
+
+def plural(value: float, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "sequence"), plural(2048, "token"), plural(0.5, "request")
+    ('1 sequence', '2,048 tokens', '0.5 requests')
+    """
+    text = f"{value:,.0f}" if value == int(value) else number(value)
+    return f"{text} {noun}" if value == 1 else f"{text} {noun}s"
+
+
+def quantity(value: float, unit: str, digits: int = 4) -> str:
+    """A quantity with the decimal prefix that suits it; seconds have prefixes below one alone.
+
+    >>> quantity(2.039e12, "B/s"), quantity(0.00763, "s"), quantity(0, "FLOP"), quantity(3600, "s")
+    ('2.039 TB/s', '7.63 ms', '0 FLOP', '3,600 s')
+    >>> quantity(0.99996, "s", 3), quantity(0.0997, "s", 2), quantity(0.1249, "s", 2), quantity(999.6e9, "B", 3)
+    ('1 s', '100 ms', '125 ms', '1 TB')
+    """
+    if value == 0:
+        return f"0 {unit}"
+    prefixes = _SMALL_PREFIXES if unit == "s" else _PREFIXES
+    prefix, scale = next(((name, size) for name, size in prefixes if _reaches(value, size, digits)), prefixes[-1])
+    text = f"{value / scale:.{digits}g}"
+    scaled = float(text)
+    if abs(scaled) >= 1000 or "e+" in text:  # as many digits before the point, or more
+        text = f"{value / scale:,.0f}"
+    return f"{text} {prefix}{unit}"
+
+
+def _reaches(value: float, size: float, digits: int) -> bool:
+    """Whether a value, rounded, is at least one of a unit: 999.96 ms to three digits are 1 s."""
+    half: float = _HALF * 0.1**digits
+    return abs(value) >= size * (1 - half)
+
+
+def binary(value: float, digits: int = 4) -> str:
+    """Bytes with a binary prefix, for all that is compared with figures of a driver or an engine.
+
+    >>> binary(85899345920), binary(131072), binary(0)
+    ('80 GiB', '128 KiB', '0 B')
+    """
+    unit, size = next(((name, size) for name, size in _BINARY_PREFIXES if abs(value) >= size), ("B", 1.0))
+    scaled = value / size
+    return f"{scaled:.{digits}g} {unit}" if abs(scaled) < 10**digits else f"{scaled:,.0f} {unit}"
+
+
+def seconds(value: float | None, digits: int = 3) -> str:
+    """A time.
+
+    >>> seconds(0.0123456), seconds(None)
+    ('12.3 ms', '–')
+    """
+    return ABSENT if value is None else quantity(value, "s", digits)
+
+
+def interval(low: float | None, high: float | None, digits: int = 3) -> str:
+    """An interval of times, in brackets with a space before it; nothing where there is none.
+
+    >>> interval(0.0123, 0.5), interval(None, 1.0)
+    (' (12.3 ms to 500 ms)', '')
+    """
+    return "" if low is None or high is None else f" ({seconds(low, digits)} to {seconds(high, digits)})"
+
+
+def percent(share: float | None, decimals: int | None = None, *, digits: int = 3, sign: bool = False) -> str:
+    """A share in percent, with `decimals` places after the point; without, with up to `digits` significant digits.
+
+    >>> percent(0.95), percent(0.99983, digits=4), percent(0.106, 1), percent(0.05, 0, sign=True), percent(None)
+    ('95 %', '99.98 %', '10.6 %', '+5 %', '–')
+    """
+    if share is None:
+        return ABSENT
+    value = share * 100
+    plus = "+" if sign and value >= 0 else ""
+    return f"{plus}{number(value, digits) if decimals is None else f'{value:,.{decimals}f}'} %"
+
+
+def money(value: float) -> str:
+    """An amount of money, without its currency: in hundredths, below 1 to three digits.
+
+    >>> money(8.85), money(12345.6), money(0.03599), money(0.1649)
+    ('8.85', '12,345.60', '0.036', '0.165')
+    """
+    return f"{value:.3g}" if 0 < abs(value) < 1 else f"{value:,.2f}"
