@@ -154,7 +154,10 @@ def _times(
     if not bool(state.saturated[0]):
         scale = state.longest(classes, tpot=bool(which_state))
         p50, at = (float(tails.quantile(share_within, share, scale)[0]) for share in (0.5, percentile))
-    return Times(mean("mean"), p50, at, mean("low"), mean("high"), mean("bound"), percentile)
+    low, bound = mean("low"), mean("bound")
+    if low is not None and bound is not None:
+        low = max(low, bound)  # steps at the low end of the band may be quicker than the hardware allows
+    return Times(mean("mean"), p50, at, low, mean("high"), bound, percentile)
 
 
 def _prompt_share(prompts: Steady, answers: Steady) -> float:

@@ -116,9 +116,10 @@ class Recompute:
 
     def answer(self, tokens: int) -> Recomputed:
         """One number of tokens, with its interval: of several chunks the first's and the last's, relative to their time."""
-        seconds, bound = self.exact(tokens), self.exact(tokens, BOUND)
+        bound = self.exact(tokens, BOUND)
         if self.basis == BOUND:
             return Recomputed(bound, bound, None, None, self.steps(tokens))
+        seconds = max(self.exact(tokens), bound)  # beside a batch it is a difference, which may be less than the bounds'
         whole, rest = divmod(tokens - 1, self.budget)
         ends = [(rest + 1, whole * self.budget), *([(self.budget, 0)] if whole else [])]
         spans = [pipeline(self._timed, self._step(new, self.prefix + cached)) for new, cached in ends]
