@@ -72,6 +72,21 @@ def test_beside_a_batch_it_is_what_it_adds() -> None:
     assert recompute.exact(64) < of().exact(64) / 5  # the weights are read anyway
 
 
+@pytest.mark.parametrize("tokens", [1, 20, 500, 20_000])
+def test_beside_a_batch_the_interval_holds_the_estimate(tokens: int) -> None:
+    """What is added is a difference of two steps, which a bound of its own holds from below."""
+    for hardware in (A100, "mi300x"):
+        found = of("qwen3-30b-a3b", hardware, batch=64, context=4096).answer(tokens)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.bound <= found.low <= found.seconds <= found.high
+
+
+def test_a_budget_of_tokens_that_nothing_reaches() -> None:
+    """No table is made for chunks that never come: 4096 tokens are one chunk, of a budget of 8192 as of one of 10^12."""
+    assert of(max_num_batched_tokens=10**12).seconds(4096) == pytest.approx(of(max_num_batched_tokens=8192).seconds(4096))
+
+
 def test_a_batch_that_fills_the_step() -> None:
     with pytest.raises(InputError, match="leaves none of the 64 tokens of a step"):
         _ = of(batch=64, max_num_batched_tokens=64).budget
