@@ -48,7 +48,8 @@ class Times:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """Of all requests, and of each class by name. `running`: sequences that decode on a replica, mean over time;
-    `utilisation`: of the rate that saturates it; `prompt_share`: of the busy time, what prompts take."""
+    `utilisation`: the offered load as a share of the rate that saturates it, above 1 where more comes than is served;
+    `prompt_share`: of the busy time, what prompts take."""
 
     ttft: Times
     tpot: Times
