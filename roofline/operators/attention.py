@@ -178,8 +178,9 @@ class Attention(Operator):
     def measured_as(self) -> str:
         """The kernel by the phase, not by the length: a prompt of one token takes the path of prompts.
 
-        SGLang (`forward_extend`, `forward_decode`) and TensorRT-LLM (context, generation) choose by phase; FlashAttention in
-        vLLM has one kernel for both. Several generated tokens a sequence, as drafts have, are measured in prompts alone.
+        SGLang (`forward_extend`, `forward_decode`) and TensorRT-LLM (context, generation) choose so. NB: vLLM goes by the
+        queries of a sequence, or by the most of them in a step, and computes a lone prompt of one token as a generated one.
+        Several generated tokens a sequence, as drafts have, are measured in prompts alone.
         """
         return "attention_decode" if self.decode and isinstance(self.new, int) and self.new == 1 else "attention_prefill"
 
