@@ -166,7 +166,7 @@ class Compiled:
             raise InputError(msg)
 
     def times(self, step: Step) -> StepTimes:
-        """Seconds of a step of any segments through all pipeline stages. Nobody asks whether it fits. Counts and lengths may be
+        """Seconds of a step of any segments through all pipeline stages, whether it fits or not. Counts and lengths may be
         arrays."""
         import numpy as np
 

@@ -26,7 +26,7 @@ SLOW: list[dict[str, Any]] = [{}, {}, {"bandwidth": "300 GB/s"}, {"peak_flops": 
 
 
 def sampled() -> list[tuple[str, str, dict[str, Any]]]:
-    """Pairs of a shipped model and shipped hardware, each with a workload, some on hardware that nobody sells."""
+    """Pairs of a shipped model and shipped hardware, each with a workload, some with a slower memory or slower matrix units."""
     chance = random.Random(SEED)  # noqa: S311
     pairs = chance.sample(list(itertools.product(ids("models"), ids("hardware"))), SAMPLED)
     return [(model, hardware, {**chance.choice(WORKLOADS), **chance.choice(SLOW)}) for model, hardware in pairs]
