@@ -134,6 +134,7 @@ class GroupedQueryAttention(MixerBlock):
                 sinks=self.sinks and segment is site.step[0],
                 query_ranks=None if segment.decode else ranks,
                 key_ranks=ranks if segment.decode else None,
+                decode=segment.decode,
                 dtypes=vector,
             )
             found |= joined(site, segment, n_q, d_v, vector, suffix)

@@ -48,7 +48,8 @@ class Times:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """Of all requests, and of each class by name. `running`: sequences that decode on a replica, mean over time;
-    `utilisation`: of the rate that saturates it; `prompt_share`: of the busy time, what prompts take."""
+    `utilisation`: the offered load as a share of the rate that saturates it, above 1 where more comes than is served;
+    `prompt_share`: of the busy time, what prompts take."""
 
     ttft: Times
     tpot: Times
@@ -154,7 +155,10 @@ def _times(
     if not bool(state.saturated[0]):
         scale = state.longest(classes, tpot=bool(which_state))
         p50, at = (float(tails.quantile(share_within, share, scale)[0]) for share in (0.5, percentile))
-    return Times(mean("mean"), p50, at, mean("low"), mean("high"), mean("bound"), percentile)
+    low, bound = mean("low"), mean("bound")
+    if low is not None and bound is not None:
+        low = max(low, bound)  # steps at the low end of the band may be quicker than the hardware allows
+    return Times(mean("mean"), p50, at, low, mean("high"), bound, percentile)
 
 
 def _prompt_share(prompts: Steady, answers: Steady) -> float:

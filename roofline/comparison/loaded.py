@@ -261,8 +261,9 @@ class Server:
                 values["ttft", "low"] = computed  # a prompt that comes when a step ends waits for nothing
         if known:
             for kind, factor in zip(("low", "high"), band, strict=True):
-                first = values.get(("ttft", kind), values["ttft", "estimate"]) * factor
-                rest = values["tpot", "estimate"] * factor
+                # no run is faster than the hardware, whatever the band says
+                first = max(values.get(("ttft", kind), values["ttft", "estimate"]) * factor, values["ttft", "bound"])
+                rest = max(values["tpot", "estimate"] * factor, values["tpot", "bound"])
                 values |= {("ttft", kind): first, ("tpot", kind): rest, ("e2e", kind): first + later * rest}
         return _Point(values, known)
 

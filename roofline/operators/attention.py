@@ -163,6 +163,8 @@ class Attention(Operator):
     sinks: bool = False
     query_ranks: Expr | None = None
     key_ranks: Expr | None = None
+    decode: bool = False
+    """Whether its queries are generated tokens, not those of a prompt."""
 
     @property
     def alone(self) -> Attention:
@@ -174,8 +176,13 @@ class Attention(Operator):
 
     @property
     def measured_as(self) -> str:
-        """One new token a sequence, or several."""
-        return "attention_decode" if isinstance(self.new, int) and self.new == 1 else "attention_prefill"
+        """The kernel by the phase, not by the length: a prompt of one token takes the path of prompts.
+
+        SGLang (`forward_extend`, `forward_decode`) and TensorRT-LLM (context, generation) choose so. NB: vLLM goes by the
+        queries of a sequence, or by the most of them in a step, and computes a lone prompt of one token as a generated one.
+        Several generated tokens a sequence, as drafts have, are measured in prompts alone.
+        """
+        return "attention_decode" if self.decode and isinstance(self.new, int) and self.new == 1 else "attention_prefill"
 
     def cost(self) -> Cost:
         """Pairs that the mask allows; queries, outputs, and the keys and values in sight once."""

@@ -149,6 +149,7 @@ def _memory(request: Request) -> Memory:
     # The step and the stage that leave least room decide.
     parts = [(name, step, model.tightest(step)) for name, step in steps]
     name, step, part = max(parts, key=lambda entry: entry[2].needed_bytes(entry[1]) - entry[2].usable_bytes(entry[1]))
+    usable, needed = part.usable_bytes(step), part.needed_bytes(step)
     length = max(segment.cached + segment.new for _, step in steps for segment in step)
     most = model.max_batch(workload.context)
     result = Memory(
@@ -166,8 +167,9 @@ def _memory(request: Request) -> Memory:
         },
         activation_bytes=part.activation_bytes(step),
         reserved_bytes=request.deployment.reserve,
-        usable_bytes=part.usable_bytes(step),
-        needed_bytes=part.needed_bytes(step),
+        usable_bytes=max(usable, 0.0),
+        needed_bytes=needed,
+        missing_bytes=max(needed - usable, 0.0),
         fits=request.all_fit(),
         max_batch=most,
         max_batch_of_steps=None if workload.segmented else largest(request.all_fit, _most_sequences(request), most),

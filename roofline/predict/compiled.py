@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
+from roofline.numeric import maximum
 from roofline.predict.bounds import times
 from roofline.predict.columns import COLUMNS, RESOURCES, column
-from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import Grid
 from roofline.predict.request import Request, prepare
@@ -63,6 +63,16 @@ def compile(model: str | Model, hardware: str | Hardware, phase: Phase = "decode
     compiled = Compiled(request, phase)
     compiled(batch=1, input_len=1, context=cached)  # what can be refused without a workload is refused here
     return compiled
+
+
+class StepTimes(NamedTuple):
+    """Seconds of a step, arrays: with perfect overlap; of its kernels as measured, in the step and as if each ran alone; and of
+    the latter the launches. NaN where no kernels were measured."""
+
+    bound: Array
+    kernels: Array
+    alone: Array
+    launches: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,30 +165,36 @@ class Compiled:
             msg = f"shared_prefix {shared} is more than the {int(np.min(cached))} cached tokens of a sequence"
             raise InputError(msg)
 
-    def times(self, step: Step) -> tuple[Array, Array, Array]:
-        """Seconds of a step of any segments through all pipeline stages: at the bound, of its kernels as if each ran alone,
-        and of their launches. Nobody asks whether it fits. Counts and lengths may be arrays."""
+    def times(self, step: Step) -> StepTimes:
+        """Seconds of a step of any segments through all pipeline stages, whether it fits or not. Counts and lengths may be
+        arrays."""
         import numpy as np
 
-        bound = estimate = launches = np.zeros(())
-        alone = replace(self.request.estimator, hidden=0.0)
+        found = StepTimes(*(np.zeros(()) for _ in range(4)))
         for stage in stages(self.request.model, self.request.deployment.pipeline_parallel_size):
-            total, launch = self._estimate(step, stage, alone)
-            bound, estimate, launches = bound + self._bound(step, stage), estimate + total, launches + launch
-        return bound, estimate, launches
+            kernels, alone, launches = self._estimate(step, stage)
+            found = StepTimes(
+                found.bound + self._bound(step, stage), found.kernels + kernels, found.alone + alone, found.launches + launches
+            )
+        return found
 
-    def _estimate(self, step: Step, stage: Stage, estimator: Estimator) -> tuple[Array, Array]:
-        """The estimate of a stage's kernels, and of that the launches; NaN where no kernels were measured."""
+    def _estimate(self, step: Step, stage: Stage) -> tuple[Array, Array, Array]:
+        """The estimate of a stage's kernels, of the same as if each ran alone, and of that the launches; NaN where no kernels
+        were measured."""
         import numpy as np
 
-        request, total, launches = self.request, Sum(), Sum()
+        request, sums = self.request, (Sum(), Sum(), Sum())
+        hidden, estimator = request.estimator.hidden, replace(request.estimator, hidden=0.0)
         if not estimator.applies:
-            return np.array(np.nan), np.array(np.nan)
+            return np.array(np.nan), np.array(np.nan), np.array(np.nan)
         for kernel in kernels(build(request.model, request.deployment, request.precision, step, stage)):
             terms = estimator.terms(kernel)
-            total.add(terms["total"] * kernel.repeat)
-            launches.add(terms.get("launch", 0.0) * kernel.repeat)
-        return total.total(), launches.total()
+            launch = terms.get("launch", 0.0)
+            behind = maximum(terms["total"] - hidden * launch, terms["bound"])
+            for each, seconds in zip(sums, (behind, terms["total"], launch), strict=True):
+                each.add(seconds * kernel.repeat)
+        whole, alone, launches = (each.total() for each in sums)
+        return whole, alone, launches
 
     def _bound(self, step: Step, stage: Stage) -> Array:
         request, total = self.request, Sum()

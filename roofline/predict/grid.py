@@ -13,7 +13,7 @@ from roofline.numeric import Expr, ceil_div, maximum
 from roofline.operators.base import Operator
 from roofline.predict.bounds import Times, times
 from roofline.predict.columns import COLUMNS, RESOURCES
-from roofline.predict.efficiency.estimate import Interval, independent, together
+from roofline.predict.efficiency.estimate import Interval, at_least, independent, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import Request
@@ -188,19 +188,20 @@ class Piece:
     @cached_property
     def time(self) -> Interval:
         """Of the fullest stage: kernels, and what the engine adds; NaN where no kernels were measured."""
-        return self._with_engine([(self.grid.own, 1)])
+        return self._with_engine([(self.grid.own, 1)], self.work["bound"])
 
     @cached_property
     def whole(self) -> Interval:
         """Of all stages, one after another."""
-        return self.time if self.grid.through == [(self.grid.own, 1)] else self._with_engine(self.grid.through)
+        alone = self.grid.through == [(self.grid.own, 1)]
+        return self.time if alone else self._with_engine(self.grid.through, self.through)
 
-    def _with_engine(self, parts: list[tuple[StageGrid, int]]) -> Interval:
+    def _with_engine(self, parts: list[tuple[StageGrid, int]], bound: Expr) -> Interval:
         request = self.grid.request
         if not request.estimator.applies:
             return Interval(nan, nan, nan)
         found = together(stage.interval(self.tile) * often for stage, often in parts)
-        return with_engine(request, found, cut(self.grid.replica, self.tile))
+        return at_least(with_engine(request, found, cut(self.grid.replica, self.tile)), bound)
 
     @cached_property
     def held(self) -> list[tuple[Expr, Expr]]:

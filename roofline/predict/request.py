@@ -53,8 +53,11 @@ class Request:
 
     @property
     def engine_band(self) -> tuple[float, float]:
-        """Measured over estimated, where whole steps were measured."""
-        return (1.0, 1.0) if self.steps is None else self.steps.band
+        """Measured over estimated, where whole steps were measured: at most 1, and at least 1."""
+        if self.steps is None:
+            return 1.0, 1.0
+        low, high = self.steps.band
+        return min(low, 1.0), max(high, 1.0)
 
     def memory_steps(self) -> list[tuple[str, Step]]:
         """The steps that have to fit, by name: those that are asked about, and the last one of a request with an output."""

@@ -103,7 +103,11 @@ class Memory:
     activation_bytes: float
     reserved_bytes: float
     usable_bytes: float
+    """Left for cache and state; 0 where weights, activations and reserve leave nothing."""
     needed_bytes: float
+    """Of cache and state."""
+    missing_bytes: float
+    """By which it does not fit; 0 where it does."""
     fits: bool
     max_batch: int
     """Largest batch whose decode step at the context fits."""
@@ -117,6 +121,11 @@ class Memory:
     tokens_per_sequence: int
     would_fit: tuple[str, ...] = ()
     """What to change, where it does not fit."""
+
+    @property
+    def free_bytes(self) -> float:
+        """Of the budget, beside all that is needed; negative by what is missing."""
+        return -self.missing_bytes if self.missing_bytes else self.usable_bytes - self.needed_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from itertools import pairwise
 from roofline.graph import Graph, build, stages
 from roofline.numeric import Expr, maximum, minimum
 from roofline.predict.bounds import times
-from roofline.predict.efficiency.estimate import Interval, together
-from roofline.predict.efficiency.kernels import kernels
+from roofline.predict.efficiency.estimate import Interval, at_least, together
+from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import Request
 from roofline.predict.result import Duration
 from roofline.specs.workload import Step, decode, prefill, sequences
@@ -22,14 +22,16 @@ Parts = dict[str, Interval | None]
 
 
 def duration(bound: float, total: float | None, estimate: Interval | None) -> Duration:
-    """A bound with an estimate, if there is one."""
+    """A bound with an estimate, if there is one, no part of which is below the bound."""
     if estimate is None:
         return Duration(bound, total)
-    return Duration(bound, total, estimate.seconds, estimate.low, estimate.high)
+    held = at_least(estimate, bound)
+    return Duration(bound, total, held.seconds, held.low, held.high)
 
 
 def stage_estimate(request: Request, graph: Graph) -> tuple[Interval | None, Parts]:
-    """What a stage takes, and each of its operators: of a kernel of several each has its share by the sum of its times."""
+    """What a stage takes, and each of its operators. In a kernel of several each operator has its own bound, and of what the
+    kernel takes beyond these bounds a share by the sum of its times."""
     estimator = request.estimator
     if not estimator.applies:
         return None, dict.fromkeys(graph)
@@ -38,12 +40,20 @@ def stage_estimate(request: Request, graph: Graph) -> tuple[Interval | None, Par
     parts: Parts = {}
     for kernel in launched:
         time = found[kernel.paths]
-        shares = [1.0]
-        if len(kernel.paths) > 1:
-            sums = [times(operator, operator.cost(), request.hardware).sum for operator in kernel.operators.values()]
-            shares = [part / sum(sums) for part in sums]
-        parts |= {path: time * share for path, share in zip(kernel.paths, shares, strict=True)}
+        parts |= {kernel.paths[0]: time} if len(kernel.paths) == 1 else _shared(time, kernel, request)
     return whole, parts
+
+
+def _shared(time: Interval, kernel: Kernel, request: Request) -> Parts:
+    """The part of each operator in the time of a kernel of several (all its repeats)."""
+    busy = [times(operator, operator.cost(), request.hardware) for operator in kernel.operators.values()]
+    bounds = [each.bound * kernel.repeat for each in busy]
+    least, total = sum(bounds), sum(each.sum for each in busy)
+    parts: Parts = {}
+    for path, bound, each in zip(kernel.paths, bounds, busy, strict=True):
+        ends = [bound + (end - least) * each.sum / total for end in (time.seconds, time.low, time.high)]
+        parts[path] = Interval(ends[0], ends[1], ends[2])
+    return parts
 
 
 def per_stage(request: Request, step: Step) -> list[tuple[float, Interval | None]]:

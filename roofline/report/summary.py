@@ -200,7 +200,7 @@ def _why(phase: Phase, result: Analysis) -> str:
 def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     """Name, bytes and remark of each part of a device's memory budget."""
     memory = result.memory
-    free = memory.usable_bytes - memory.needed_bytes
+    free = memory.free_bytes
     token, drafted = f"{formatting.binary(memory.kv_bytes_per_token)} a token", result.speculative
     rows = [("weights", memory.weights_bytes, "")]
     if drafted is not None and drafted.draft_weights_bytes:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline.predict.compiled import Compiled, compile
+from roofline.predict.compiled import Compiled, StepTimes, compile
 from roofline.specs.workload import Segment
 
 if TYPE_CHECKING:
@@ -62,24 +62,24 @@ class ClosedLoop:
         later = np.maximum(answer - 2, 0)
         contexts = np.floor(prompt[..., None] + later[..., None] * np.linspace(0, 1, POINTS))
         decoding = Segment(clients[..., None], 1, contexts, decode=True)
-        times = (np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,)))
-        bound, decoded, launches = times
+        decoded = StepTimes(*(np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,))))
         middle = Segment(clients, 1, contexts[..., POINTS // 2], decode=True)
-        mixed = self.steps.times((middle, Segment(replicas, prompt, 0)))
-        alone = self.steps.times((middle,))
         often = (replica - 1) / answer
-        launches = launches + often * (mixed[2] - alone[2])
-        parts = {
-            "decode": decoded,
-            "prefill": often * (mixed[1] - alone[1]),
-            "engine": request.engine_seconds(replica) - request.estimator.hidden * launches,
-        }
-        estimate = sum(parts.values(), start=np.zeros(clients.shape))
+        added = [
+            often * (mixed - alone)
+            for mixed, alone in zip(
+                self.steps.times((middle, Segment(replicas, prompt, 0))), self.steps.times((middle,)), strict=True
+            )
+        ]
+        bound, kernels, alone, launches = (one + other for one, other in zip(decoded, added, strict=True))
+        decode, prefill = decoded.alone, StepTimes(*added).alone
+        parts = {"decode": decode, "prefill": prefill, "engine": request.engine_seconds(replica) - (alone - kernels)}
+        estimate = np.maximum(sum(parts.values(), start=np.zeros(clients.shape)), bound)
         low, high = request.engine_band
         return {
-            "bound": bound + often * (mixed[0] - alone[0]),
+            "bound": bound,
             "estimate": estimate,
-            "low": estimate * low,
+            "low": np.maximum(estimate * low, bound),
             "high": estimate * high,
             "launches": launches,
             **parts,

@@ -18,7 +18,6 @@ BOUND, ESTIMATE = "bound", "estimate"
 
 def step_seconds(steps: Compiled, step: Step, sequences: Expr) -> dict[str, Array]:
     """`bound`: no kernel is faster than the hardware. `estimate`: kernels as measured, and what the engine adds to a step of so
-    many sequences of one replica, less the launches that it hides; NaN where no fit applies. Counts may be arrays."""
-    bound, kernels, launches = steps.times(step)
-    request = steps.request
-    return {BOUND: bound, ESTIMATE: kernels + request.engine_seconds(sequences) - request.estimator.hidden * launches}
+    many sequences of one replica, with the launches that it hides taken off; NaN where no fit applies. Counts may be arrays."""
+    took = steps.times(step)
+    return {BOUND: took.bound, ESTIMATE: took.kernels + steps.request.engine_seconds(sequences)}

@@ -12,7 +12,7 @@ from roofline.simulation.arrivals import Arrivals, Clients, parse_arrivals
 from roofline.simulation.arrivals.constant import Constant
 from roofline.simulation.arrivals.gamma import Gamma
 from roofline.simulation.arrivals.poisson import Poisson
-from roofline.simulation.workload import REQUESTS, Workload
+from roofline.simulation.workload import MOST_AT_ONCE, REQUESTS, Workload
 from roofline.specs.assumption import Assumption
 from roofline.traffic.classes import Class, Traffic
 from roofline.traffic.file import load_traffic
@@ -105,7 +105,13 @@ def _closed(
     if alike and many > 1 and not any(one.ramp for one in clients):
         why = "all clients at once with equal lengths: they stay in step, and TTFT is many prompts long (docs/closed-loop.md)"
         notes.append(Assumption("first_wave", "at once", "default", why))
-    return Workload(classes=classes, clients=clients, source=source, warm_up=warm_up * many, **limits)
+    found = Workload(classes=classes, clients=clients, source=source, warm_up=warm_up * many, **limits)
+    if found.at_once > MOST_AT_ONCE:
+        fewer = "give fewer clients" if prompts is not None else "give fewer clients, or --requests"
+        raise InputError(
+            f"{source}: {found.at_once:,} clients send at least one request, and a run holds {MOST_AT_ONCE:,}: {fewer}"
+        )
+    return found
 
 
 def _traced(

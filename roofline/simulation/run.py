@@ -19,7 +19,7 @@ from roofline.simulation.replica import Replica
 from roofline.simulation.rows import Rows
 from roofline.simulation.server import Server
 from roofline.simulation.tally import Tally
-from roofline.simulation.workload import Workload
+from roofline.simulation.workload import MOST_AT_ONCE, Workload
 
 if TYPE_CHECKING:
     from roofline.simulation.perfetto import Trace
@@ -86,7 +86,7 @@ def run(server: Server, asked: Workload, seed: Iterable[int], share: float, watc
             replica.watch = trace.watch(replica)
     try:
         with running():
-            _serve(server, asked, tuple(seed), replicas, book, _gate(server, found, replicas[0], trace))
+            _serve(server, asked, tuple(seed), replicas, book, _gate(server, found, book, replicas[0], trace))
             read(book)
     except StoppedError:
         found.stopped = True
@@ -110,8 +110,12 @@ def _begun(server: Server, asked: Workload, cut: int, rows: Rows | None) -> Run:
     return Run(tally, cut=cut)
 
 
-def _gate(server: Server, found: Run, replica: Replica, trace: Trace | None) -> Callable[[Job], bool]:
-    """Counts who comes, and refuses who could never be served."""
+def _gate(server: Server, found: Run, book: Book, replica: Replica, trace: Trace | None) -> Callable[[Job], bool]:
+    """Counts the requests that come, and refuses those that could never be served.
+
+    Raises:
+        InputError: by the function that is returned: more requests under way at a time than a run holds.
+    """
     # so many tokens, prompt and answer, are never refused: the last is not cached
     most = min(server.longest, (server.room.blocks - server.room.own) * server.room.block_size + 1)
 
@@ -124,6 +128,11 @@ def _gate(server: Server, found: Run, replica: Replica, trace: Trace | None) -> 
             found.tally.after = at
         total = job.prompt + job.answer
         if total <= most:
+            if found.arrived - found.refused - book.ended > MOST_AT_ONCE:
+                raise InputError(
+                    f"{MOST_AT_ONCE:,} requests are under way or wait {at:,.4g} s after the start, and a run holds no more: "
+                    "give fewer --requests, a lower rate, or more --replicas"
+                )
             return False
         why = f"{total:,} tokens are more than the {server.longest:,} of a sequence" if total > server.longest else None
         why = why or replica.refusal(job)
@@ -142,5 +151,6 @@ def _serve(server: Server, asked: Workload, seed: tuple[int, ...], replicas: lis
     if not asked.closed:
         open_loop(asked.jobs(seed), replicas, pick, refuse)
         return
-    starts = [one.ramp * index / one.clients for one in asked.clients for index in range(one.clients)]
-    closed_loop(asked.lengths(seed), starts, replicas, pick, refuse, book, think=asked.clients[0].think, until=asked.until)
+    closed_loop(
+        asked.lengths(seed), asked.starts(), replicas, pick, refuse, book, think=asked.clients[0].think, until=asked.until
+    )

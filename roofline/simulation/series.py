@@ -77,22 +77,21 @@ class Series:
         self._spread(name, begins, ends, amounts / np.maximum(ends - begins, 1e-300))
 
     def _spread(self, name: str, begins: Array, ends: Array, rates: Array) -> None:
-        """The integral of rates over each interval: that of the intervals where they begin and end, and of all between."""
+        """The integral of rates over each interval: a sum of parts that are none of them negative, so that intervals without
+        any stay exactly 0."""
         import numpy as np
 
         if not len(ends):
             return
         self.reach(float(ends.max()))
         width = self.width
-        first, last = (begins / width).astype(np.int64), (ends / width).astype(np.int64)
-        # cumulated, a rate is a ramp; its slope changes where it begins and where it ends, within an interval by its part
-        slopes = np.zeros(INTERVALS + 1)
-        np.add.at(slopes, first + 1, rates * width)
-        np.add.at(slopes, last + 1, -rates * width)
-        found = np.cumsum(slopes)[:INTERVALS]
-        found += np.bincount(first, rates * ((first + 1) * width - begins), INTERVALS)
-        found -= np.bincount(last, rates * ((last + 1) * width - ends), INTERVALS)
-        self.sums[name] += found
+        first = (begins / width).astype(np.int64)
+        pieces = (ends / width).astype(np.int64) - first + 1
+        # NB: what a replica does comes one after another, so that there are few more pieces than rates and intervals
+        of = np.repeat(np.arange(len(pieces)), pieces)
+        place = first[of] + np.arange(len(of)) - (np.cumsum(pieces) - pieces)[of]
+        within = np.minimum(ends[of], (place + 1) * width) - np.maximum(begins[of], place * width)
+        self.sums[name] += np.bincount(place, rates[of] * within, INTERVALS)
 
     def mean(self, name: str, begin: float, end: float) -> float:
         """A level's mean, or a count's rate, between two times, by whole intervals."""

@@ -15,10 +15,13 @@ from roofline.simulation.parts import Basis
 from roofline.simulation.room import Room, longest, room
 from roofline.simulation.schedulers import Scheduler, scheduler
 from roofline.simulation.tables import StepTables
+from roofline.simulation.workload import MOST_AT_ONCE
 from roofline.specs.assumption import Assumption
 from roofline.units import parse_count
 
 _DEFAULT = "vllm-v1"
+MOST_REPLICAS = 10_000
+"""Replicas of a run: each has a state of its own."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,11 @@ def serve(
     held = room(request, policy, notes, num_gpu_blocks_override, keeps=keeps)
     chosen = _basis(basis, request, notes)
     copies = 1 if replicas is None else parse_count(replicas, "--replicas", minimum=1)
+    if copies > MOST_REPLICAS:
+        raise InputError(
+            f"--replicas must be at most {MOST_REPLICAS:,}, not {copies:,}: all are alike, so simulate a part of them under "
+            "its part of the load"
+        )
     way = balancer or "round-robin"
     if way not in BALANCERS:
         raise UnknownNameError("balancer", way, BALANCERS, list_all=True)
@@ -82,7 +90,8 @@ def serve(
         scheduler=policy,
         room=held,
         longest=most,
-        tables=StepTables(request, chosen, most, held.seats),
+        # a sequence that runs has a block at least
+        tables=StepTables(request, chosen, most, min(held.seats, held.blocks, MOST_AT_ONCE)),
         preempting=preempting(request, preemption, notes, copies_to),
         replicas=copies,
         balancer=way,

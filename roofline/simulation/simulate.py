@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 WARM_UP = 0.1
 """Share of the requests that are cut where runs are repeated."""
+MOST_REPLICATIONS = 1000
+"""Runs whose counts are held together; intervals of 100 are a third as wide as those of 10."""
 _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 """What `analyze` is asked about: here the workload says it."""
 
@@ -132,6 +134,8 @@ def simulate(
     except NoRoomError as error:
         return nothing(request, asked, [*notes, *_about(request)], str(error))
     many = 1 if replications is None else parse_count(replications, "--replications", minimum=1)
+    if many > MOST_REPLICATIONS:
+        raise InputError(f"--replications must be at most {MOST_REPLICATIONS:,}, not {many:,}")
     if many > 1 and not asked.random:
         raise InputError("--replications: a trace is the same in each of them; give arrivals by --workload, such as poisson:8")
     first_seed = 0 if seed is None else parse_count(seed, "--seed")

@@ -254,11 +254,9 @@ class StepTables:
             far.append(math.ceil(far[-1] * _COARSE))
         at = np.array([*range(1, exact + 1), *far[1:]], dtype=np.float64)
         stages = self.parts.seconds((Segment(1, at, 0),))
-        single = self.parts.seconds((Segment(1, 1, 0, decode=True),))
         lines = []
         for name in ("rest", "prompts", "own"):
             found = np.broadcast_to(sum(getattr(part, name) for part in stages), at.shape).tolist()
-            found[0] = float(sum(getattr(part, name) for part in single))  # one token is decoded, whatever it is of
             lines.append(Line([0.0, *found[:exact]], far, found[exact - 1 :]))
         sums = [float(part.whole[exact - 1]) for part in stages]
         return lines[0], lines[1] if any(lines[1].exact) else None, lines[2], max(sums) / sum(sums)
@@ -303,12 +301,7 @@ class StepTables:
         new, before = np.array(xs, dtype=np.float64)[:, None], np.array(ys, dtype=np.float64)
         with_past = sum(part.whole for part in self.parts.seconds((Segment(1, new, before),)))
         without = sum(part.whole for part in self.parts.seconds((Segment(1, new, 0),)))
-        found = np.asarray(with_past - without)
-        single = [
-            sum(part.whole for part in self.parts.seconds((Segment(1, 1, y, decode=True),))) for y in (before, np.zeros(1))
-        ]
-        found[0] = single[0] - single[1]
-        return Plane(xs, ys, found.tolist())
+        return Plane(xs, ys, np.asarray(with_past - without).tolist())
 
 
 def _at(found: Sequence[Cell], cached: int) -> float:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 REQUESTS = 10_000
 """Of a workload that has no end of its own."""
+MOST_AT_ONCE = 2_000_000
+"""Requests that a run holds at a time, under way or waiting: about a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,16 @@ class Workload:
             least = min(least, round(self.rate * self.until))
         found = min(least, self.requests or 2**60)
         return None if found == 2**60 else found
+
+    @property
+    def at_once(self) -> int:
+        """Clients that come to send: no more than there are requests."""
+        return min(sum(one.clients for one in self.clients), self.requests or 2**60)
+
+    def starts(self) -> list[float]:
+        """When the clients that come to send do so first, ascending. They begin in turn, so that of more clients than requests
+        the later ones have nothing to send."""
+        return list(islice(heapq.merge(*(one.starts() for one in self.clients)), self.at_once))
 
     def jobs(self, seed: Sequence[int]) -> Iterator[Job]:
         """The requests of an open loop, in the order of their arrival."""

@@ -14,8 +14,9 @@ from roofline.units import parse_count
 class Segment:
     """`count` sequences, each with `new` tokens in this step after `cached` tokens in the cache.
 
-    `decode` says that the tokens are generated one a step. It matters only where engines use different kernels for
-    decode (MLA absorbs its projections); a segment of one new token is decode.
+    `decode` says that the tokens are generated, not a prompt's. It matters where engines use other kernels for decode
+    (attention; MLA absorbs its projections), and they go by the phase: a prompt of one token, or the last token of a prompt
+    that came in chunks, is computed as prompts are.
     """
 
     count: Expr
@@ -60,8 +61,13 @@ _SEGMENT = re.compile(r"([^x@]+)x([^x@]+)@([^x@]+)")
 def parse_segments(text: str) -> Step:
     """Segments as `COUNTxNEW@CACHED`, separated by commas.
 
+    One new token is a generated one if anything is cached; without, it is a prompt of one token: the first token that is
+    generated comes out of the prompt's step.
+
     >>> [str(segment) for segment in parse_segments("32x1@4k, 1x512@0, 1x1@4k")]  # equal ones are one
     ['33x1@4096', '1x512@0']
+    >>> [segment.decode for segment in parse_segments("1x1@4k, 1x1@0")]
+    [True, False]
     """
     segments = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -73,7 +79,7 @@ def parse_segments(text: str) -> Step:
             parse_count(value, f"{what} of segment {part!r}", minimum)
             for value, what, minimum in zip(match.groups(), ("count", "new tokens", "cached tokens"), (1, 1, 0), strict=True)
         )
-        segments.append(Segment(count, new, cached, decode=new == 1))
+        segments.append(Segment(count, new, cached, decode=new == 1 and cached > 0))
     if not segments:
         msg = f"no segments in {text!r}: write COUNTxNEW@CACHED, such as 32x1@4096,1x512@0"
         raise InputError(msg)

@@ -57,7 +57,7 @@ class YamlFile:
     def _explain(self, error: ValidationError, spec: type[Spec]) -> SpecError:
         details = [dict(detail) for detail in error.errors()]
         # a list whose entries are all wrong is also "too short": that is no news
-        told = [detail for detail in details if detail["type"] != "too_short"] or details
+        told = [detail for detail in _lengths(details) if detail["type"] != "too_short"] or details
         problems = [self._problem(detail, spec) for detail in told]
         problems.sort(key=lambda problem: ("missing" in problem[0], problem[1]))  # an unknown key explains a missing one
         (message, mark), rest = problems[0], problems[1:]
@@ -73,6 +73,8 @@ class YamlFile:
         if detail["type"] == "extra_forbidden":
             unknown = UnknownNameError("key", keys[-1], allowed, _ELSEWHERE.get(str(keys[-1]), ""))
             return f"{unknown} (at {where})" if len(keys) > 1 else str(unknown), mark
+        if detail["type"] == _LENGTH:
+            return f"{where}: must be a list of {detail['length']} values, not of {len(detail['input'])}", mark
         if detail["type"] == "missing":
             return f"key {where!r} is missing", mark
         if detail["type"] == "union_tag_not_found":
@@ -81,6 +83,8 @@ class YamlFile:
         if detail["type"] == "union_tag_invalid":
             unknown = UnknownNameError(f"kind of {keys[-1]}", detail["ctx"]["tag"], _kinds(detail), list_all=True)
             return f"{unknown} (at {where}.kind)", self.marks.get((*keys, "kind"), mark)
+        if detail["type"] in ("tuple_type", "list_type"):
+            return f"{where}: must be a list, not {detail.get('input')!r:.80}", mark
         if detail["type"] in ("model_type", "dict_type"):
             return f"{where}: must hold keys and values, not {detail.get('input')!r:.80}", mark
         text = str(detail["msg"]).removeprefix("Value error, ")
@@ -111,11 +115,30 @@ class YamlFile:
             last = position == len(loc) - 1
             if isinstance(node, list) and isinstance(part, int):
                 keys.append(part)
-                node = node[part]
+                node = node[part] if part < len(node) else None
             elif isinstance(node, dict) and (part in node or last):
                 keys.append(part)
                 node = node.get(part)
         return tuple(keys), _allowed_keys(spec, loc[:-1])
+
+
+_LENGTH = "list of another length"
+
+
+def _lengths(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Errors of which those of one list of fixed length are one: pydantic names each entry that is missing or too many."""
+    found: list[dict[str, Any]] = []
+    for detail in details:
+        place = detail["loc"]
+        if detail["type"] == "missing" and isinstance(place[-1], int):
+            if found and found[-1]["type"] == _LENGTH and found[-1]["loc"] == place[:-1]:
+                found.pop()
+            found.append({**detail, "type": _LENGTH, "loc": place[:-1], "length": place[-1] + 1})
+        elif detail["type"] == "too_long" and detail["ctx"].get("field_type") == "Tuple":
+            found.append({**detail, "type": _LENGTH, "length": detail["ctx"]["max_length"]})
+        else:
+            found.append(detail)
+    return found
 
 
 def _kinds(detail: dict[str, Any]) -> list[str]:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from roofline.numeric import Expr
+from roofline.numeric import Expr, maximum, minimum
 from roofline.predict.bounds import times
 from roofline.predict.efficiency import band, family
 from roofline.predict.efficiency.fits import Fits, Fitted
-from roofline.predict.efficiency.form import SERVING, Conditions
+from roofline.predict.efficiency.form import COLD, SERVING, Conditions
 from roofline.predict.efficiency.kernels import Kernel
 
 _LAUNCHED_LIKE = "rmsnorm"
@@ -27,6 +27,11 @@ class Interval:
 
     def __mul__(self, times: Expr) -> Interval:
         return Interval(self.seconds * times, self.low * times, self.high * times)
+
+
+def at_least(interval: Interval, least: Expr) -> Interval:
+    """An interval of times of which none can be less than `least`, whatever a fit or a band says."""
+    return Interval(maximum(interval.seconds, least), maximum(interval.low, least), maximum(interval.high, least))
 
 
 NOTHING = Interval(0.0, 0.0, 0.0)
@@ -82,26 +87,41 @@ class Estimator:
         return self.terms(kernel)["total"]
 
     def terms(self, kernel: Kernel) -> dict[str, Expr]:
-        """The parts of the estimate of one call; the last is the total."""
-        fitted = self.fitted(kernel)
+        """The parts of the estimate of one call, and `bound`, the least that it can take; the last is the total."""
+        fitted, least = self.fitted(kernel), self.least(kernel)
         if fitted is None:
             found = self.unmeasured(kernel)
         else:
-            found = fitted.form.terms(kernel.operators, self.fits.chip, self.conditions, fitted.values)
-        if not self.hidden or "launch" not in found:
-            return found
-        behind = self.hidden * found["launch"]
-        return {**found, "launch": found["launch"] - behind, "total": found["total"] - behind}
+            found = fitted.form.terms(kernel.timed, self.fits.chip, self.conditions, fitted.values)
+        if self.hidden and "launch" in found:
+            behind = self.hidden * found["launch"]
+            found = {**found, "launch": found["launch"] - behind, "total": found["total"] - behind}
+        return {**found, "bound": least, "total": maximum(found["total"], least)}
+
+    def least(self, kernel: Kernel) -> Expr:
+        """Seconds that no call can beat: the bounds of the operators, one after another. Dimensions may be arrays.
+
+        0 in a benchmark that finds in a cache what it has just used: the bound takes it from device memory. `validate` reports
+        such rows as measured beneath their bound.
+        """
+        if self.conditions.weights != COLD or self.conditions.kv != COLD:
+            return 0.0
+        found: Expr = 0.0
+        for operator in kernel.operators.values():
+            found = found + times(operator, operator.cost(), self.fits.chip.hardware).bound
+        return found
 
     def interval(self, kernel: Kernel) -> Interval:
-        """The estimate of one call and its interval. Dimensions may be arrays."""
-        seconds, fitted = self.seconds(kernel), self.fitted(kernel)
+        """The estimate of one call and its interval, which holds it, and reaches down to the bound at most. Dimensions may be
+        arrays."""
+        terms, fitted = self.terms(kernel), self.fitted(kernel)
+        seconds = terms["total"]
         if fitted is None:
             low, high = band.UNKNOWN
         else:
             any_backend = self.fits.backend is None and fitted.origin == "fitted"
-            low, high = band.factors(kernel.op, fitted, kernel.operators, seconds, self.fits.spread, other_backends=any_backend)
-        return Interval(seconds, seconds * low, seconds * high)
+            low, high = band.factors(kernel.op, fitted, kernel.timed, seconds, self.fits.spread, other_backends=any_backend)
+        return at_least(Interval(seconds, seconds * minimum(low, 1.0), seconds * maximum(high, 1.0)), terms["bound"])
 
     def unmeasured(self, kernel: Kernel) -> dict[str, Expr]:
         """Of a kernel like none that was measured: a launch, and its four resources one after another."""

@@ -29,6 +29,11 @@ class Kernel:
     """Where the operators stand in the graph, in the order of `operators`."""
     repeat: Expr
 
+    @property
+    def timed(self) -> dict[str, Operator]:
+        """The operators as they are measured: on one device that does the part of each, where devices share them."""
+        return {name: operator.alone for name, operator in self.operators.items()}
+
 
 def kernels(graph: Graph) -> list[Kernel]:
     """The kernels of a step, in the order of its operators."""
@@ -43,5 +48,5 @@ def kernels(graph: Graph) -> list[Kernel]:
             taken |= set(parts.values())
             found.append(Kernel(EXPERTS, {name: graph[at][0] for name, at in parts.items()}, tuple(parts.values()), repeat))
         else:
-            found.append(Kernel(operator.measured_as, {"": operator.alone}, (path,), repeat))
+            found.append(Kernel(operator.measured_as, {"": operator}, (path,), repeat))
     return found

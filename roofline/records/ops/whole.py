@@ -24,7 +24,9 @@ def _model(name: str) -> Model:
 def _graph(call: Call, model: Model) -> Operators:
     formats = call.dtypes
     precision = Precision(weight=formats.weight, activation=formats.activation, kv=formats.kv)
-    segment = Segment(call["batch"], call["q_len"], call["kv_len"] - call["q_len"])
+    # one token after others is generated; records of a prompt have all its tokens
+    one = isinstance(call["q_len"], int) and call["q_len"] == 1
+    segment = Segment(call["batch"], call["q_len"], call["kv_len"] - call["q_len"], decode=one)
     return build(model, Deployment(), precision, (segment,), stages(model, 1)[0])
 
 

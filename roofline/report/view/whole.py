@@ -80,7 +80,7 @@ def _tiles(result: Analysis) -> tuple[Tile, ...]:
     if decode is not None:
         found.append(Tile(label="tokens/s", cell=figure(rate), note=f"of all {plural(decode.batch, 'sequence')}"))
     memory = result.memory
-    share_of = (memory.budget_bytes - memory.usable_bytes + memory.needed_bytes) / memory.budget_bytes
+    share_of = (memory.budget_bytes - memory.free_bytes) / memory.budget_bytes
     found.append(Tile(label="memory in use", cell=share(share_of), note=f"of {summary.gib(memory.budget_bytes)} GiB a device"))
     found.append(Tile(label="largest batch", cell=whole(memory.max_batch), note="at this context"))
     critical = result.limits.critical_batch_step

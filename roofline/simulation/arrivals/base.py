@@ -84,6 +84,10 @@ class Clients:
     warm_up: int = 0
     """Prompts a client that are not counted, the first ones; 1: the first wave."""
 
+    def starts(self) -> Iterator[float]:
+        """When each sends its first request, ascending."""
+        return (self.ramp * index / self.clients for index in range(self.clients))
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:

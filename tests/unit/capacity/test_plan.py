@@ -237,3 +237,12 @@ def test_the_result_is_plain_data() -> None:
     assert data["pareto"]
     assert data["infeasible"] is None
     assert len(found.to_frame()) == len(found.candidates)
+
+
+def test_no_time_of_a_plan_is_below_its_bound() -> None:
+    """Where nothing was measured on the accelerator the band is wide, and its quick end is held at the bound of every time."""
+    load: dict[str, Any] = {"rate": 2, "input_len": 1000, "output_len": 200, "ttft": "20 s", "tpot": "500 ms"}
+    found = roofline.plan("qwen3-8b", **{**ONE, "hardware": "mi300x"}, **load)
+    times = [one[name] for one in found.to_dict()["candidates"] for name in ("ttft_s", "tpot_s")]
+    assert times
+    assert all(time["bound"] <= time["low"] <= time["mean"] <= time["high"] for time in times)

@@ -169,3 +169,22 @@ def test_kv_capacity_is_whole_blocks() -> None:
 def test_tied_weights_are_held_once() -> None:
     """GPT-2's LM head is its embedding: 124,439,808 parameters of two bytes."""
     assert roofline.analyze("gpt2", "h100-sxm").memory.weights_bytes == 2 * 124_439_808
+
+
+def test_what_weights_leave_is_not_negative() -> None:
+    """Mixtral's 93.4 GB of bf16 are more than 0.9 of an H100's 80 GB: nothing is left, and what is missing has its own key.
+
+    Of llama-3.1-8b with 64 sequences of 32 Ki tokens the weights fit and the cache does not: both figures are positive.
+    """
+    weights = roofline.analyze("mixtral-8x7b", "h100-sxm").memory
+    needed = weights.weights_bytes + weights.activation_bytes + weights.needed_bytes
+    assert weights.usable_bytes == 0
+    assert weights.weights_bytes > weights.budget_bytes
+    assert weights.missing_bytes == pytest.approx(needed - weights.budget_bytes, rel=1e-9)
+    assert weights.free_bytes == -weights.missing_bytes
+    cache = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=64, context=2**15, phase="decode").memory
+    assert cache.usable_bytes > 0
+    assert cache.missing_bytes == pytest.approx(64 * _blocks(2**15 + 1) * LLAMA - cache.usable_bytes, rel=1e-9)
+    fits = roofline.analyze("llama-3.1-8b", "h100-sxm").memory
+    assert (fits.fits, fits.missing_bytes, fits.free_bytes) == (True, 0, fits.usable_bytes - fits.needed_bytes)
+    assert roofline.analyze("mixtral-8x7b", "h100-sxm").to_dict()["memory"]["usable_bytes"] == 0

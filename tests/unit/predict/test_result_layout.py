@@ -75,6 +75,7 @@ LAYOUT: dict[str, Any] = {
         "reserved_bytes": NUMBER,
         "usable_bytes": NUMBER,
         "needed_bytes": NUMBER,
+        "missing_bytes": NUMBER,
         "fits": YES_NO,
         "max_batch": WHOLE,
         "max_context": MAYBE_WHOLE,

@@ -72,6 +72,21 @@ def test_beside_a_batch_it_is_what_it_adds() -> None:
     assert recompute.exact(64) < of().exact(64) / 5  # the weights are read anyway
 
 
+@pytest.mark.parametrize("tokens", [1, 20, 500, 20_000])
+def test_beside_a_batch_the_interval_holds_the_estimate(tokens: int) -> None:
+    """On slow matrix units rows that fill one tile take as long as fewer do, and the bounds differ: it is held at that."""
+    for options in ({}, {"peak_flops": "5 TFLOP/s"}):
+        found = of("llama-3.1-8b", "h100-sxm", batch=8, context=4096, **options).answer(tokens)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.bound <= found.low <= found.seconds <= found.high
+
+
+def test_a_budget_of_tokens_that_nothing_reaches() -> None:
+    """No table is made for chunks that never come: 4096 tokens are one chunk, of a budget of 8192 as of one of 10^12."""
+    assert of(max_num_batched_tokens=10**12).seconds(4096) == pytest.approx(of(max_num_batched_tokens=8192).seconds(4096))
+
+
 def test_a_batch_that_fills_the_step() -> None:
     with pytest.raises(InputError, match="leaves none of the 64 tokens of a step"):
         _ = of(batch=64, max_num_batched_tokens=64).budget

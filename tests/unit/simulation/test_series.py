@@ -71,3 +71,20 @@ def test_as_data() -> None:
     assert found["interval_s"] == 2.0
     assert found["arrived_per_s"] == [1.0, 0.5]
     assert len(found["running"]) == 2
+
+
+def test_intervals_that_nothing_covers_stay_empty() -> None:
+    """Amounts that binary fractions do not hold leave nothing behind, neither above nor below 0, and nothing is negative."""
+    rng = np.random.default_rng(5)
+    series = Series()
+    series.reach(INTERVALS * 0.99)
+    begins = rng.uniform(0, 100, 5000)
+    ends = begins + rng.exponential(2.0, 5000)
+    for name in ("output_tokens", "prompt_tokens", "recomputed_tokens"):
+        series.spread(name, begins, ends, rng.uniform(0, 0.3, 5000))
+    series.level("waiting", begins, ends, rng.uniform(0, 0.3, 5000))
+    series.ramp("blocks", begins, ends, rng.uniform(1, 2, 5000), rng.uniform(0, 0.3, 5000))
+    beyond = int(ends.max()) + 1
+    for name in ("output_tokens", "prompt_tokens", "recomputed_tokens", "waiting", "blocks"):
+        assert (series.sums[name] >= 0).all(), name
+        assert (series.sums[name][beyond:] == 0).all(), name

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,13 @@ import pytest
 from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.predict.compiled import compile
 from roofline.serving.seconds import step_seconds
+from roofline.simulation import run as runs
+from roofline.simulation.arrivals import Clients
 from roofline.simulation.book import FLUSH
 from roofline.simulation.interrupts import Interrupts, StoppedError
 from roofline.simulation.result import Simulation
 from roofline.simulation.simulate import simulate
+from roofline.simulation.workload import Workload
 from roofline.specs.workload import Segment
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
@@ -231,6 +236,8 @@ def test_clients_that_begin_together_stay_together() -> None:
         ({"preemption": "drop"}, UnknownNameError, "unknown way to preempt 'drop'.*recompute"),
         ({"basis": "sum"}, UnknownNameError, "unknown basis 'sum'"),
         ({"replicas": 0}, InputError, "--replicas"),
+        ({"replicas": 100_000_000}, InputError, "--replicas must be at most 10,000, not 100,000,000"),
+        ({"replications": 10**12}, InputError, "--replications must be at most 1,000, not 1,000,000,000,000"),
         ({"dp": 2}, InputError, "give --replicas"),
         ({"shared_prefix": 8}, InputError, "shared.prefix"),
         ({"max_num_batched_tokens": 100}, InputError, "is less than the 256 sequences"),
@@ -243,6 +250,65 @@ def test_wrong_options(given: dict[str, Any], error: type[RooflineError], messag
     """What is wrong, by flag, and what is allowed."""
     with pytest.raises(error, match=message):
         run(rate=1, **{**QUICK, **given})
+
+
+@pytest.mark.parametrize(
+    ("workload", "ends"),
+    [("closed:123456789012", {"until": 1}), ("closed:123456789012:prompts=2", {})],
+)
+def test_more_clients_than_a_run_holds(workload: str, ends: dict[str, Any]) -> None:
+    """All of them send at least one request; the message has their number and the limit."""
+    with pytest.raises(InputError, match="123,456,789,012 clients send at least one request, and a run holds 2,000,000"):
+        run(workload=workload, input_len=3, output_len=4, **ends)
+
+
+@pytest.mark.parametrize("load", [{"workload": "at-once:1000"}, {"rate": 1e9, "requests": 10**12}])
+def test_more_requests_under_way_than_a_run_holds(load: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that grows without end is an error once the limit, here 500, is passed; 500 of 1000 at once are none."""
+    monkeypatch.setattr(runs, "MOST_AT_ONCE", 500)
+    with pytest.raises(InputError, match=r"500 requests are under way or wait .* fewer --requests"):
+        run(input_len=3, output_len=4, **load)
+    assert run(input_len=3, output_len=4, workload="at-once:1000", requests=500).requests.completed == 500
+
+
+COUNTS = """
+import resource, sys
+limit = 3 * 2**30
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+from roofline.preemption.preempt import preempt
+from roofline.simulation.simulate import simulate
+
+def run(**given):
+    return simulate("llama-3.1-8b", "h100-sxm", input_len=3, output_len=4, requests=20, **given)
+
+few = run(workload="closed:20:0:2")
+assert few.requests.completed == 20
+for clients in (10**8, 123_456_789_012):
+    many = run(workload=f"closed:{clients}")
+    assert many.e2e_s == run(workload="closed:20").e2e_s
+run(rate=4, max_num_seqs=10**12, max_num_batched_tokens=10**12)
+run(rate=4, max_model_len=10**12)
+preempt("llama-3.1-8b", "h100-sxm", tokens=4096, max_num_batched_tokens=10**12)
+"""
+
+
+def test_memory_goes_by_the_requests_not_by_the_limits() -> None:
+    """In 3 GiB: more clients than requests are as many as requests, and limits that nothing reaches cost nothing."""
+    done = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_clients_of_several_classes_begin_in_turn() -> None:
+    """Three clients over 3 s begin at 0, 1, 2; two over 3 s at 0, 1.5. Of four requests the one at 2 s sends none."""
+    clients = (Clients(3, ramp=3.0), Clients(2, ramp=3.0))
+    assert Workload(clients=clients).starts() == [0.0, 0.0, 1.0, 1.5, 2.0]
+    assert Workload(clients=clients, requests=4).starts() == [0.0, 0.0, 1.0, 1.5]
+
+
+def test_series_hold_nothing_negative() -> None:
+    """Rates and levels of an ordinary run."""
+    series = run(rate=4, **QUICK).series
+    assert all(min(values) >= 0 for name, values in series.items() if name != "interval_s")
 
 
 def test_a_trace_is_not_replicated(tmp_path: Path) -> None:

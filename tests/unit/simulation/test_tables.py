@@ -11,6 +11,8 @@ import pytest
 
 from roofline.predict.compiled import Compiled, compile
 from roofline.predict.pipelining import of_step
+from roofline.predict.request import prepare
+from roofline.predict.timing import pipeline
 from roofline.serving.seconds import step_seconds
 from roofline.simulation.parts import Basis, Parts
 from roofline.simulation.tables import StepTables, cells, knots
@@ -157,3 +159,15 @@ def test_knots() -> None:
     """0, and on by the ratio to the longest."""
     assert knots(100, ratio=2) == [0, 16, 32, 64, 100]
     assert knots(4) == [0, 16]
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama-3.1-8b", "deepseek-v2-lite"])
+@pytest.mark.parametrize("chunk", [(1, 0), (1, 700)])
+def test_a_chunk_of_one_token_is_a_prompt(model: str, chunk: tuple[int, int]) -> None:
+    """As `pipeline` times a segment of a prompt with one new token, alone and beside sequences that decode."""
+    request = prepare(model, "h100-sxm")
+    tables = StepTables(request, "estimate", 1024, 64)
+    for sequences in (0, 1, 16):
+        beside = (Segment(sequences, 1, 500, decode=True),) if sequences else ()
+        wanted = pipeline(request, (*beside, Segment(1, *chunk))).estimate
+        assert tables.mixed(sequences, 500 * sequences, [chunk]) == pytest.approx(wanted, rel=0.005)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 
 from roofline.errors import SpecError
-from roofline.specs.library import load_model, shipped
+from roofline.report.live import every_spec
+from roofline.specs.base import Spec
+from roofline.specs.library import load_fit, load_model, shipped
 from roofline.specs.source import Source
-from roofline.specs.yaml_file import MAX_BYTES, read_yaml
+from roofline.specs.yaml_file import MAX_BYTES, YamlFile, read_yaml
 
 
 @pytest.fixture
@@ -204,3 +207,80 @@ def test_an_anchor_used_twice_is_no_python_warning(tmp_path: Path) -> None:
             found = refused.line  # refusing it, in its line, would do as well
     assert found == 2
     assert [str(warning.message) for warning in caught] == []
+
+
+def fixed(annotation: Any) -> Iterator[tuple[int, Any]]:
+    """Lists of fixed length in a type: their length, and data of that type in which such a list is empty."""
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is tuple and Ellipsis not in inside:
+        yield len(inside), []
+    elif origin in (tuple, list):
+        yield from ((length, [data]) for length, data in fixed(inside[0]))
+    elif origin is dict:
+        key = next(iter(get_args(inside[0])), "any")  # the first of those that are allowed
+        yield from ((length, {key: data}) for length, data in fixed(inside[1]))
+    else:
+        for part in inside[:1] if origin is Annotated else inside:
+            yield from fixed(part)
+
+
+FIXED = [
+    (spec, name, length, data)
+    for spec in every_spec()
+    for name, field in spec.model_fields.items()
+    for length, data in fixed(field.annotation)
+]
+
+
+def test_lists_of_fixed_length_are_known() -> None:
+    """At least those of fits and of blocks of weights are among them."""
+    known = {(spec.__name__, name) for spec, name, _, _ in FIXED}
+    assert {("Family", "bands"), ("Family", "range"), ("EngineSteps", "band")} <= known
+    assert any(name == "weight_block_size" for _, name in known)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "length", "data"), FIXED, ids=[f"{spec.__name__}.{name}" for spec, name, _, _ in FIXED]
+)
+def test_an_empty_list_of_fixed_length(spec: type[Spec], name: str, length: int, data: Any) -> None:
+    """Wherever a specification has a list of fixed length, one that is too short is an error with its place."""
+    file = YamlFile(Path("any.yaml"), {name: data}, {(name,): (7, 3)}, "")
+    with pytest.raises(SpecError) as caught:
+        file.validate(spec)
+    first = str(caught.value).splitlines()[0]
+    assert first.startswith(f"any.yaml:7:3: {name}")
+    assert first.endswith(f"must be a list of {length} values, not of 0")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[128]", "must be a list of 2 values, not of 1"),
+        ("[]", "must be a list of 2 values, not of 0"),
+        ("[128, 128, 1]", "must be a list of 2 values, not of 3"),
+        ("[64, 0.5, 1]", "must be a list of 2 values, not of 3"),
+        ("128", "must be a list, not 128"),
+    ],
+)
+def test_blocks_of_weights_of_another_number(tmp_path: Path, value: str, message: str) -> None:
+    """Line and column of the list's key, its path of keys, and what is allowed."""
+    text = (shipped("models") / "llama-3.1-8b.yaml").read_text(encoding="utf-8")
+    section = f"quantization:\n  name: fp8_block\n  weight_block_size: {value}\n"
+    path = tmp_path / "slip.yaml"
+    path.write_text(text.replace("layer_types:\n", section + "layer_types:\n", 1), encoding="utf-8")
+    line = path.read_text(encoding="utf-8").splitlines().index(f"  weight_block_size: {value}") + 1
+    with pytest.raises(SpecError) as caught:
+        load_model(path)
+    assert str(caught.value) == f"{path}:{line}:3: quantization.weight_block_size: {message}"
+
+
+@pytest.mark.parametrize("band", ["[0.9]", "[]", "[0.9, 1.0, 1.1]"])
+def test_a_band_of_another_number(tmp_path: Path, band: str) -> None:
+    """In a fit file: the place of the band, not a traceback."""
+    text = (shipped("hardware") / "fits" / "h100-sxm" / "vllm.yaml").read_text(encoding="utf-8")
+    whole = next(part for part in text.splitlines() if part.strip().startswith("bands: "))
+    path = tmp_path / "fit.yaml"
+    path.write_text(text.replace(whole, f'    bands: {{"all": {band}}}', 1), encoding="utf-8")
+    line = text.splitlines().index(whole) + 1
+    with pytest.raises(SpecError, match=rf":{line}:\d+: families\.\w+\.bands\.all: must be a list of 2 values, not of \d"):
+        load_fit(path)
