@@ -18,21 +18,43 @@ _PREFIXES: dict[str, int | Fraction] = {
     "m": Fraction(1, 10**3), "u": Fraction(1, 10**6), "µ": Fraction(1, 10**6), "n": Fraction(1, 10**9),
 }  # fmt: skip
 
-# Unit -> the spellings of it, without prefix, and the prefixes that make sense with it.
 _BIG = ("", "k", "K", "M", "G", "T", "P", "E")
 _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi")
-_UNITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "FLOP/s": (("FLOP/s", "OP/s", "FLOPS", "OPS"), _BIG),
-    "byte/s": (("B/s", "byte/s", "bytes/s"), _BIG + _BINARY),
-    "byte": (("B", "byte", "bytes"), _BIG + _BINARY),
-    "s": (("s",), ("", "m", "u", "µ", "n")),
-    "Hz": (("Hz",), _BIG),
-    "W": (("W",), _BIG),
+
+
+def _spelled(units: tuple[str, ...], prefixes: tuple[str, ...]) -> dict[str, int | Fraction]:
+    """Each spelling with each prefix, in base units."""
+    return {prefix + unit: _PREFIXES[prefix] for unit in units for prefix in prefixes}
+
+
+SECONDS: dict[str, int] = {
+    "s": 1, "sec": 1, "second": 1, "seconds": 1, "min": 60, "minute": 60, "minutes": 60,
+    "h": 3600, "hour": 3600, "hours": 3600, "day": 86400, "days": 86400,
+}  # fmt: skip
+"""Seconds in each unit of time from the second up, by its spellings. `m` is not one: it could mean milliseconds."""
+
+# Base unit -> what is written after the number, and how many base units that is.
+_UNITS: dict[str, dict[str, int | Fraction]] = {
+    "FLOP/s": _spelled(("FLOP/s", "OP/s", "FLOPS", "OPS"), _BIG),
+    "byte/s": _spelled(("B/s", "byte/s", "bytes/s"), _BIG + _BINARY),
+    "byte": _spelled(("B", "byte", "bytes"), _BIG + _BINARY),
+    "s": {**_spelled(("s",), ("", "m", "u", "µ", "n")), **SECONDS},
+    "Hz": _spelled(("Hz",), _BIG),
+    "W": _spelled(("W",), _BIG),
 }
 
 _EXAMPLES = {
     "FLOP/s": '"312 TFLOP/s"', "byte/s": '"2039 GB/s"', "byte": '"80 GiB"', "s": '"50 ms"', "Hz": '"1410 MHz"', "W": '"400 W"',
 }  # fmt: skip
+_ALLOWED = {
+    "FLOP/s": "FLOP/s or OP/s, with k, M, G, T, P or E before it",
+    "byte/s": "B/s, with k, M, G, T, P, E, Ki, Mi, Gi, Ti or Pi before it",
+    "byte": "B, with k, M, G, T, P, E, Ki, Mi, Gi, Ti or Pi before it",
+    "s": "ns, us, ms, s, min, h or days",
+    "Hz": "Hz, with k, M or G before it",
+    "W": "W, with k or M before it",
+}
+"""The units that an error names."""
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ]+(?:/s)?)?\s*")
 
@@ -44,27 +66,25 @@ def parse_quantity(text: object, unit: str) -> int | float:
     3350000000000
     >>> parse_quantity("80 GiB", "byte")
     85899345920
-    >>> parse_quantity("50 ms", "s")
-    0.05
+    >>> parse_quantity("50 ms", "s"), parse_quantity("1.5 h", "s")
+    (0.05, 5400)
+
+    Raises:
+        UnitError: no number, no unit, or a unit of something else.
     """
-    example = _EXAMPLES[unit]
+    how = f"such as {_EXAMPLES[unit]} (units: {_ALLOWED[unit]})"
     if not isinstance(text, str):
-        raise UnitError(f"{text!r} has no unit: write a quantity with one, such as {example}")
+        raise UnitError(f"{text!r} has no unit: write a quantity with one, {how}")
     match = _QUANTITY.fullmatch(text)
     if not match:
-        raise UnitError(f"cannot read {text!r} as a quantity: write one such as {example}")
+        raise UnitError(f"cannot read {text!r} as {_meaning(unit)}: write one {how}")
     number, suffix = match.groups()
     if suffix is None:
-        raise UnitError(f"{text!r} has no unit: write a quantity with one, such as {example}")
-    spellings, prefixes = _UNITS[unit]
-    scale = next(
-        (_PREFIXES[prefix] for spelling in spellings for prefix in prefixes if suffix == prefix + spelling),
-        None,
-    )
-    if scale is None:
-        raise UnitError(f"{suffix!r} in {text!r} is not a unit of {_meaning(unit)}: write a quantity such as {example}")
+        raise UnitError(f"{text!r} has no unit: write a quantity with one, {how}")
+    if (scale := _UNITS[unit].get(suffix)) is None:
+        raise UnitError(f"{suffix!r} in {text!r} is not a unit of {_meaning(unit)}: write a quantity {how}")
     if len(number) > 40 or abs(int(number.lower().partition("e")[2] or 0)) > 30:
-        raise UnitError(f"{text!r} is beyond anything this tool can mean: write a quantity such as {example}")
+        raise UnitError(f"{text!r} is beyond anything this tool can mean: write a quantity {how}")
     value = Fraction(number.replace("_", "")) * scale
     if value < 0:
         raise UnitError(f"{text!r} is negative: {_meaning(unit)} cannot be")

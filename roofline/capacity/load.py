@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline.errors import InputError
 from roofline.serving.replica import REPRESENTATIVES, Mix
 
 if TYPE_CHECKING:
@@ -67,9 +66,7 @@ class Load:
     @classmethod
     def of(cls, traffic: Traffic) -> Load:
         """The load of a traffic: shares of the arrivals (of the clients, in a closed loop), weighted means, the peak."""
-        closed = all(one.concurrency is not None for one in traffic.classes)
-        if not closed and traffic.rate is None:
-            raise InputError("some classes have a rate and others a concurrency: plan them apart")
+        closed = traffic.closed
         parts = [float(one.concurrency if closed else one.rate) for one in traffic.classes]  # type: ignore[arg-type]
         shares = [part / sum(parts) for part in parts]
         services = tuple(_service(one, share) for one, share in zip(traffic.classes, shares, strict=True))

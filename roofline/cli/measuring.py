@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
-from roofline.errors import InputError, MissingExtraError, UnknownNameError
+from roofline.errors import InputError, MissingExtraError, UnitError, UnknownNameError
 from roofline.formatting import plural
 from roofline.report.summary import Table
 from roofline.text import clean
+from roofline.units import parse_quantity
 from roofline.version import envelope
 
 if TYPE_CHECKING:
@@ -55,11 +56,14 @@ def seconds(text: str) -> float:
     >>> seconds("540"), seconds("9m"), seconds("1h")
     (540.0, 540.0, 3600.0)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|m|min|h)?\s*", text)
-    value = float(match[1]) * {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600}[match[2]] if match else 0.0
+    # NB: a budget is never milliseconds, so that a bare number and m for minutes cannot be misread
+    written = re.sub(r"(?<=[\d\s])m\s*$", "min", text)
+    try:
+        value = float(parse_quantity(f"{written} s" if re.fullmatch(r"[\d.\s]+", written) else written, "s"))
+    except UnitError as error:
+        raise InputError(f"--budget: {error}") from None
     if value < _LEAST_BUDGET:
-        msg = f"--budget must be {_LEAST_BUDGET:g} seconds or more, such as 540, 540s or 9m, not {text!r}"
-        raise InputError(msg)
+        raise InputError(f"--budget must be {_LEAST_BUDGET:g} seconds or more, such as 540, 540s or 9m, not {text!r}")
     return value
 
 

@@ -141,17 +141,18 @@ def _of_traffic(found: Traffic, wanted: float | None, limits: dict[str, Any], so
     classes = found.at_peak
     if found.peak_factor > 1:
         notes.append(Assumption("peak_factor", found.peak_factor, "given", "the highest load is what is simulated"))
-    rated = [one for one in classes if one.rate is not None]
-    if rated and len(rated) < len(classes):
-        raise InputError(f"{source}: some classes have a rate, others a concurrency: give all the one or all the other")
-    if not rated:
+    for one in classes:
+        if one.prefix_hit:
+            why = f"every prompt is computed whole: that the prefix cache has {one.prefix_hit:.3g} of it is not simulated"
+            notes.append(Assumption(f"{one.name}.prefix_hit", 0.0, "assumed", why))
+    if found.closed:
         if wanted is not None:
             raise InputError("--rate: clients of a closed loop send when they have their answers; leave it out")
         clients = tuple(
             Clients(one.concurrency or 1, ramp=one.ramp, prompts=one.prompts, warm_up=one.warm_up) for one in classes
         )
         return _closed(classes, clients, source, limits, notes)
-    total = sum(one.rate or 0.0 for one in rated)
+    total = sum(one.rate or 0.0 for one in classes)
     arrivals = tuple(_of_class(one, (one.rate or 0.0) * (wanted / total if wanted else 1.0)) for one in classes)
     _ends(limits, notes, arrivals[0])
     return Workload(classes=classes, arrivals=arrivals, source=source, **limits)

@@ -36,8 +36,6 @@ class Room:
 class NoRoomError(RooflineError):
     """Not one block: the model does not run there."""
 
-    exit_code = 1
-
 
 def longest(request: Request) -> int:
     """The most tokens of a sequence, prompt and answer."""

@@ -121,6 +121,23 @@ class Traffic:
         return tuple(each.scaled(self.peak_factor) for each in self.classes)
 
     @property
+    def closed(self) -> bool:
+        """Whether clients send the requests, each its next one when it has its answer; else they arrive at rates.
+
+        Raises:
+            InputError: some classes are of the one kind and some of the other, for which there is no model.
+        """
+        clients = [each.name for each in self.classes if each.concurrency is not None]
+        rated = [each.name for each in self.classes if each.rate is not None]
+        if clients and rated:
+            where = "" if self.source is None else f"{self.source.path}: "
+            raise InputError(
+                f"{where}class {clients[0]!r} has a concurrency and class {rated[0]!r} a rate: give all classes the key rate "
+                "or all the key concurrency, or put the two kinds into files of their own"
+            )
+        return bool(clients)
+
+    @property
     def rate(self) -> float | None:
         """Requests/s of all classes together, on average; None where one is a closed loop."""
         rates = [each.rate for each in self.classes if each.rate is not None]

@@ -24,7 +24,10 @@ _REASONS = 5
 _MOST_TOKENS = 2**40
 _NEEDED = (PROMPT, ANSWER)
 # A zone at the end of a date with a time: all of one file are taken to be of the same one.
-_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
+_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$", re.ASCII)
+# NB: NumPy reads more, with a warning or as something else: zones, `today`, years whose nanoseconds no 64 bits hold.
+_DATE = re.compile(r"(\d{4})-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?", re.ASCII)
+_YEARS = range(1678, 2262)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,16 @@ def _arrivals(texts: Any) -> Array:
 
 
 def _moment(text: str) -> str:
-    return _ZONE.sub("", text.strip().replace(" ", "T", 1))
+    """A date with a time as NumPy takes it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    moment = _ZONE.sub("", text.strip().replace(" ", "T", 1))
+    match = _DATE.fullmatch(moment)
+    if match is None or int(match[1]) not in _YEARS:
+        raise ValueError(text)
+    return moment
 
 
 def _one_by_one(cells: _Cells) -> tuple[dict[str, Array], dict[int, str]]:

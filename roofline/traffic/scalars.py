@@ -7,9 +7,8 @@ import re
 from fractions import Fraction
 
 from roofline.errors import InputError
-from roofline.units import parse_quantity
+from roofline.units import SECONDS, parse_quantity
 
-_PER = {"s": 1, "sec": 1, "second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "day": 86400}
 _RATE = re.compile(r"([^\s/]+)\s*(?:req(?:uest)?s?|r)?\s*(?:/\s*(\w+))?")
 _LOWEST, _HIGHEST = 0.5, 0.999
 _TINY, _HUGE = 1e-9, 1e9
@@ -40,9 +39,9 @@ def parse_rate(value: object) -> float:
     allowed = "a number of requests a second above 0, such as 8, or 300/min"
     match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     found = number(match[1] if match else value, allowed)
-    if match and match[2] is not None and match[2] not in _PER:
+    if match and match[2] is not None and match[2] not in SECONDS:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}: it may be per s, min, h or day")
-    found /= _PER[match[2]] if match and match[2] else 1
+    found /= SECONDS[match[2]] if match and match[2] else 1
     if not _TINY <= found <= _HUGE:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
     return found
@@ -103,10 +102,10 @@ def parse_peak_factor(value: object) -> float:
 
 
 def parse_seconds(value: object) -> float:
-    """A time above 0: a text with a unit, or, from Python, a number of seconds.
+    """Seconds of a time above 0: a text with a unit, or, from Python, a number of seconds.
 
-    >>> parse_seconds("50 ms"), parse_seconds(2.0)
-    (0.05, 2.0)
+    >>> parse_seconds("50 ms"), parse_seconds("10 min"), parse_seconds(2.0)
+    (0.05, 600.0, 2.0)
     """
     allowed = 'a time above 0, such as "50 ms"'
     found = float(parse_quantity(value, "s")) if isinstance(value, str) else number(value, allowed)

@@ -6,6 +6,8 @@ since people write into a field and not into a file: bits, words, and no unit at
 
 from __future__ import annotations
 
+from roofline.units import SECONDS
+
 _SI = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}  # two code points look like micro
@@ -34,7 +36,7 @@ UNITS: dict[str, dict[str, float]] = {
         **_spelled(_SI, *(unit + per for unit in _BITS for per in _PER_S), scale=0.125),
     },
     "flop/byte": _spelled({"": 1.0}, *(f"{above}/{below}" for above in (*_FLOP, "OP", "OPs") for below in _BYTES)),
-    "s": {**_spelled(_SMALL, "s"), "sec": 1.0, "second": 1.0, "seconds": 1.0, "min": 60.0, "minutes": 60.0, "h": 3600.0},
+    "s": {**_spelled(_SMALL, "s"), **{name: float(size) for name, size in SECONDS.items()}},
     "tokens": _spelled(_COUNT, "", "token", "tokens", "tok"),
     "tokens/s": _spelled(_SI, *(unit + per for unit in ("token", "tokens", "tok", "") for per in _PER_S), "tps", ""),
     "requests/s": _spelled(_SI, *(unit + per for unit in ("request", "requests", "req", "") for per in _PER_S)),

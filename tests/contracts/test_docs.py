@@ -117,6 +117,19 @@ def test_command_runs_and_shows_its_output(shown: Shown, folder: Path) -> None:
             assert wanted in lines, f"not in the output, or not in this order: {wanted!r}"
 
 
+def _examples() -> list[str]:
+    """Files of docs/examples, as commands name them."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "examples").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("example", _examples())
+def test_every_example_is_used_by_a_command(example: str) -> None:
+    """Users copy examples: each, or its folder, is an argument of a command on a page, which the test above runs."""
+    arguments = {Path(part) for shown in commands() for argument in shlex.split(shown.command) for part in argument.split(",")}
+    places = {Path(example), Path(example).parent} - {Path("docs/examples")}
+    assert places & arguments, f"no command on any page takes {example}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_commands_in_running_text_exist(page: Path) -> None:
     """`roofline xyz` in a sentence or a table names a command that there is."""

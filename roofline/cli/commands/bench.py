@@ -54,7 +54,9 @@ def run(
     dtype: _Dtype = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", metavar="SECONDS", help="Stop after so many seconds, such as 540 or 9m.", show_default=False),
+        typer.Option(
+            "--budget", metavar="SECONDS", help="Stop after this many seconds, or a time such as 9m or 2 h.", show_default=False
+        ),
     ] = None,
     counters: Annotated[
         bool, typer.Option("--counters", help="Also count bytes and FLOP of a sample of points, with Nsight Compute.")

@@ -101,3 +101,8 @@ def test_refusals(run: Run, place: Path, tmp_path: Path) -> None:
     refused = run("trace", place).refused()
     assert "requests.jsonl:21: output_toks is missing" in refused
     assert run("trace", place, "--skip-bad-rows").code == 0
+
+
+def test_a_deployment_that_cannot_have_run(run: Run, place: Path) -> None:
+    """16 GB of weights on 10 GiB: the run cannot have been of it. There is no result, so that it is bad input and no answer."""
+    assert "does not run on rtx-4090: the weights alone" in run("replay", place, "--memory", "10 GiB", "--json").refused()

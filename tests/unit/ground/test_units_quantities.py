@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from roofline.claims.options import statement
+from roofline.cli.measuring import seconds as parse_budget
 from roofline.errors import UnitError
+from roofline.predict.flags import quantity
+from roofline.simulation.arrivals import parse_arrivals
+from roofline.simulation.asking import ask
+from roofline.specs.fit import Family
+from roofline.traffic import load_traffic, single
 from roofline.units import parse_quantity
+from roofline.worksheets.reading import read
 
 
 @pytest.mark.parametrize(
@@ -43,6 +54,64 @@ def test_whole_quantities_are_exact_ints(text: str, unit: str, value: int) -> No
 def test_fractions_of_a_second(text: str, value: float) -> None:
     """Times may be fractions: milli, micro (in both spellings), nano."""
     assert parse_quantity(text, "s") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("10 min", 600), ("90min", 5400), ("1 minute", 60), ("2 minutes", 120), ("1.5 h", 5400), ("1 hour", 3600),
+        ("36 hours", 129600), ("1 day", 86400), ("0.5 days", 43200), ("30 sec", 30), ("1 second", 1), ("2 seconds", 2),
+    ],
+)  # fmt: skip
+def test_minutes_hours_and_days(text: str, value: int) -> None:
+    """A minute has 60 s, an hour 60 minutes, a day 24 hours; whole seconds stay ints."""
+    parsed = parse_quantity(text, "s")
+    assert parsed == value
+    assert isinstance(parsed, int)
+
+
+@pytest.mark.parametrize("text", ["5 m", "1 M", "1 kmin", "2 mh", "1 fortnight", "1 weeks"])
+def test_an_unknown_unit_of_time_names_those_there_are(text: str) -> None:
+    """`m` may mean milli or minute: it is refused, as is a prefix before anything but seconds."""
+    with pytest.raises(UnitError, match=r"is not a unit of a time.*ns, us, ms, s, min, h or days"):
+        parse_quantity(text, "s")
+
+
+def _of_a_file(folder: Path) -> float:
+    path = folder / "traffic.yaml"
+    path.write_text("classes: [{name: a, rate: 1, input_len: 9, output_len: 9, ttft: 1.5 min}]\n", encoding="utf-8")
+    (one,) = load_traffic(path).classes
+    assert one.ttft is not None
+    return one.ttft
+
+
+def _of_a_fit(_: Path) -> float:
+    keys = {"form": "x", "parameters": {"fixed": "1.5 min"}, "rows": 0, "shapes": 0, "bands": {}, "range": {}}
+    return Family.model_validate(keys).parameters["fixed"]
+
+
+@pytest.mark.parametrize(
+    "read_time",
+    [
+        lambda _: ask(notes=[], rate=1, input_len=9, output_len=9, until="1.5 min").until,
+        lambda _: single(rate=1, input_len=9, output_len=9, tpot="1.5 min").classes[0].tpot,
+        lambda _: parse_arrivals("closed:4:1.5 min").think,  # type: ignore[union-attr]
+        lambda _: parse_arrivals("closed:4:ramp=1.5 min").ramp,  # type: ignore[union-attr]
+        lambda _: parse_arrivals("bursty:4:2:1.5 min").seconds,  # type: ignore[union-attr]
+        lambda _: quantity("ttft", "1.5 min", "s"),  # limits, sweep
+        lambda _: statement(None, "gpt2", "h100-sxm", {"ttft": "1.5 min"}).claims[0].value,
+        lambda _: statement("TTFT 1.5 minutes for a 4k prompt of Llama 3.1 8B on an H100 SXM", None, None, {}).claims[0].value,
+        lambda _: parse_budget("1.5 min"),
+        lambda _: parse_budget("1.5m"),
+        lambda _: parse_budget("90"),
+        lambda _: read("1.5 min", "s").value,  # of a worksheet's answer
+        _of_a_file,
+        _of_a_fit,
+    ],
+)
+def test_a_time_is_read_alike_everywhere(read_time: Callable[[Path], float], tmp_path: Path) -> None:
+    """A minute and a half is 90 s: as an option, in an argument, as a key of a file, in a claim."""
+    assert read_time(tmp_path) == 90
 
 
 def test_decimal_fractions_do_not_round() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from roofline.capacity.plan import plan
 from roofline.errors import InputError, SpecError
+from roofline.simulation.simulate import simulate
 from roofline.traffic import Class, Traffic, load_traffic, parse_lengths, read_trace, single
 
 TRACE = "arrived_at,num_prefill_tokens,num_decode_tokens\n0,100,7\n1,200,8\n4,600,9\n"
@@ -191,6 +194,34 @@ def test_a_class_is_open_or_closed() -> None:
             Class(name="a", input_len=one, output_len=one, **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="without a class"):
         Traffic(classes=())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda path: plan("llama-3.1-8b", hardware="h100-sxm", traffic=path),
+        lambda path: simulate("llama-3.1-8b", "h100-sxm", workload=path),
+    ],
+)
+def test_rates_and_clients_in_one_file(tmp_path: Path, use: Callable[[Path], object]) -> None:
+    """Neither a plan nor a simulation has a model of both at once: the message names the classes and what to write."""
+    path = tmp_path / "traffic.yaml"
+    path.write_text(TWO)
+    with pytest.raises(InputError) as caught:
+        use(path)
+    assert str(caught.value).startswith(
+        f"{path}: class 'batch' has a concurrency and class 'chat' a rate: give all classes the "
+    )
+
+
+def test_simulation_says_that_it_computes_prompts_whole(tmp_path: Path) -> None:
+    """The prefix cache of a class is planned with, but not simulated, which is an assumption of the result."""
+    path = tmp_path / "traffic.yaml"
+    path.write_text("classes: [{name: a, rate: 1, input_len: 10, output_len: 2, prefix_hit: 0.3}]\n")
+    result = simulate("llama-3.1-8b", "h100-sxm", workload=path, requests=3)
+    (note,) = (note for note in result.assumptions if note.name == "a.prefix_hit")
+    assert (note.value, note.origin) == (0.0, "assumed")
+    assert "0.3" in note.why
 
 
 def test_clients_are_rounded_up() -> None:

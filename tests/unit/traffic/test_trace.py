@@ -83,6 +83,17 @@ def test_dates_are_the_same_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "date", ["9999-01-01 00:00:00", "1500-01-01", "2023-11-16 18:15:46 CET", "2023-11-16 18:15000:46", "now"]
+)
+def test_dates_that_numpy_would_misread(tmp_path: Path, date: str) -> None:
+    """The year 9999 has more nanoseconds than 64 bits hold, and would become 1815; zones by name and `now` are no arrivals."""
+    path = _write(tmp_path, f"{HEADER}2023-11-16 18:15:46,1,2\n{date},3,4\n")
+    with pytest.raises(SpecError, match=rf":3: arrived_at must be a date with a time, as in the other rows, not '{date}'"):
+        read_trace(path)
+    assert len(read_trace(path, skip_bad_rows=True)) == 1
+
+
+@pytest.mark.parametrize(
     ("rows", "message"),
     [
         ("0,1,2\n1,x,2\n", ":3: num_prefill_tokens must be a whole number of tokens, at least 1, not 'x'. --skip-bad-rows"),

@@ -8,8 +8,14 @@ from collections.abc import Callable
 from roofline.claims.claim import Claim
 from roofline.claims.text.phrase import NUMBER, Reading, number, phrase
 
-_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-_UNIT = r"(?P<u>ms|msecs?|milli-?seconds?|us|usecs?|micro-?seconds?|ns|nano-?seconds?|s|secs?|seconds?)(?!\w|\.\d|/)"
+_UNITS = {
+    "ms": 1e-3, "milli": 1e-3, "us": 1e-6, "micro": 1e-6, "ns": 1e-9, "nano": 1e-9, "min": 60.0, "h": 3600.0, "s": 1.0,
+}  # fmt: skip
+"""Seconds by how the name of a unit begins."""
+_UNIT = (
+    r"(?P<u>ms|msecs?|milli-?seconds?|us|usecs?|micro-?seconds?|ns|nano-?seconds?|s|secs?|seconds?|min|minutes?|hours?)"
+    r"(?!\w|\.\d|/)"
+)
 _TTFT = r"ttft|time[- ]to[- ](?:the[- ])?first[- ]token|first[- ]token(?:[- ](?:latency|time))?|prefill (?:latency|time)"
 _TPOT = (
     r"tpot|itl|inter[- ]token[- ]latency|time[- ]per[- ](?:output[- ])?token|per[- ]token[- ](?:latency|time)|decode latency|"
@@ -24,16 +30,7 @@ def add_time(reading: Reading, label: str, seconds: float) -> None:
 
 def _seconds(match: re.Match[str]) -> float:
     unit = match["u"].lower()
-    short = next(name for name, start in (("ms", "mi"), ("us", "mic"), ("ns", "n"), ("s", "s")) if _is(unit, name, start))
-    return number(match["n"]) * _UNITS[short]
-
-
-def _is(unit: str, name: str, start: str) -> bool:
-    if name == "ms":
-        return unit.startswith(("ms", "milli"))
-    if name == "us":
-        return unit.startswith(("us", "micro"))
-    return unit.startswith(start)
+    return number(match["n"]) * next(size for start, size in _UNITS.items() if unit.startswith(start))
 
 
 def _time(reading: Reading, match: re.Match[str]) -> None:
