@@ -15,7 +15,7 @@ from roofline.version import __version__
 
 if TYPE_CHECKING:
     from roofline.capacity.plan import plan
-    from roofline.explanation import explain
+    from roofline.explanation.explain import explain
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
     from roofline.preemption.preempt import preempt
