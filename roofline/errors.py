@@ -30,7 +30,7 @@ class UnknownNameError(InputError):
         self.name = str(name)
         self.choices = list(choices)
         near = _near(self.name, self.choices)
-        parts = [f"unknown {what} {self.name!r}."]
+        parts = [f"unknown {what} {self.name!r:.120}."]
         if near:
             parts.append(f"Did you mean {' or '.join(near)}?")
         if self.choices and (list_all or (not near and len(self.choices) <= _FEW)):
@@ -73,6 +73,19 @@ class MissingExtraError(RooflineError):
         super().__init__(
             f'{feature} needs the optional extra {extra!r}: pip install "roofline[{extra}]", or ".[{extra}]" in a checkout'
         )
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM came. It ends what Ctrl-C ends, in the same way: nothing on the way takes it for an error."""
+
+
+class StoppedByASignalError(RooflineError):
+    """A command ended by Ctrl-C or SIGTERM, without a part of its result. The exit code is the shell's: 128 and the signal."""
+
+    def __init__(self, interrupt: KeyboardInterrupt) -> None:
+        terminated = isinstance(interrupt, TerminatedError)
+        self.exit_code = 143 if terminated else 130
+        super().__init__("terminated" if terminated else "interrupted")
 
 
 def _near(name: str, choices: list[str]) -> list[str]:

@@ -1,30 +1,333 @@
-"""Files that are written whole or not at all."""
+"""The one door to a user's files.
+
+Inputs are read here, and never more of them than a limit. Results are written here: whole or not at all, and never over an
+input of the same command.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
-import tempfile
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from roofline.errors import InputError, SpecError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+Identity = tuple[int, int]
+"""Device and inode: the same for every name of a file."""
+
+_CHUNK = 2**20
+_NO_FILE = {
+    errno.ENOENT: "no such file",
+    errno.ENOTDIR: "no such file: a part of its path is no folder",
+    errno.ENAMETOOLONG: "no such file: no name is that long",
+}
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one command has read: what each input is, and the content of pipes, which can be read only once."""
+
+    inputs: dict[Identity, str] = field(default_factory=dict)
+    pipes: dict[Identity, bytes] = field(default_factory=dict)
+
+
+_RUN: ContextVar[_Run | None] = ContextVar("run", default=None)
+
+
+@contextmanager
+def run() -> Iterator[None]:
+    """The extent of a command, whose inputs are remembered and not written over. Within another one it is a part of that."""
+    if _RUN.get() is not None:
+        yield
+        return
+    token = _RUN.set(_Run())
+    try:
+        yield
+    finally:
+        _RUN.reset(token)
+
+
+# Looking
+
+
+def _stat(path: Path | str) -> os.stat_result | None:
+    """The state of what is at a path, through links; None where there is nothing, also where no name can be such."""
+    try:
+        return Path(path).stat()
+    except (OSError, ValueError):  # a name with a null character is a ValueError
+        return None
+
+
+def exists(path: Path | str) -> bool:
+    """Whether there is something at a path; False also where it cannot be a path."""
+    return _stat(path) is not None
+
+
+def is_file(path: Path | str) -> bool:
+    """Whether there is a regular file at a path."""
+    return (state := _stat(path)) is not None and stat.S_ISREG(state.st_mode)
+
+
+def is_folder(path: Path | str) -> bool:
+    """Whether there is a folder at a path."""
+    return (state := _stat(path)) is not None and stat.S_ISDIR(state.st_mode)
+
+
+def is_pipe(path: Path | str) -> bool:
+    """Whether there is a pipe at a path, such as `/dev/stdin` or what a shell's `<(...)` stands for."""
+    return (state := _stat(path)) is not None and stat.S_ISFIFO(state.st_mode)
+
+
+def identity(path: Path | str) -> Identity | None:
+    """Which file is at a path, the same for all its names; None where there is none."""
+    return None if (state := _stat(path)) is None else (state.st_dev, state.st_ino)
+
+
+def _special(mode: int) -> str | None:
+    """What is neither a regular file nor a folder, by its name."""
+    kinds = ((stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"), (stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"))
+    return next((name for test, name in kinds if test(mode)), None)
+
+
+# Reading
+
+
+def note_input(path: Path | str, what: str) -> None:
+    """Put on record that the command reads a file, and what it is, with its article."""
+    if (current := _RUN.get()) is not None and (key := identity(path)) is not None:
+        current.inputs[key] = what
+
+
+def note_read(path: Path, what: str) -> None:
+    """The same for a file of which nobody has said more yet."""
+    if (current := _RUN.get()) is not None and (key := identity(path)) is not None:
+        current.inputs.setdefault(key, what)
+
+
+def release(path: Path | str) -> None:
+    """Take a file off the record that was looked into and is no input: it may be written."""
+    if (current := _RUN.get()) is not None and (key := identity(path)) is not None:
+        current.inputs.pop(key, None)
+
+
+def read_bytes(path: Path, limit: int, what: str = "a file", *, is_input: bool = True) -> bytes:
+    """The content of a file or pipe.
+
+    Args:
+        path: of the file.
+        limit: bytes; a larger file is refused.
+        what: what is read, for messages, with its article.
+        is_input: whether the command must not write over it; not so for files that it keeps itself, or only looks into.
+
+    Raises:
+        SpecError: no such file, a folder, a device, larger than the limit, cannot be read.
+    """
+    current, key = _RUN.get(), identity(path)
+    if current is not None and key in current.pipes:
+        return current.pipes[key]
+    parts = []
+    with open_input(path, limit, what, is_input=is_input) as file:
+        size = 0 if (state := _stat(path)) is None else state.st_size
+        while part := file.read(max(size + 1, _CHUNK)):
+            parts.append(part)
+    content = b"".join(parts)
+    if current is not None and key is not None and is_pipe(path):
+        current.pipes[key] = content
+    return content
+
+
+def read_text(path: Path, limit: int, what: str = "a text file", *, is_input: bool = True, encoding: str = "utf-8") -> str:
+    """The text of a file or pipe; arguments as of `read_bytes`.
+
+    Raises:
+        SpecError: as `read_bytes`, and where it is not text.
+    """
+    try:
+        return read_bytes(path, limit, what, is_input=is_input).decode(encoding)
+    except UnicodeDecodeError:
+        raise SpecError(f"is not a text file (UTF-8); {what} is needed", path=path) from None
+
+
+@contextmanager
+def open_input(path: Path, limit: int, what: str = "a file", *, is_input: bool = True) -> Iterator[io.BufferedReader]:
+    """A file or pipe to read from, as binary; arguments and errors as of `read_bytes`."""
+    file: io.BufferedReader = io.BufferedReader(_Input(path, limit, what), _CHUNK)
+    with file:
+        if is_input:
+            note_read(path, what)
+        yield file
+
+
+def _too_large(path: Path, size: str, limit: int, what: str) -> SpecError:
+    return SpecError(f"has {size} bytes; of {what} at most {limit:,} are read", path=path)
+
+
+class _Input(io.RawIOBase):
+    """A file of which at most so many bytes are read, whatever its size is said to be."""
+
+    def __init__(self, path: Path, limit: int, what: str) -> None:
+        self._path, self._limit, self._what, self._count = path, limit, what, 0
+        self._file: io.FileIO | None = None
+        try:
+            state = path.stat()
+            if stat.S_ISDIR(state.st_mode):
+                raise SpecError(f"is a folder; {what} is needed", path=path)
+            if (kind := _special(state.st_mode)) not in (None, "pipe"):
+                raise SpecError(f"is a {kind}, not a regular file; {what} is needed", path=path)
+            if state.st_size > limit:
+                raise _too_large(path, f"{state.st_size:,}", limit, what)
+            self._file = io.FileIO(path)
+        except (OSError, ValueError) as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError | ValueError) -> SpecError:
+        if isinstance(error, OSError) and error.errno in _NO_FILE:
+            return SpecError(_NO_FILE[error.errno], path=self._path)
+        return SpecError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=self._path)
+
+    @property
+    def _open(self) -> io.FileIO:
+        assert self._file is not None  # noqa: S101 - narrows the type: it was opened
+        return self._file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._open.seekable()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self._open.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._open.tell()
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        try:
+            size = self._open.readinto(buffer)
+        except OSError as error:
+            raise self._failed(error) from None
+        # a file may grow, a pipe has no size, and neither have the files of /proc
+        self._count = self.tell() if self.seekable() else self._count + (size or 0)
+        if self._count > self._limit:
+            raise _too_large(self._path, f"more than {self._limit:,}", self._limit, self._what)
+        return size
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        super().close()
+
+
+# Writing
+
+
+def check_target(path: Path) -> Path:
+    """Refuse a place to which no result can be written; the file that is written, which a link may point to.
+
+    Raises:
+        InputError: no such folder, or one that is read-only; a folder, a pipe or a device; an input of this command.
+    """
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        state = None
+    except (OSError, ValueError) as error:
+        raise _refused(path, error) from None
+    if state is not None:
+        if stat.S_ISDIR(state.st_mode):
+            raise InputError(f"cannot write {path}: it is a folder")
+        if (kind := _special(state.st_mode)) is not None:
+            raise InputError(f"cannot write {path}: it is a {kind}, not a regular file")
+        current = _RUN.get()
+        if current is not None and (what := current.inputs.get((state.st_dev, state.st_ino))) is not None:
+            raise InputError(f"cannot write {path}: it is {what} that this command reads; it would be overwritten")
+    target = path.resolve()
+    if not is_folder(target.parent):
+        raise InputError(f"cannot write {path}: there is no folder {path.parent} ({os.strerror(errno.ENOENT)})")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: the folder {path.parent} is read-only ({os.strerror(errno.EACCES)})")
+    return target
+
+
+def _refused(path: Path, error: OSError | ValueError) -> InputError:
+    return InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of the system as errors of writing a file."""
+    try:
+        yield
+    except OSError as error:
+        raise _refused(path, error) from None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file to write to. It lies beside the one that it becomes, and is renamed at the end: a reader never sees half
+    of it. Whatever ends the block early removes it, and an older file stays as it was. A link stays, and what it points to
+    is written.
+
+    Raises:
+        InputError: a place that `check_target` refuses; the system refuses, such as a disk that is full.
+    """
+    target = check_target(path)
+    # the name is known before the file is there, so that it can be removed whenever a signal comes
+    temporary = target.with_name(f".{target.name[:60]}.{os.urandom(4).hex()}")
+    raw: _Output | None = None
+    try:
+        with _naming(path):
+            raw = _Output(path, temporary, _mode(target))
+        file = io.BufferedWriter(raw, 2**16)
+        yield file
+        file.flush()
+        with _naming(path):
+            os.fsync(raw.fileno())
+            raw.close()
+            check_target(path)  # what was read meanwhile counts too
+            temporary.replace(target)
+    finally:
+        if raw is not None:
+            with suppress(OSError):
+                raw.close()  # first, so that the buffer is not written once more
+        temporary.unlink(missing_ok=True)
+
+
+def _mode(target: Path) -> int | None:
+    """Permissions of the file that is replaced; None where there is none."""
+    return None if (state := _stat(target)) is None else stat.S_IMODE(state.st_mode)
+
+
+class _Output(io.FileIO):
+    """A new file, whose errors name the one that it becomes."""
+
+    def __init__(self, path: Path, temporary: Path, mode: int | None) -> None:
+        self._path = path
+        super().__init__(temporary, "xb")
+        if mode is not None:
+            temporary.chmod(mode)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with _naming(self._path):
+            return super().write(data)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write beside the place of a file, then rename: a reader never sees half of it, and a failure leaves the old one."""
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise
+    """Write a file at once, whole or not at all.
 
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    Raises:
+        InputError: as of `writing`.
+    """
+    with writing(path) as file:
+        file.write(data)

@@ -9,12 +9,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.bench.devices.base import Device
 from roofline.errors import InputError
-from roofline.files import write_whole
 from roofline.version import __version__
 
 FILE = "environment.json"
+MAX_BYTES = 2**26
 _LIBRARIES = (
     *("torch", "numpy", "triton", "nvidia-ml-py"),
     *(f"nvidia-{name}{major}" for name in ("cudnn", "cublas", "nccl") for major in ("", "-cu12", "-cu13")),
@@ -58,10 +59,8 @@ class Environment:
 
     def _before(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError):
+            found = json.loads(files.read_text(self.path, MAX_BYTES, is_input=False)) if files.exists(self.path) else {}
+        except (InputError, ValueError):
             found = None
         if not isinstance(found, dict) or not _all(found.get("runs", []), dict) or not _all(found.get("suspects", []), str):
             msg = f"{self.path}: is not the environment of a run; move it away, or name another folder"
@@ -91,7 +90,7 @@ class Environment:
     def write(self) -> None:
         """All of it, at once."""
         text = json.dumps(self.content, indent=1, ensure_ascii=False, allow_nan=False)
-        write_whole(self.path, f"{text}\n".encode())
+        files.write_whole(self.path, f"{text}\n".encode())
 
 
 def _all(value: Any, kind: type) -> bool:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.bench.devices.base import Device
 from roofline.bench.ledger import FILE
 from roofline.cost import ZERO
-from roofline.files import write_whole
 from roofline.records.columns import COLUMNS
 from roofline.records.formats import dtypes
 from roofline.records.ops import Call, registry
@@ -120,6 +120,6 @@ def write_hardware(folder: Path, device: Device) -> bool:
         note = "of the fastest copy from or to pinned memory"
         lines.append(f"host_link: {{name: host, per_direction: {fact(f'{best.host_link / 1e9:.6g} GB/s', note)}}}")
     lines += ["sources:", f"  measured: {{title: records.csv and environment.json in this folder, read: {day}}}"]
-    write_whole(folder / NAME, ("\n".join(lines) + "\n").encode())
+    files.write_whole(folder / NAME, ("\n".join(lines) + "\n").encode())
     load_hardware(folder / NAME)  # what we write, we can read
     return True

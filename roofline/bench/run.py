@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -165,9 +164,8 @@ class _Runner:
             self.said.append("a record that an earlier run had not finished writing was cut away")
         outcome: Outcome = "interrupted"
         try:
-            with _terminate_as_interrupt():
-                outcome = self._points(todo)
-        except KeyboardInterrupt:
+            outcome = self._points(todo)
+        except KeyboardInterrupt:  # also SIGTERM: `TerminatedError`
             self.at.unlink(missing_ok=True)
         except DeviceLostError as error:
             outcome = "failed"
@@ -274,21 +272,3 @@ class _Runner:
         spent = time.monotonic() - self.begin
         pace = spent / self.seen * (self.total - self.seen) if self.seen >= 5 else None
         return min((value for value in (self.left, pace) if value is not None), default=None)
-
-
-@contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """A polite kill ends a run as Ctrl-C does."""
-
-    def stop(_number: int, _frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -21,6 +21,7 @@ from roofline.capacity.search import Option, Unfit, options
 from roofline.capacity.sizing import UTILISATION
 from roofline.capacity.stands_on import stands_on
 from roofline.errors import InputError, UnknownNameError
+from roofline.files import is_folder
 from roofline.formatting import percent
 from roofline.predict.flags import ALIASES, COUNTS
 from roofline.predict.request import Request
@@ -227,7 +228,7 @@ def _usual(prices: Prices) -> list[str]:
     """Accelerators whose kernels were measured, and whose price is known."""
     from roofline.specs.library import shipped
 
-    measured = {folder.name for folder in (shipped("hardware") / "fits").iterdir() if folder.is_dir()}
+    measured = {folder.name for folder in (shipped("hardware") / "fits").iterdir() if is_folder(folder)}
     return [name for name in ids("hardware") if name in measured and name in prices.names]
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from roofline import files
 from roofline.capacity.money import HOURS_PER_YEAR
 from roofline.capacity.price_file import Listed, Owned, read_prices
 from roofline.errors import SpecError
@@ -188,7 +189,7 @@ def load_prices(path: str | os.PathLike[str] | None = None) -> Prices:
 
 def _default() -> _List:
     for folder in folders("prices"):
-        if (path := folder / "default.yaml").is_file():
+        if files.is_file(path := folder / "default.yaml"):
             return _read(path, "default range")
     raise SpecError("the installation is broken: no prices/default.yaml")
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from roofline.errors import AmbiguousNameError, InputError, UnknownNameError
 from roofline.specs.assumption import Assumption
-from roofline.specs.library import find, ids
+from roofline.specs.library import find, ids, text_of
 
 NameKind = Literal["models", "hardware"]
 
@@ -163,9 +163,5 @@ def _exact(kind: NameKind) -> dict[str, str]:
 
 def _listed(path: Path, key: str) -> list[str]:
     """A list of names in a file, without parsing all of it; none where it cannot be read, which is an error when it is used."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return []
-    match = re.search(rf"^{key}:\s*\[(.*?)\]", text, re.MULTILINE | re.DOTALL)
+    match = re.search(rf"^{key}:\s*\[(.*?)\]", text_of(path), re.MULTILINE | re.DOTALL)
     return [name.strip(" \n\"'") for name in match[1].split(",")] if match else []

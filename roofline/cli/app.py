@@ -6,13 +6,19 @@ import importlib
 import io
 import os
 import pkgutil
+import signal
 import sys
-from typing import Annotated, Any, NoReturn
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import IO, Annotated, Any, NoReturn
 
 import typer
 
 from roofline.cli import commands
-from roofline.errors import RooflineError
+from roofline.cli.places import Command
+from roofline.errors import InputError, RooflineError, StoppedByASignalError, TerminatedError
 from roofline.version import DATA_VERSION, __version__
 
 app = typer.Typer(
@@ -20,7 +26,7 @@ app = typer.Typer(
     help="How fast, how big and how expensive is this LLM on that hardware, and why?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes are for terminals
+    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,  # boxes are for terminals
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -46,6 +52,10 @@ def _register(arguments: list[str]) -> None:
     called = arguments[0] if arguments and "_ROOFLINE_COMPLETE" not in os.environ else None
     for name in [called] if called in names else names:
         importlib.import_module(f"{commands.__name__}.{name}").register(app)
+    for group in (app, *(added.typer_instance for added in app.registered_groups)):
+        for entry in group.registered_commands if group is not None else ():
+            if entry.cls is None or not issubclass(entry.cls, Command):
+                entry.cls = Command
 
 
 _register(sys.argv[1:])
@@ -56,9 +66,11 @@ _UsageError, _ClickException = typer.BadParameter.__mro__[1:3]
 
 def main() -> NoReturn:
     """Run a command; print an error as one message; leave with its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows a question mark
+    with _streams(), _terminable():
+        _run()
+
+
+def _run() -> NoReturn:
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
@@ -66,14 +78,15 @@ def main() -> NoReturn:
         _fail(str(error), error.exit_code)
     except _ClickException as error:  # type: ignore[misc]  # reached through a tuple
         _fail_usage(error)
-    except (typer.Abort, KeyboardInterrupt):
-        _fail("interrupted", 130)
+    except (typer.Abort, KeyboardInterrupt) as error:  # before a command began
+        stopped = StoppedByASignalError(error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt())
+        _fail(str(stopped), stopped.exit_code)
     except BrokenPipeError:
         # The reader of the pipe has seen enough. Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        _fail(f"cannot write {error.filename or 'the result'}: {error.strerror}", 2)
+        _fail(f"{error.filename or 'the system refuses'}: {error.strerror or error}", 2)
     except Exception as error:  # the last net: whatever it is, a user is not shown a traceback
         if os.environ.get("ROOFLINE_DEBUG"):
             raise
@@ -81,10 +94,86 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+class _Stdout:
+    """Stdout, whose errors say that the result could not be written; also where there is none."""
+
+    def __init__(self, stream: IO[str] | None) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def isatty(self) -> bool:
+        return self.stream is not None and self.stream.isatty()
+
+    def fileno(self) -> int:
+        return 1 if self.stream is None else self.stream.fileno()
+
+    def write(self, text: str, /) -> int:
+        if self.stream is None:
+            raise InputError("cannot write the result: stdout is closed")
+        with self._named():
+            return self.stream.write(text)
+
+    def flush(self) -> None:
+        if self.stream is not None:
+            with self._named():
+                self.stream.flush()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise InputError(f"cannot write the result: {error.strerror}") from None
+
+
+@contextmanager
+def _streams() -> Iterator[None]:
+    """Stdout and stderr that can be written to, whatever the process was started with."""
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows a question mark
+    for number in range(3):  # closed ones, or the next file that is opened would take their place
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = _Stdout(sys.stdout)
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM, which is how schedulers and containers stop a process, ends a command as Ctrl-C does."""
+
+    def stop(number: int, _: FrameType | None) -> NoReturn:
+        signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice: the second must not break into the end of the first
+        raise TerminatedError
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _fail_usage(error: Any) -> NoReturn:
     message, context = error.format_message(), getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(f"{message}\n")
+        with suppress(OSError):
+            sys.stderr.write(f"{message}\n")
         sys.exit(2)
     hint = f" See `{context.command_path} --help`." if context and isinstance(error, _UsageError) else ""
     _fail(f"{message.rstrip('.')}.{hint}", 2)
@@ -93,5 +182,6 @@ def _fail_usage(error: Any) -> NoReturn:
 def _fail(message: str, code: int) -> NoReturn:
     from roofline.cli.text import clean
 
-    sys.stderr.write(f"error: {clean(message, keep_lines=True)}\n")
+    with suppress(OSError):  # the exit code says it too
+        sys.stderr.write(f"error: {clean(message, keep_lines=True)}\n")
     sys.exit(code)

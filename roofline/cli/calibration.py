@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,21 +27,12 @@ def answer(paths: list[str], hardware: str, backend: str | None, output: Path | 
     if output is not None and output.suffix.lower() not in _FORMATS:
         msg = f"cannot write {output}: the suffix says the format, and must be one of {', '.join(_FORMATS)}"
         raise InputError(msg)
-    if output is not None and not output.expanduser().parent.is_dir():
-        msg = f"cannot write {output}: there is no folder {output.parent}"
-        raise InputError(msg)
-    if output is not None and not os.access(output.expanduser().parent, os.W_OK):
-        msg = f"cannot write {output}: the folder {output.parent} is read-only"
-        raise InputError(msg)
 
     def progress(text: str) -> None:
         if not quiet:
             sys.stderr.write(f"fitting {clean(text)}\n")
 
     found = calibrate(paths, hardware, backend, progress)
-    if output is not None and output.resolve() in {path.resolve() for path in found.files}:
-        msg = f"{output} is one of the files that are fitted: it would be overwritten"
-        raise InputError(msg)
     if not quiet:
         _warn(found)
     text = as_yaml(found.fit)

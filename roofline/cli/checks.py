@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.errors import RooflineError, SpecError
 from roofline.specs.library import Kind, find, ids, load_hardware, load_model
@@ -25,7 +26,7 @@ def check_files(kind: Kind, names: list[str]) -> tuple[Answer, int]:
     found = [(name, find(kind, name)) for name in names] or list(ids(kind).items())
     rows: Rows = []
     for name, path in found:
-        if not path.exists():
+        if not files.exists(path):
             raise SpecError("no such file", path=path)
         row: dict[str, Any] = {"name": name, "path": str(path), "ok": True, "error": None}
         try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.claims import judge
 from roofline.claims.names import matches
 from roofline.claims.result import Judged, Judgement
@@ -46,7 +46,7 @@ def _is_model(word: str) -> bool:
     """A path, a name on Hugging Face, or a name of models and nothing else."""
     if " " not in word.strip():
         return not any(sign in word for sign in ("=", ":")) and ("/" in word or bool(matches("models", word)))
-    return Path(word).exists() or bool(matches("models", word))
+    return files.exists(word) or bool(matches("models", word))
 
 
 def rows(judgement: Judgement) -> Rows:

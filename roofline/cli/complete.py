@@ -14,6 +14,11 @@ def hardware(incomplete: str) -> list[str]:
 
 
 def _ids(kind: str, incomplete: str) -> list[str]:
+    from roofline.errors import RooflineError
     from roofline.specs.library import ids
 
-    return [name for name in ids("models" if kind == "models" else "hardware") if name.startswith(incomplete)]
+    try:
+        known = ids("models" if kind == "models" else "hardware")
+    except RooflineError:  # of ROOFLINE_PATH: the command itself will say it
+        return []
+    return [name for name in known if name.startswith(incomplete)]

@@ -9,7 +9,7 @@ from roofline.cli.output import Answer, Rows
 from roofline.cli.page import print_table
 from roofline.predict.catalogue import hardware_rows, model_rows
 from roofline.report.summary import Table, format_count
-from roofline.specs.library import Input
+from roofline.specs.library import Input, shadowed
 from roofline.version import envelope
 
 
@@ -21,16 +21,24 @@ def by_name(inputs: list[Input]) -> dict[str, Any]:
 def models() -> Answer:
     """Every model with its size."""
     rows, inputs = model_rows()
-    return Answer({**envelope(by_name(inputs)), "models": rows}, lambda: rows, lambda: print_table(_models(rows)))
+    whole = {**envelope(by_name(inputs)), "models": rows}
+    return Answer(whole, lambda: rows, lambda: print_table(_models(rows, _shadowing(inputs))))
 
 
 def hardware() -> Answer:
     """Every accelerator and node with its headline figures."""
     rows, inputs = hardware_rows()
-    return Answer({**envelope(by_name(inputs)), "hardware": rows}, lambda: rows, lambda: print_table(_hardware(rows)))
+    whole = {**envelope(by_name(inputs)), "hardware": rows}
+    return Answer(whole, lambda: rows, lambda: print_table(_hardware(rows, _shadowing(inputs))))
 
 
-def _models(rows: Rows) -> Table:
+def _shadowing(inputs: list[Input]) -> list[str]:
+    """Which shipped ids are files of one's own."""
+    listed = [f"{entry.name} is {entry.path}" for entry in inputs if shadowed(entry.path) is not None]
+    return [f"instead of shipped files, by ROOFLINE_PATH: {', '.join(listed)}"] if listed else []
+
+
+def _models(rows: Rows, notes: list[str]) -> Table:
     recurrent = any(row["state_bytes_per_sequence"] for row in rows)
     cells = tuple(
         (
@@ -46,14 +54,14 @@ def _models(rows: Rows) -> Table:
         for row in rows
     )
     columns = ("id", "parameters", "active", "layers", "context", "KV a token", "window", *(("state",) if recurrent else ()))
-    return Table("", "", columns, (False, *([True] * (len(columns) - 1))), cells)
+    return Table("", "; ".join(notes), columns, (False, *([True] * (len(columns) - 1))), cells)
 
 
 def _state(size: float) -> str:
     return formatting.binary(size) if size else ""
 
 
-def _hardware(rows: Rows) -> Table:
+def _hardware(rows: Rows, notes: list[str]) -> Table:
     def rate(value: float | None) -> str:
         return "" if value is None else formatting.quantity(value, "FLOP/s")
 
@@ -70,4 +78,4 @@ def _hardware(rows: Rows) -> Table:
         for row in rows
     )
     columns = ("id", "", "16 bit", "fp8", "bandwidth", "memory", "ridge")
-    return Table("", "dense peaks of one accelerator", columns, (False, False, *([True] * 5)), cells)
+    return Table("", "; ".join(["dense peaks of one accelerator", *notes]), columns, (False, False, *([True] * 5)), cells)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError, MissingExtraError, UnitError, UnknownNameError
@@ -81,7 +82,7 @@ def run(
 
     where = device or best()
     folder = output if output is not None else default_folder(where)
-    if folder.exists() and not folder.is_dir():
+    if files.exists(folder) and not files.is_folder(folder):
         msg = f"{folder}: is a file; records go into a folder"
         raise InputError(msg)
     with _progress(quiet=quiet) as show:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.cli.text import csv_cell, markdown_cell
 from roofline.errors import InputError, MissingExtraError
 from roofline.text import clean
@@ -80,8 +81,7 @@ def write_file(path: Path, formats: Mapping[str, Callable[[], str | bytes]], row
 
     The file is written beside its place and then renamed, so that there is never half a file.
     """
-    from roofline.files import write_whole
-
+    files.check_target(path)
     suffix = path.suffix.lower()
     tables: dict[str, Callable[[], bytes]] = {}
     if rows is not None:
@@ -95,12 +95,7 @@ def write_file(path: Path, formats: Mapping[str, Callable[[], str | bytes]], row
     if suffix not in writers:
         msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(allowed)}"
         raise InputError(msg)
-    data = writers[suffix]()
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        msg = f"cannot write {path}: {error.strerror}"
-        raise InputError(msg) from None
+    files.write_whole(path, writers[suffix]())
 
 
 def _bytes(made: str | bytes) -> bytes:

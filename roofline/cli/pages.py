@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.cli.output import write_file
-from roofline.cli.places import check_place
 from roofline.errors import InputError, SpecError
 from roofline.text import clean
 
@@ -28,7 +28,8 @@ def write(
     """Write a report, a calculator, or the page of a saved result."""
     if output is None:
         raise InputError("a page is a file: say where with -o FILE.html")
-    _check(output)
+    if output.suffix.lower() != ".html":
+        raise InputError(f"cannot write {output}: a page is a .html file")
     if sum((calculator, saved is not None, model is not None)) != 1:
         raise InputError("give one of MODEL with --hardware, --calculator, and --from RESULT")
     if (calculator or saved is not None) and (hardware or given):
@@ -40,13 +41,6 @@ def write(
     write_file(output, {".html": lambda: text}, None)
     if not quiet:
         sys.stderr.write(f"wrote {clean(output)} ({len(text.encode()) / 1e6:.1f} MB)\n")
-
-
-def _check(output: Path) -> None:
-    """Refuse a place that cannot be written before the work is done."""
-    if output.suffix.lower() != ".html":
-        raise InputError(f"cannot write {output}: a page is a .html file")
-    check_place(output)
 
 
 def _calculator() -> str:
@@ -71,7 +65,7 @@ def _saved(saved: Path) -> str:
     from roofline.report.sweep.load import TABLES, load_folder, load_json, load_table
     from roofline.report.sweep_page import page
 
-    if saved.is_dir():
+    if files.is_folder(saved):
         return page(load_folder(saved))
     if saved.suffix.lower() in TABLES:
         return page(load_table(saved))
@@ -84,15 +78,11 @@ def _saved(saved: Path) -> str:
 
 
 def _read(saved: Path) -> Any:
+    # a sweep that is larger is read as a folder or .parquet
+    text = files.read_text(saved, _MOST_BYTES, "a result as JSON")
     try:
-        if saved.stat().st_size > _MOST_BYTES:
-            raise SpecError(
-                "is too large to be a result of analyze; a sweep of this size is read as a folder or .parquet", path=saved
-            )
-        return json.loads(saved.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"cannot be read: {error.strerror}", path=saved) from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
         raise SpecError(f"is no JSON: {error}", path=saved) from None
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline import formatting
+from roofline import files, formatting
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_MOST_BYTES = 2**26
+
+
 def answer(folder: Path) -> Answer:
     """A summary of the records of a folder, and its environment."""
-    if not folder.is_dir():
+    if not files.is_folder(folder):
         msg = f"{folder}: no such folder"
         raise InputError(msg)
     found = read([folder])
@@ -40,11 +43,11 @@ def answer(folder: Path) -> Answer:
 def _environment(folder: Path) -> dict[str, Any]:
     """The environment.json of a folder; empty where there is none."""
     path = folder / "environment.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not files.exists(path):
         return {}
-    except (OSError, ValueError) as error:
+    try:
+        found = json.loads(files.read_text(path, _MOST_BYTES, "the environment of a run"))
+    except ValueError as error:
         msg = f"{path}: cannot be read as JSON: {error}"
         raise InputError(msg) from None
     return _keys(found)

@@ -8,7 +8,6 @@ from typing import Any
 from roofline import formatting
 from roofline.cli.output import Answer, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
-from roofline.cli.places import check_place
 from roofline.formatting import percent, plural
 from roofline.report import summary
 from roofline.report.summary import Table
@@ -20,8 +19,6 @@ from roofline.text import clean
 
 def answer(run: Path, given: dict[str, Any], *, json: bool, output: Path | None, quiet: bool) -> None:
     """Give the result in the form that was asked for."""
-    if output is not None:
-        check_place(output)
     result = replay(run, **given)
     emit(Answer(result.to_dict(), result.rows, lambda: _show(result)), json=json, output=output, quiet=quiet)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from roofline import formatting
@@ -16,7 +15,7 @@ from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, s
 from roofline.predict.parameters import Parameters, count_parameters
 from roofline.predict.parts import LayerKind, Part, layer_kinds, layer_pattern, parameters_by_part
 from roofline.report.summary import Table
-from roofline.specs.library import find, load_model
+from roofline.specs.library import find, is_config, load_model, text_of
 from roofline.specs.model import Model
 from roofline.text import clean
 from roofline.version import envelope
@@ -50,7 +49,7 @@ def _model_file(name: str, loaded: Model) -> str:
     from roofline.specs.model_yaml import model_yaml
 
     path = find("models", name)
-    return model_yaml(loaded) if path.suffix == ".json" else path.read_text(encoding="utf-8")
+    return model_yaml(loaded) if is_config(path) else text_of(path)
 
 
 def _show(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[LayerKind]) -> None:
@@ -128,16 +127,14 @@ def _value(value: object) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def imported(config: str, assume: str | None, name: str | None, output: Path | None) -> Answer:
+def imported(config: str, assume: str | None, name: str | None) -> Answer:
     """What stands in a config.json, as a model's file."""
     from roofline.specs.model_yaml import model_yaml
 
     path = find("models", config)
-    if path.suffix != ".json":
+    if not is_config(path):
         raise InputError(f"{config} is a model's file already: import reads a config.json")
     loaded, read = load_model(path, assume, name)
-    if output is not None and output.resolve() == path.resolve():
-        raise InputError(f"-o {output} would write over the config that is read")
     text = model_yaml(loaded)
     whole = {**envelope(by_name([read])), "model": loaded.model_dump(mode="json")}
     return Answer(whole, None, lambda: write_stdout(text), {".yaml": lambda: text, ".yml": lambda: text})

@@ -12,7 +12,7 @@ from roofline.errors import UnknownNameError
 from roofline.predict.result import dump_json
 from roofline.report.summary import Table
 from roofline.specs.hardware import Hardware, facts
-from roofline.specs.library import find, load_hardware
+from roofline.specs.library import find, load_hardware, text_of
 from roofline.text import clean
 from roofline.version import envelope
 
@@ -32,7 +32,7 @@ def formatted(answer: Answer, name: str) -> Answer:
 
 
 def _file(kind: Any, name: str) -> str:
-    return find(kind, name).read_text(encoding="utf-8")
+    return text_of(find(kind, name))
 
 
 def _lines(lines: Any) -> None:

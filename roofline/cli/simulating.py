@@ -8,7 +8,6 @@ from typing import Any
 
 from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
-from roofline.cli.places import check_place
 from roofline.cli.progress import counted
 from roofline.cli.text import clean, markdown_cell
 from roofline.errors import InputError
@@ -30,11 +29,6 @@ def answer(model: str, hardware: str, given: dict[str, Any], *, json: bool, outp
         allowed = ", ".join(_SUFFIXES)
         raise InputError(f"cannot write {output}: the suffix says the format, and must be one of {allowed}")
     traced = given.get("perfetto")
-    for place in (output, None if traced is None else Path(traced)):
-        if place is not None:
-            check_place(place)
-    if output is not None and traced is not None and output.resolve() == Path(traced).resolve():
-        raise InputError(f"--perfetto and --output are both {output}: give them names of their own")
     rows = output if output is not None and output.suffix.lower() in SUFFIXES else None
     with counted("requests", quiet=quiet) as told, Interrupts() as interrupts:
         result = simulate(model, hardware, rows=rows, interrupts=interrupts, told=told, **given)

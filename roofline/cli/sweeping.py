@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline import formatting
+from roofline import files, formatting
 from roofline.cli.output import Answer, emit
 from roofline.cli.page import print_table
 from roofline.cli.progress import counted
@@ -102,7 +102,7 @@ def _no_sweep(first: list[str]) -> None:
     """Refuse a file that was meant to be a sweep and is none."""
     for name in first:
         if name.endswith((".yaml", ".yml")):
-            what = "has no `kind: sweep`" if Path(name).exists() else "is not there"
+            what = "has no `kind: sweep`" if files.exists(name) else "is not there"
             raise InputError(f"{name} {what}: give the YAML file of a sweep, or MODEL --hardware HW and axes")
 
 
@@ -161,12 +161,10 @@ def _tell_too_long(sweep: Sweep) -> None:
 
 
 def _check(output: Path) -> None:
-    """Refuse a file that could not be written before hours are spent on what is to be in it."""
+    """Refuse a file of no format before hours are spent on what is to be in it."""
     if output.suffix.lower() not in _SUFFIXES:
         allowed = f"must be one of {', '.join(_SUFFIXES)}; without one it is a folder of parts"
         raise InputError(f"cannot write {output}: the suffix says the format, and {allowed}")
-    if not output.parent.is_dir() or output.is_dir():
-        raise InputError(f"cannot write {output}: {'is a folder' if output.is_dir() else 'there is no such folder'}")
 
 
 def _is(output: Path | None, suffix: str) -> bool:

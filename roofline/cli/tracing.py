@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from roofline import formatting
+from roofline import files, formatting
 from roofline.cli.output import Answer, emit, write_stdout
 from roofline.cli.page import print_table
 from roofline.comparison import names
@@ -25,13 +25,11 @@ from roofline.version import envelope
 def answer(source: Path, *, skip_bad_rows: bool, json: bool, output: Path | None, quiet: bool) -> None:
     """Give what is known of a trace in the form that was asked for."""
     meta: EngineMeta | None = None
-    if source.is_dir():
+    if files.is_folder(source):
         run = read_run(source, skip_bad_rows)
         found, meta = run.trace, run.meta
     else:
         found = read_trace(source, skip_bad_rows)
-    if output is not None and output.resolve() == Path(found.path).resolve():
-        raise InputError(f"{output} is what is read: it would be overwritten")
     line = None if meta is None else _command(source, meta)
     whole = {**envelope(_inputs(found)), **_figures(found), "engine": meta and _engine(meta), "command": line}
     formats = {".csv": lambda: as_csv(found)}

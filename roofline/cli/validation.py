@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from roofline import formatting
@@ -45,7 +44,6 @@ def answer(
     *,
     fit: str | None = None,
     serving: bool = False,
-    output: Path | None,
     quiet: bool,
 ) -> tuple[Answer, int]:
     """The comparison in every form, and the exit code."""
@@ -55,9 +53,6 @@ def answer(
         result = validate_serving(paths, hardware, backend)
     else:
         result = validate(paths, hardware, backend, fit)
-    if output is not None and output.resolve() in {path.resolve() for path in result.files}:
-        msg = f"{output} is one of the files that are compared: it would be overwritten"
-        raise InputError(msg)
     found = to_dict(result)
     if not quiet:
         _warn(result)

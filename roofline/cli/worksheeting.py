@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.cli.output import Answer, as_csv, emit, write_stdout
 from roofline.cli.page import print_table
-from roofline.cli.places import check_place
 from roofline.errors import InputError, UnknownNameError
-from roofline.files import write_whole
 from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope
@@ -107,8 +106,8 @@ def _class_set(asked: Asked, output: Path | None, *, quiet: bool) -> None:
         raise InputError("--seeds writes a folder of sheets: say where with -o FOLDER")
     seeds = parse_seeds(asked.seeds or "")
     form = _form(asked.form, None) if asked.form is not None else "html"
-    if not output.is_dir():
-        check_place(output)
+    if not files.is_folder(output):
+        files.check_target(output)
         try:
             output.mkdir()
         except OSError as error:
@@ -117,8 +116,8 @@ def _class_set(asked: Asked, output: Path | None, *, quiet: bool) -> None:
     width = len(str(seeds[-1]))
     for made in sheets:
         name = f"{asked.topic}-{made.seed:0{width}d}{FORMATS[form]}"
-        write_whole(output / name, _written(made, form, answers=asked.answers).encode())
-    write_whole(output / "key.csv", as_csv(key(sheets)).encode())
+        files.write_whole(output / name, _written(made, form, answers=asked.answers).encode())
+    files.write_whole(output / "key.csv", as_csv(key(sheets)).encode())
     if not quiet:
         sys.stderr.write(f"wrote {clean(output)}: {len(sheets)} sheets and key.csv\n")
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.comparison.benches import Bench, formats
 from roofline.comparison.benches.base import read as read_as
 from roofline.errors import InputError
@@ -21,13 +22,7 @@ def read(path: str | Path) -> Bench:
         InputError: no such file, no JSON, or a result of no tool that is known; the message lists those that are.
     """
     place = Path(path)
-    try:
-        if place.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{place}: larger than {_MOST_BYTES // 2**20} MiB: save the result without the single requests")
-        raw = place.read_bytes()
-    except OSError as error:
-        what = "is a folder" if place.is_dir() else error.strerror
-        raise InputError(f"cannot read {place}: {what}") from None
+    raw = files.read_bytes(place, _MOST_BYTES, "a benchmark's result")
     data, notes = _object(place, raw.decode("utf-8-sig", errors="replace"))
     for form in formats():
         if form.fits(data):

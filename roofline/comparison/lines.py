@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from roofline.errors import InputError
+from roofline import files
 
-_CHUNK = 2**20
+_CHUNK, _MOST_BYTES = 2**20, 2**31
 _LONGEST = 2**18
 """Bytes of a line that are looked at: an engine's arguments take some 20 kB; a line of megabytes is none of its own."""
 _COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07)")
@@ -47,29 +47,25 @@ class Lines:
     def _blocks(self) -> Iterator[bytes]:
         """Whole lines, about a chunk of them at a time, without the last end. Of a line that is longer than a chunk only
         the start is kept."""
-        try:
-            with self.path.open("rb") as file:
-                held, skipping = b"", False
-                while chunk := file.read(_CHUNK):
-                    self._hash.update(chunk)
-                    whole, end, rest = chunk.rpartition(b"\n")
-                    if not end:
-                        held, skipping = (held, True) if len(held) > _LONGEST else (held + chunk, skipping)
-                        continue
-                    if skipping:
-                        yield held
-                        _, more, after = whole.partition(b"\n")
-                        if more:
-                            yield after
-                        skipping = False
-                    else:
-                        yield held + whole
-                    held = rest
-                if held:
+        with files.open_input(self.path, _MOST_BYTES, "the log of an engine") as file:
+            held, skipping = b"", False
+            while chunk := file.read(_CHUNK):
+                self._hash.update(chunk)
+                whole, end, rest = chunk.rpartition(b"\n")
+                if not end:
+                    held, skipping = (held, True) if len(held) > _LONGEST else (held + chunk, skipping)
+                    continue
+                if skipping:
                     yield held
-        except OSError as error:
-            what = "is a folder" if self.path.is_dir() else error.strerror
-            raise InputError(f"cannot read {self.path}: {what}") from None
+                    _, more, after = whole.partition(b"\n")
+                    if more:
+                        yield after
+                    skipping = False
+                else:
+                    yield held + whole
+                held = rest
+            if held:
+                yield held
 
 
 def _plain(line: str) -> str:

@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from roofline import files
 from roofline.errors import InputError, RooflineError
-from roofline.specs.library import by_driver_name, find, ids
+from roofline.specs.library import by_driver_name, find, ids, text_of
 
 # What fine-tuning and quantising put behind a name: the dimensions stay those of the base.
 _SUFFIX = re.compile(
     r"[-_.](?:instruct|it|chat|hf|base|fp8|fp8-dynamic|dynamic|awq|gptq|int4|int8|w4a16|w8a8|w8a16|quantized|bnb|4bit|8bit|"
     r"nvfp4|mxfp4|marlin|g128|autoround|[a-z0-9]*tuned)$"
 )
-_LONGEST = 1000
 _HF_ID = re.compile(r"^hf_id:\s*(\S+)", re.MULTILINE)
 _CACHED = re.compile(r"models--([^/]+?)--([^/]+)")
 
@@ -32,13 +32,13 @@ def model(name: str) -> str:
     Raises:
         InputError: nothing shipped is this model.
     """
-    if os.sep in name and len(name) < _LONGEST and (Path(name) / "config.json").is_file():
+    if os.sep in name and files.is_file(Path(name) / "config.json"):
         return name
     cached = _CACHED.search(name)
     wanted = f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/")
     known = ids("models")
     for entry, path in known.items():
-        match = _HF_ID.search(_text(path))
+        match = _HF_ID.search(text_of(path))
         if match and match[1].strip("\"'").lower() == wanted.lower():
             return entry
     for base in _bases(wanted.rpartition("/")[2].lower()):
@@ -70,13 +70,6 @@ def _known(name: str, known: dict[str, Path]) -> str | None:
         return find("models", name).stem
     except RooflineError:
         return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def device(name: str, known: Callable[[str], str | None] = by_driver_name) -> str | None:

@@ -20,6 +20,7 @@ from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.engine import Engine
 from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.hardware import Hardware
+from roofline.specs.library import Input, shadowed
 from roofline.specs.model import Model
 
 MODEL = "model."
@@ -48,6 +49,13 @@ _FUSION = (
 def reading(model: Model) -> list[Assumption]:
     """What the model's config.json leaves open."""
     return [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
+
+
+def shadowing(inputs: Iterable[Input]) -> list[Assumption]:
+    """Files on `ROOFLINE_PATH` that have the id of a shipped one."""
+    found = ((entry, shadowed(entry.path)) for entry in inputs)
+    why = "of ROOFLINE_PATH, instead of the shipped file of that id"
+    return [Assumption(f"{entry.role}.file", entry.path, "given", why) for entry, name in found if name is not None]
 
 
 def allocated(memory: MemoryModel, engine: Engine) -> list[Assumption]:

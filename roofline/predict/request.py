@@ -139,6 +139,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     if measured is not None:
         inputs.append(measured[1])
     noted = [
+        *record.shadowing(inputs),
         *record.reading(model),
         *chosen,
         *notes,

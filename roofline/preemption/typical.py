@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from roofline import files
 from roofline.errors import SpecError
 from roofline.specs.base import Spec
 from roofline.specs.fit import Value
@@ -75,7 +76,7 @@ def load() -> tuple[HostCopies, Input]:
         SpecError: there is none, or it is not what it should be.
     """
     for folder in folders("hardware"):
-        if (path := folder / "_host_copies.yaml").is_file():
+        if files.is_file(path := folder / "_host_copies.yaml"):
             file = read_yaml(path)
             ours = path.is_relative_to(shipped("hardware"))
             used = Input("host copies", "typical host copies", "shipped" if ours else str(path), file.sha256)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+import io
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.errors import InputError, MissingExtraError, UnknownNameError
 from roofline.records.check import LINE, Checker, Refusal, merged
 from roofline.records.columns import COLUMNS
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".parquet")
+_MOST_BYTES, _LONGEST = 2**30, 2**20
 _NEEDED = ("op", "dtype", "latency_us")
 
 
@@ -48,6 +52,7 @@ def read(paths: Iterable[str | Path]) -> Records:
         except InputError as error:
             if named:
                 raise
+            files.release(path)  # such as an earlier answer in the folder of records, which may be written again
             found.passed_by.append(str(error))
             continue
         found.files.append(path)
@@ -67,13 +72,13 @@ def _files(paths: Iterable[str | Path]) -> dict[Path, bool]:
     found: dict[Path, bool] = {}
     for given in paths:
         path = Path(given).expanduser()
-        if path.is_dir():
+        if files.is_folder(path):
             inside = [file for suffix in SUFFIXES for file in sorted(path.rglob(f"*{suffix}")) if not file.name.startswith(".")]
             if not inside:
                 msg = f"{path}: no records in this folder: nothing in it ends in {' or '.join(SUFFIXES)}"
                 raise InputError(msg)
             found |= {file: False for file in inside if file not in found}
-        elif not path.exists():
+        elif not files.exists(path):
             msg = f"{path}: no such file or folder"
             raise InputError(msg)
         elif path.suffix.lower() not in SUFFIXES:
@@ -86,12 +91,11 @@ def _files(paths: Iterable[str | Path]) -> dict[Path, bool]:
 
 def _raw(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
     """The cells of our columns as they stand, with the line of each row; rows that are none; names of other columns."""
-    try:
-        raw, refusals, others = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8 text, although it ends in .csv") from None
+    with files.open_input(path, _MOST_BYTES, "a table of records") as file:
+        try:
+            raw, refusals, others = _parquet(path, file) if path.suffix.lower() == ".parquet" else _csv(path, file)
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: is not UTF-8 text, although it ends in .csv") from None
     if missing := [name for name in _NEEDED if name not in raw.columns]:
         raise InputError(f"{path}:1: {_missing(missing, others)}")
     return raw, refusals, others
@@ -109,7 +113,7 @@ def _missing(missing: list[str], others: list[str]) -> str:
     return f"{what}, so that these are no records.{hint}"
 
 
-def _parquet(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
+def _parquet(path: Path, file: IO[bytes]) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
     import pandas as pd
 
     try:
@@ -117,7 +121,7 @@ def _parquet(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
     except ImportError:
         raise MissingExtraError("reading Parquet", "parquet") from None
     try:
-        table = pd.read_parquet(path)
+        table = pd.read_parquet(file)
     except (pa.ArrowException, ValueError) as error:
         raise InputError(f"{path}: is no Parquet file, or a truncated one ({str(error).splitlines()[0]:.120})") from None
     table = table.reset_index(drop=True)
@@ -125,13 +129,24 @@ def _parquet(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
     return raw.assign(**{LINE: range(1, len(raw) + 1)}), [], [str(name) for name in table.columns if name not in COLUMNS]
 
 
-def _csv(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
+def _lines(path: Path, text: IO[str]) -> Iterator[str]:
+    """Lines of which none can fill memory."""
+    for number in count(1):
+        line = text.readline(_LONGEST)
+        if len(line) == _LONGEST:
+            raise InputError(f"{path}:{number}: a line of {_LONGEST:,} characters or more is none of records")
+        if not line:
+            return
+        yield line
+
+
+def _csv(path: Path, file: IO[bytes]) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
     import pandas as pd
 
     rows: list[list[Any]] = []
     refusals: list[Refusal] = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        reader = csv.reader(_lines(path, text))
         header = [name.strip() for name in next(reader, [])]
         if doubled := sorted({name for name in header if name and header.count(name) > 1}):
             raise InputError(f"{path}:1: column {doubled[0]} stands there twice")

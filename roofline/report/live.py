@@ -14,7 +14,7 @@ from roofline import errors, numeric
 from roofline import operators as operator_kinds
 from roofline.formulas.javascript import EVALUATED, Program
 from roofline.operators.base import Operator
-from roofline.predict import flags
+from roofline.predict import flags, record
 from roofline.predict.efficiency import forms
 from roofline.predict.result import Analysis
 from roofline.specs import library, quantization, workload, yaml_file
@@ -54,6 +54,7 @@ _READ_ONCE: dict[Any, str] = {
     library.fit_files: "library.fit_files",
     library.load_fit: "library.load_fit",
     yaml_file.read_text: "library.read_text",
+    record.shadowing: "(() => [])",  # a page does not know the folders of who made it
     Path: "library.path",
     # other faces of a result
     Analysis.to_json: "$.fail",

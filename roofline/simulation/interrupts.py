@@ -1,4 +1,4 @@
-"""Ctrl-C while a simulation runs: it ends there, and what was counted so far is whole.
+"""Ctrl-C and SIGTERM while a simulation runs: it ends there, and what was counted so far is whole.
 
 What a server writes down is a row at a time; only while rows are added up must nobody break in.
 """
@@ -12,14 +12,16 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
 
+from roofline.errors import TerminatedError
+
 
 class StoppedError(BaseException):
     """Somebody wants the run to end here. As with `KeyboardInterrupt`, nobody on the way may take it for an error."""
 
 
 class Interrupts:
-    """Turns SIGINT into `StoppedError` within `running`, but not within `whole`: there it waits. Anywhere else it is only noted
-    (`asked`). A second one is a `KeyboardInterrupt`.
+    """Turns SIGINT and SIGTERM into `StoppedError` within `running`, but not within `whole`: there it waits. Anywhere else it
+    is only noted (`asked`). A second one is a `KeyboardInterrupt`; a second SIGTERM changes nothing, since `timeout` sends two.
 
     Where no signal can be caught (any thread but the main one) nothing changes.
     """
@@ -27,16 +29,17 @@ class Interrupts:
     def __init__(self) -> None:
         self.asked = False
         self._runs = self._held = False
-        self._before: Any = None
+        self._first = 0
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._caught)
+            self._before = {number: signal.signal(number, self._caught) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -60,8 +63,10 @@ class Interrupts:
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
+            if number == self._first == signal.SIGTERM:
+                return
+            raise TerminatedError if number == signal.SIGTERM else KeyboardInterrupt
+        self.asked, self._first = True, number
         if not self._held:
             self._raise()
 

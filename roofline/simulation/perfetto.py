@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import gzip
 import json
-import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from heapq import heappop, heappush
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
+from roofline import files
 from roofline.errors import InputError
 from roofline.simulation.job import Job
 from roofline.simulation.replica import Replica
@@ -35,8 +35,8 @@ _STEPS = 1
 
 
 class Trace:
-    """A trace in the making, beside its place, written a part at a time; renamed when it is whole, removed when something
-    fails. `about` stands in its head; within `whole()` nothing breaks in.
+    """A trace in the making, as of `files.writing`, written a part at a time. `about` stands in its head; within `whole()`
+    nothing breaks in.
 
     Raises:
         InputError: another suffix, a place that cannot be written to.
@@ -49,12 +49,8 @@ class Trace:
         if not path.name.lower().endswith(SUFFIXES):
             raise InputError(f"cannot write a trace to {path}: the name must end in {' or '.join(SUFFIXES)}")
         self.path = path
-        try:
-            self._file: IO[bytes] = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed on exit
-                dir=path.parent, prefix=f".{path.name}.", delete=False
-            )
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        self._open = ExitStack()
+        self._file = self._open.enter_context(files.writing(path))
         self._packer: gzip.GzipFile | None = None
         if path.name.lower().endswith(".gz"):  # without a name and a time: the same run makes the same bytes
             self._packer = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=self._file, mtime=0)
@@ -108,33 +104,25 @@ class Trace:
             self._lines.clear()
 
     def _write(self, text: str) -> None:
-        try:
-            (self._packer or self._file).write(text.encode())
-        except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror}") from None
+        (self._packer or self._file).write(text.encode())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        temporary = Path(self._file.name)
-        try:
-            if kind is None:
-                for watch in self._watches:
-                    watch.close()
-                self._flush()
-                self._write("\n]}\n")
+        with self._open.pop_all() as closing:
+            if kind is not None:
+                with suppress(Exception):  # the file is removed: what its end would have been does not matter
+                    if self._packer is not None:
+                        self._packer.close()
+                closing.__exit__(kind, error, trace)
+                return
+            for watch in self._watches:
+                watch.close()
+            self._flush()
+            self._write("\n]}\n")
             if self._packer is not None:
-                self._packer.close()
-            self._file.close()
-            if kind is None:
-                temporary.chmod(0o644)
-                temporary.replace(self.path)
-        except OSError as failed:  # the last part of a packed file comes with its end
-            raise InputError(f"cannot write {self.path}: {failed.strerror}") from None
-        finally:
-            self._file.close()
-            temporary.unlink(missing_ok=True)
+                self._packer.close()  # the last part of a packed file comes with its end
 
 
 class _Watch:

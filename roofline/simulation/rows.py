@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import tempfile
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from roofline import files
 from roofline.errors import InputError, MissingExtraError
 from roofline.text import clean
 
@@ -25,8 +26,7 @@ SUFFIXES = (".csv", ".parquet")
 
 
 class Rows:
-    """A CSV or Parquet file in the making, beside its place; it is renamed when all is written, and removed when something
-    fails.
+    """A CSV or Parquet file in the making, as of `files.writing`: whole at the end, removed when something fails.
 
     Raises:
         InputError: another suffix, a place that cannot be written to.
@@ -43,12 +43,8 @@ class Rows:
         self._writer: Any = None
         if self._parquet:
             _pyarrow()
-        try:
-            self._file: IO[bytes] = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed on exit
-                dir=path.parent, prefix=f".{path.name}.", delete=False
-            )
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        self._open = ExitStack()
+        self._file = self._open.enter_context(files.writing(path))
         if not self._parquet:
             self._file.write((",".join(COLUMNS) + "\n").encode())
 
@@ -56,15 +52,22 @@ class Rows:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._file.close()
-        temporary = Path(self._file.name)
-        if kind is None:
-            temporary.chmod(0o644)
-            temporary.replace(self.path)
-        else:
-            temporary.unlink(missing_ok=True)
+        with self._open.pop_all() as closing:
+            if kind is not None:
+                with suppress(Exception):  # the file is removed: what its end would have been does not matter
+                    self._close()
+                closing.__exit__(kind, error, trace)
+                return
+            self._close()
+
+    def _close(self) -> None:
+        """End a Parquet file, which has its table of contents there."""
+        if (writer := self._writer) is not None:
+            self._writer = None
+            try:
+                writer.close()
+            finally:
+                writer.is_open = False  # or it would try once more when it is thrown away
 
     def write(self, ended: dict[str, Array]) -> None:
         """Rows, as columns of `book.END`."""

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.errors import InputError
 from roofline.predict.request import Request
 from roofline.preemption.to_host import to_host
@@ -38,6 +39,7 @@ _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 """What `analyze` is asked about: here the workload says it."""
 
 
+@files.run()  # its inputs are not written over from Python either
 def simulate(
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,
@@ -143,9 +145,9 @@ def simulate(
     names = tuple(one.name for one in asked.classes)
     if many > 1 and perfetto is not None:
         raise InputError("--perfetto shows one run: leave out --replications")
-    with ExitStack() as files:
-        listed = None if rows is None else files.enter_context(Rows(Path(rows), names))
-        traced = None if perfetto is None else files.enter_context(_trace(Path(perfetto), server, asked.source, interrupts))
+    with ExitStack() as results:
+        listed = None if rows is None else results.enter_context(Rows(Path(rows), names))
+        traced = None if perfetto is None else results.enter_context(_trace(Path(perfetto), server, asked.source, interrupts))
         runs = _runs(server, asked, first_seed, many, share, Watchers(listed, traced, interrupts, told))
     notes += _about(request)
     return summarise(server, asked, runs, notes, first_seed, share)

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from roofline import files
 from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
 from roofline.specs.base import Spec
 from roofline.specs.engine import Engine
@@ -18,7 +19,7 @@ from roofline.specs.fit import Fit
 from roofline.specs.hardware import Accelerator, Hardware, Node
 from roofline.specs.model import Model
 from roofline.specs.spread import Spread
-from roofline.specs.yaml_file import YamlFile, read_trusted, read_yaml
+from roofline.specs.yaml_file import MAX_BYTES, YamlFile, read_trusted, read_yaml
 
 if TYPE_CHECKING:
     from roofline.specs.huggingface.hub import Repository
@@ -27,7 +28,12 @@ S = TypeVar("S", bound=Spec)
 
 Kind = Literal["models", "hardware", "engines", "prices", "reports"]
 
+_ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices")
+"""Kinds of which folders of `ROOFLINE_PATH` may hold files."""
+_LISTED = f"{', '.join(f'{kind}/' for kind in _ON_PATH[:-1])} or {_ON_PATH[-1]}/"
 
+MAX_UNNAMED = 2**23
+"""Bytes of a model whose suffix does not say what it is: those of a config.json."""
 _NOUN = {"models": "model", "hardware": "hardware", "engines": "engine", "prices": "prices", "reports": "report"}
 
 
@@ -46,17 +52,31 @@ def shipped(kind: Kind) -> Path:
     """The folder of shipped files: inside the installed package, else beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "_library" / kind, package.parent / kind):
-        if folder.is_dir():
+        if files.is_folder(folder):
             return folder
     msg = f"the installation is broken: no folder {kind!r} in {package / '_library'} or {package.parent}"
     raise SpecError(msg)
 
 
 def folders(kind: Kind) -> list[Path]:
-    """Where files of a kind are looked for, first match wins: `ROOFLINE_PATH`, then what is shipped."""
-    entries = [_path(entry) for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
-    listed = [entry / kind for entry in entries]
-    return [*(folder for folder in listed if folder.is_dir()), shipped(kind)]
+    """Where files of a kind are looked for, first match wins: `ROOFLINE_PATH`, then what is shipped.
+
+    Raises:
+        InputError: an entry of `ROOFLINE_PATH` that is no folder, or in which there are no files of any kind.
+    """
+    listed = [_entry(entry) / kind for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
+    return [*(folder for folder in listed if files.is_folder(folder)), shipped(kind)]
+
+
+def _entry(entry: str) -> Path:
+    """A folder that `ROOFLINE_PATH` names."""
+    path = _path(entry)
+    if not files.is_folder(path):
+        what = "is a file" if files.exists(path) else "does not exist"
+        raise InputError(f"ROOFLINE_PATH: {entry} {what}; each entry must be a folder that holds {_LISTED}")
+    if not any(files.is_folder(path / kind) for kind in _ON_PATH):
+        raise InputError(f"ROOFLINE_PATH: {entry} has no folder {_LISTED}")
+    return path
 
 
 def ids(kind: Kind) -> dict[str, Path]:
@@ -90,7 +110,7 @@ def find(kind: Kind, name: object) -> Path:
         raise AmbiguousNameError(what, name, family)
     also = " or of a config.json" if kind == "models" else ""
     hint = f"`roofline {kind} list` shows all; the path of a YAML file{also} works too."
-    if kind == "models" and (Path(name) / "config.json").is_file():
+    if kind == "models" and files.is_file(Path(name) / "config.json"):
         hint = f"There is a folder of that name here: write ./{name} for the config.json in it."
     raise UnknownNameError(what, name, [*known, *aliases], hint)
 
@@ -110,9 +130,9 @@ def _by_path(kind: Kind, name: str) -> Path:
 
 def _in_folder(kind: Kind, path: Path) -> Path:
     """Of a folder the config.json in it."""
-    if kind != "models" or not path.is_dir():
+    if kind != "models" or not files.is_folder(path):
         return path
-    if not (path / "config.json").is_file():
+    if not files.is_file(path / "config.json"):
         raise SpecError("is a folder without a config.json", path=path)
     return path / "config.json"
 
@@ -121,7 +141,7 @@ def _on_the_hub(name: str | os.PathLike[str]) -> Repository | None:
     """The model on Hugging Face that a name stands for: org/name[@revision], where that is no file or folder here."""
     from roofline.specs.huggingface.hub import repository
 
-    return repository(name) if isinstance(name, str) and "/" in name and not _path(name).exists() else None
+    return repository(name) if isinstance(name, str) and "/" in name and not files.exists(_path(name)) else None
 
 
 def _alike(name: str) -> str:
@@ -145,13 +165,18 @@ def _is_path(name: str) -> bool:
 
 
 def _aliases(path: Path) -> list[str]:
-    """Aliases of a file, without parsing all of it; none where it cannot be read, which is an error when it is asked for."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return []
-    match = re.search(r"^aliases:\s*(\[.*?\]|(?:\n\s*- .*)+)", text, re.MULTILINE | re.DOTALL)
+    """Aliases of a file, without parsing all of it."""
+    match = re.search(r"^aliases:\s*(\[.*?\]|(?:\n\s*- .*)+)", text_of(path), re.MULTILINE | re.DOTALL)
     return [alias.lower() for alias in re.findall(r"[\w.-]*\w", match[1])] if match else []
+
+
+def text_of(path: Path) -> str:
+    """The text of a file to look into, without parsing it; empty where it cannot be read, which is an error when it is
+    asked for."""
+    try:
+        return files.read_text(path, MAX_BYTES, is_input=False)
+    except SpecError:
+        return ""
 
 
 def load_model(name: str | os.PathLike[str], assume: str | None = None, called: str | None = None) -> tuple[Model, Input]:
@@ -159,8 +184,19 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
 
     A config.json is read as what it says it is, or as the family that is to be assumed; `called` names it.
     """
-    path = find("models", name)
-    if path.suffix == ".json":
+    with files.run():  # a pipe is read twice
+        return _load_model(find("models", name), name, assume, called)
+
+
+def is_config(path: Path) -> bool:
+    """Whether a file is the config.json of a model, and not YAML: by its suffix, else (a pipe has none) by how it begins."""
+    if path.suffix in (".json", ".yaml", ".yml"):
+        return path.suffix == ".json"
+    return files.read_bytes(path, MAX_UNNAMED, "a model").lstrip().startswith(b"{")
+
+
+def _load_model(path: Path, name: str | os.PathLike[str], assume: str | None, called: str | None) -> tuple[Model, Input]:
+    if is_config(path):
         from roofline.specs.huggingface.document import read_json  # readers of configs are for those who have one
         from roofline.specs.huggingface.read import origin_called, origin_of, read
 
@@ -168,6 +204,7 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
         if called is None and (repository := _on_the_hub(name)) is not None:
             called = repository.name
         model = read(document, origin_of(path) if called is None else origin_called(called), assume)
+        files.note_input(path, "the model's config.json")
         return model, Input("model", model.name, str(path), document.sha256)
     if assume is not None or called is not None:
         raise InputError(f"--{'name' if assume is None else 'assume'} says how to read a config.json; {path} is none")
@@ -196,7 +233,7 @@ def by_driver_name(name: str) -> str | None:
     """The id of the accelerator that the driver calls so; None where there is none."""
     for entry, path in ids("hardware").items():
         # NB: most files are passed by without being parsed; a name of a slice of a card (MIG) is in none of them
-        if name and name in path.read_text(encoding="utf-8"):
+        if name and name in text_of(path):
             hardware, _ = load_hardware(str(path))
             if hardware.node is None and name in hardware.accelerator.driver_names:
                 return entry
@@ -206,7 +243,7 @@ def by_driver_name(name: str) -> str | None:
 def _beside(node: Path, accelerator: str) -> str | Path:
     """A node's accelerator: a file beside the node's, by its id or a path from there, or what the id means elsewhere."""
     path = node.parent / (accelerator if _is_path(accelerator) else f"{accelerator}.yaml")
-    return path if path.exists() or _is_path(accelerator) else accelerator
+    return path if files.exists(path) or _is_path(accelerator) else accelerator
 
 
 def _hardware(path: Path) -> tuple[Accelerator | Node, str]:
@@ -265,7 +302,7 @@ def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
     """What an engine adds to the kernels of a step: of the first of these names of which it was measured."""
     for name in names:
         for folder in folders("engines"):
-            if (path := folder / "steps" / f"{name}.yaml").is_file():
+            if files.is_file(path := folder / "steps" / f"{name}.yaml"):
                 steps, digest = _spec(path, EngineSteps)
                 return steps, _input("engine steps", name, path, digest)
     return None
@@ -274,7 +311,7 @@ def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
 def load_spread() -> Spread:
     """How far estimates are off that stand on measurements of something else."""
     for folder in folders("hardware"):
-        if (path := folder / "fits" / "_spread.yaml").is_file():
+        if files.is_file(path := folder / "fits" / "_spread.yaml"):
             return _spec(path, Spread)[0]
     msg = "the installation is broken: no fits/_spread.yaml in the folders of hardware"
     raise SpecError(msg)
@@ -294,10 +331,26 @@ def _at(file: YamlFile, key: str, problem: str) -> SpecError:
     return SpecError(problem, path=file.path, line=line, column=column)
 
 
+def shadowed(path: str | Path) -> str | None:
+    """The shipped id in whose place a file on `ROOFLINE_PATH` is taken; None for any other file."""
+    place = Path(path)
+    for kind in _ON_PATH:
+        if place.parent in folders(kind)[:-1] and files.is_file(shipped(kind) / place.name):
+            return place.stem
+    return None
+
+
+def shipped_as(path: Path) -> str | None:
+    """What a shipped file is, such as "the hardware h100-sxm"; None for any other file."""
+    place = path.resolve()
+    return next((f"the {_NOUN[kind]} {place.stem}" for kind in _ON_PATH if place.parent == shipped(kind)), None)
+
+
 def _ours(path: Path) -> bool:
     """Whether it is shipped."""
     return any(path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines", "prices"))
 
 
 def _input(role: str, name: str, path: Path, sha256: str) -> Input:
+    files.note_input(path, f"the {role}")
     return Input(role, name, "shipped" if _ours(path) else str(path), sha256)

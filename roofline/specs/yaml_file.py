@@ -21,9 +21,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from roofline import files
 from roofline.errors import SpecError, UnknownNameError
 from roofline.specs.base import Spec
 
+_WHAT = "a YAML file"
 MAX_BYTES, MAX_DEPTH, MAX_NODES, MAX_DIGITS = 2**17, 30, 50_000, 300
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
@@ -210,10 +212,10 @@ def remembered(read: Callable[P, R]) -> Callable[P, R]:
     def again(*args: P.args, **others: P.kwargs) -> R:
         path = args[0]
         assert isinstance(path, Path)  # noqa: S101 - narrows the type
-        try:
-            state = path.stat()
-        except OSError:
-            return read(*args, **others)  # which says what is wrong
+        if not files.is_file(path):
+            return read(*args, **others)  # which says what is wrong, or reads a pipe
+        state = path.stat()
+        files.note_read(path, _WHAT)
         key = (*args, state.st_mtime_ns, state.st_size, state.st_ino)
         if key not in known:
             if len(known) >= _REMEMBERED:
@@ -266,21 +268,9 @@ def read_trusted(path: Path, spec: type[S]) -> tuple[S, str] | None:
 
 def read_text(path: Path) -> str:
     """The text of a file, refused where it can be no spec."""
-    try:
-        if path.is_dir():
-            raise SpecError("is a folder; a YAML file is needed", path=path)
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise SpecError(f"has {size:,} bytes; a spec has at most {MAX_BYTES:,}", path=path)
-        text = path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise SpecError("no such file", path=path) from None
-    except UnicodeDecodeError:
-        raise SpecError("is not a text file (UTF-8); a YAML file is needed", path=path) from None
-    except OSError as error:
-        raise SpecError(f"cannot be read: {error.strerror}", path=path) from None
+    text = files.read_text(path, MAX_BYTES, _WHAT)
     if bad := _CONTROL.search(text):
-        raise SpecError(f"holds a control character (U+{ord(bad[0]):04X}); a YAML file is needed", path=path)
+        raise SpecError(f"holds a control character (U+{ord(bad[0]):04X}); {_WHAT} is needed", path=path)
     return text
 
 

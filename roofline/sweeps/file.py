@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from roofline import files
 from roofline.errors import RooflineError, SpecError
 from roofline.specs.base import Spec, Whole
 from roofline.specs.yaml_file import read_yaml
@@ -31,7 +32,7 @@ class SweepFile(Spec):
 
 def is_sweep(path: Path) -> bool:
     """Whether a file says that it is a sweep."""
-    return path.suffix in (".yaml", ".yml") and path.is_file() and read_yaml(path).data.get("kind") == "sweep"
+    return path.suffix in (".yaml", ".yml") and files.is_file(path) and read_yaml(path).data.get("kind") == "sweep"
 
 
 def load_sweep(path: Path) -> SweepFile:

@@ -10,12 +10,13 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.errors import InputError, MissingExtraError
-from roofline.files import write_whole
+from roofline import files
+from roofline.errors import InputError, MissingExtraError, SpecError
 from roofline.sweeps.evaluate import Found, Refused
 from roofline.sweeps.parts import Part
 from roofline.sweeps.run import MOST_ROWS, check_any, refusals
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "_manifest.json"
 """Readers of folders of Parquet pass over names that begin so."""
+_MOST_BYTES, _MOST_PART_BYTES = 2**28, 2**40
 _OURS = b"roofline.part"
 _NAMED = {
     "tool_version": "written by another version",
@@ -94,12 +96,12 @@ class Folder:
             InputError: a folder that holds something else, that cannot be made or written.
         """
         manifest = self.path / MANIFEST
-        if self.path.exists() and not self.path.is_dir():
+        if files.exists(self.path) and not files.is_folder(self.path):
             raise InputError(f"{self.path} is a file; parts are written into a folder")
-        if manifest.exists():
+        if files.exists(manifest):
             self._check(manifest)
             return
-        if self.path.exists() and any(self.path.iterdir()):
+        if files.exists(self.path) and any(self.path.iterdir()):
             raise InputError(f"{self.path} is not empty and has no {MANIFEST}: name a folder of the sweep's own")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -110,9 +112,9 @@ class Folder:
     def _check(self, manifest: Path) -> None:
         asked = self.sweep.describe()
         try:
-            found = json.loads(manifest.read_text(encoding="utf-8"))
+            found = json.loads(_text(manifest))
             given = found["sweep"]
-        except (ValueError, KeyError, TypeError, OSError):
+        except (ValueError, KeyError, TypeError, SpecError):
             raise InputError(f"{manifest} is no manifest of a sweep: name another folder") from None
         asked = {"grid": asked["grid"], **asked}  # of several differences the one that was most likely meant
         for name, value in json.loads(json.dumps(asked)).items():
@@ -136,10 +138,10 @@ class Folder:
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
-            write_whole(path, data)
-        except OSError as error:
+            files.write_whole(path, data)
+        except InputError as error:
             more = "the parts that are there are whole, and the same command goes on with them"
-            raise InputError(f"cannot write {path}: {error.strerror}; {more}") from None
+            raise InputError(f"{error}; {more}") from None
 
     def place(self, index: int) -> Path:
         """Of a part."""
@@ -152,12 +154,13 @@ class Folder:
     def _about(self, index: int) -> dict[str, Any] | None:
         """What a part says of itself; None where it is not there, or not ours."""
         path = self.place(index)
-        if not path.exists():
+        if not files.exists(path):
             return None
         _, pq = arrow()
         try:
-            about: dict[str, Any] = json.loads(pq.read_schema(path).metadata[_OURS])
-        except (OSError, ValueError, KeyError, TypeError):
+            with _part(path) as file:
+                about: dict[str, Any] = json.loads(pq.read_schema(file).metadata[_OURS])
+        except (SpecError, ValueError, KeyError, TypeError):
             return None  # it is written again
         return about if about.get("sweep") == self.sweep.digest and about.get("part") == index else None
 
@@ -173,8 +176,9 @@ class Folder:
             path, about = self.place(index), self._about(index)
             if about is None:
                 raise InputError(f"{path} was there and is gone, or was changed: run the same command again")
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            rows = pq.read_metadata(path).num_rows
+            with _part(path) as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                rows = pq.read_metadata(file).num_rows
             parts.append({"file": path.name, "rows": rows, "points": about["points"], "sha256": digest})
             refused += [Refused(entry["points"], entry["configuration"], entry["why"]) for entry in about["refused"]]
         listed = refusals(refused)
@@ -185,6 +189,16 @@ class Folder:
         self._write(self.path / MANIFEST, data)
         found: dict[str, Any] = json.loads(data)
         return found
+
+
+def _text(manifest: Path) -> str:
+    """A manifest, which the sweep goes on with, and writes again."""
+    return files.read_text(manifest, _MOST_BYTES, "the manifest of a sweep", is_input=False)
+
+
+def _part(path: Path) -> AbstractContextManager[io.BufferedReader]:
+    """A part, likewise."""
+    return files.open_input(path, _MOST_PART_BYTES, "a part of a sweep", is_input=False)
 
 
 def _differing(old: Any, new: Any) -> str:
@@ -203,9 +217,9 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         InputError: no manifest, a sweep that is not complete, parts that are gone.
     """
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(_text(path / MANIFEST))
         parts, complete = manifest["parts"], manifest["complete"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (SpecError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} holds no sweep: there is no {MANIFEST} that can be read") from None
     if not complete:
         raise InputError(f"the sweep in {path} is not complete: run the command that began it again")
@@ -214,8 +228,11 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise InputError(f"the sweep in {path} has {manifest['rows']:,} rows, {more}")
     pa, pq = arrow()
     try:
-        tables = [pq.read_table(path / part["file"]) for part in parts]
-    except (OSError, pa.ArrowInvalid) as error:
+        tables = []
+        for part in parts:
+            with _part(path / part["file"]) as file:
+                tables.append(pq.read_table(file))
+    except (SpecError, pa.ArrowInvalid) as error:
         raise InputError(f"a part of the sweep in {path} cannot be read: {error}") from None
     some = [table for table in tables if table.num_rows]
     whole = pa.concat_tables(some, promote_options="permissive").unify_dictionaries() if some else pa.table({})

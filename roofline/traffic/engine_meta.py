@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.errors import SpecError
 from roofline.text import clean
 from roofline.traffic.tables import read_bytes
@@ -93,9 +94,9 @@ def read_meta(folder: Path) -> EngineMeta | None:
         SpecError: no JSON object, or a value of the wrong kind, by its key.
     """
     path = folder / NAME
-    if not path.exists():
+    if not files.exists(path):
         return None
-    raw = read_bytes(path)
+    raw = read_bytes(path, "the description of a measured run")
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError) as error:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.errors import SpecError
 from roofline.text import clean
 from roofline.traffic.engine_meta import EngineMeta, read_meta
@@ -70,11 +71,11 @@ def read_run(folder: str | Path, skip_bad_rows: bool = False) -> EngineRun:
 
     place = Path(folder).expanduser()
     path = place / NAME
-    if not place.is_dir():
+    if not files.is_folder(place):
         raise SpecError(f"no such folder: a measured run is a folder with {NAME}", path=place)
-    if not path.exists():
+    if not files.exists(path):
         raise SpecError(f"is a folder without {NAME}: neither a trace nor a measured run", path=place)
-    raw = read_bytes(path)
+    raw = read_bytes(path, "the requests of a measured run")
     rows, bad = _rows(raw)
     if bad and not skip_bad_rows:
         line, why = next(iter(bad.items()))

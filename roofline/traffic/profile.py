@@ -85,7 +85,7 @@ def parse_profile(value: object, beside: Path | None = None) -> Profile:
 
 
 def _csv(path: Path) -> Profile:
-    table = read_table(path)
+    table = read_table(path, "a profile of the load")
     header = [cell.strip() for cell in table.rows[0]]
     try:
         for cell in header:

@@ -43,7 +43,8 @@ def parse_rate(value: object) -> float:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}: it may be per s, min, h or day")
     found /= SECONDS[match[2]] if match and match[2] else 1
     if not _TINY <= found <= _HUGE:
-        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
+        limits = "from 1e-9 to 1e9 requests a second"
+        raise InputError(f"must be {allowed if found <= 0 else limits}, not {str(value)[:60]!r}")
     return found
 
 

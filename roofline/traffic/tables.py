@@ -8,6 +8,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofline import files
 from roofline.errors import SpecError
 
 _MOST_BYTES = 2**30
@@ -23,34 +24,25 @@ class Table:
     sha256: str
 
 
-def read_bytes(path: Path) -> bytes:
-    """The content of a file.
+def read_bytes(path: Path, what: str = "a trace") -> bytes:
+    """The content of a file; `what` it is stands in messages.
 
     Raises:
         SpecError: no such file, a folder, too large, empty.
     """
-    try:
-        if path.is_dir():
-            raise SpecError("is a folder; a file is needed", path=path)
-        if (size := path.stat().st_size) > _MOST_BYTES:
-            raise SpecError(f"has {size:,} bytes; at most {_MOST_BYTES:,} are read: give a part of it", path=path)
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        raise SpecError("no such file", path=path) from None
-    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        raise SpecError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    raw = files.read_bytes(path, _MOST_BYTES, what)
     if not raw.strip():
         raise SpecError("the file is empty", path=path)
     return raw
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path, what: str = "a trace") -> Table:
     """The cells of a CSV file (comma, UTF-8).
 
     Raises:
         SpecError: no such file, not a text file, empty, no CSV.
     """
-    raw = read_bytes(path)
+    raw = read_bytes(path, what)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.specs.library import Input
 from roofline.traffic.pairs import Pairs
 
@@ -93,7 +94,7 @@ def read_trace(path: str | Path, skip_bad_rows: bool = False) -> Trace:
         SpecError: no such file, no table, a missing column, a broken row with its line, no row that is whole.
     """
     place = Path(path).expanduser()
-    if place.is_dir():
+    if files.is_folder(place):
         from roofline.traffic.engine_run import read_run
 
         return read_run(place, skip_bad_rows).trace

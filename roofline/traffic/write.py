@@ -6,8 +6,8 @@ import csv
 import io
 from pathlib import Path
 
+from roofline import files
 from roofline.errors import InputError
-from roofline.files import write_whole
 from roofline.traffic.columns import ANSWER, ARRIVED, PROMPT
 from roofline.traffic.trace import Trace
 
@@ -36,7 +36,4 @@ def write_trace(trace: Trace, path: str | Path) -> None:
     place = Path(path)
     if place.suffix.lower() != ".csv":
         raise InputError(f"cannot write {place}: a trace is written as .csv")
-    try:
-        write_whole(place, as_csv(trace).encode())
-    except OSError as error:
-        raise InputError(f"cannot write {place}: {error.strerror}") from None
+    files.write_whole(place, as_csv(trace).encode())

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.errors import InputError, RooflineError
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Estimator
@@ -81,7 +82,7 @@ class Library:
         if folder not in self._beside:
             path = folder / "hardware.yaml"
             try:
-                self._beside[folder] = self._load(path) if path.is_file() else None
+                self._beside[folder] = self._load(path) if files.is_file(path) else None
             except RooflineError as error:
                 self._beside[folder] = error
         return self._beside[folder]

@@ -7,12 +7,14 @@ there, `backend_version`, `gemm_quant_mode`, `pp_size`, `attention_dp_size`, `mo
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.errors import InputError, MissingExtraError, RooflineError, UnknownNameError
 from roofline.predict.request import Request
 from roofline.records.check import Refusal, merged
@@ -23,6 +25,7 @@ from roofline.validate.summary import Validation
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_BYTES = 2**30
 NEEDED = ("backend", "model_path", "system", "batch_size", "isl", "osl", "tp_size", "silicon_tpot_ms")
 _OPTIONAL = ("backend_version", "gemm_quant_mode", "pp_size", "attention_dp_size", "moe_ep_size")
 _COUNTS = ("batch_size", "isl", "osl", "tp_size", "silicon_tpot_ms")
@@ -46,12 +49,12 @@ def validate_serving(paths: Iterable[str | Path], hardware: tuple[str, ...] = ()
     """Join the points of files with the closed loop's TPOT."""
     import pandas as pd
 
-    files = [Path(path) for path in paths]
+    tables = [Path(path) for path in paths]
     frames: list[pd.DataFrame] = []
     refusals: list[Refusal] = []
     inputs: dict[tuple[str, str], Input] = {}
     left_out: dict[str, dict[str, int]] = {"hardware": {}, "backend": {}}
-    for path in files:
+    for path in tables:
         for rows in _deployments(_good(path, _read(path), refusals)):
             first = rows.iloc[0]
             for column, wanted in (
@@ -73,17 +76,16 @@ def validate_serving(paths: Iterable[str | Path], hardware: tuple[str, ...] = ()
         raise InputError("\n  ".join(["no serving point is left to compare", *map(str, merged(refusals)[:10])]))
     frame = pd.concat(frames, ignore_index=True)
     return Validation(
-        frame, merged(refusals), list(inputs.values()), files, [], [], left_out["hardware"], left_out["backend"]
+        frame, merged(refusals), list(inputs.values()), tables, [], [], left_out["hardware"], left_out["backend"]
     )  # fmt: skip
 
 
 def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
+    table = io.BytesIO(files.read_bytes(path, _MOST_BYTES, "a table of serving points"))
     try:
-        raw = pd.read_parquet(path) if path.suffix.lower() == ".parquet" else pd.read_csv(path)
+        raw = pd.read_parquet(table) if path.suffix.lower() == ".parquet" else pd.read_csv(table)
     except ImportError:
         raise MissingExtraError("reading Parquet", "parquet") from None
     except (ValueError, OSError) as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.capacity.check.documents import Said
 from roofline.capacity.check.hardware import by_label
 from roofline.capacity.check.run import Run
@@ -77,7 +78,7 @@ def _beside(said: Said) -> str | None:
     """A path in the file, seen from its folder."""
     text = str(said.value)
     path = said.path.parent / Path(text).expanduser()
-    return str(path) if path.suffix in (".yaml", ".yml", ".json") and path.is_file() else None
+    return str(path) if path.suffix in (".yaml", ".yml", ".json") and files.is_file(path) else None
 
 
 def replicas_of(run: Run, given: Any, record: Record) -> int:

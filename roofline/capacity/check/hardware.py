@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from roofline.errors import RooflineError
-from roofline.specs.library import by_driver_name, find, ids
+from roofline.specs.library import by_driver_name, find, ids, text_of
 
 # Source: https://cloud.google.com/kubernetes-engine/docs/how-to/gpus, the values of cloud.google.com/gke-accelerator.
 _GKE = {
@@ -28,7 +28,7 @@ def by_label(text: str) -> str | None:
     wanted = _folded(_SHARED.sub("", text))
     for path in ids("hardware").values():
         # NB: without parsing the files, of which there are many; `by_driver_name` does it for the one that is meant
-        for listed in _NAMES.findall(path.read_text(encoding="utf-8")):
+        for listed in _NAMES.findall(text_of(path)):
             for name in listed.split(","):
                 if _folded(name) == wanted and (found := by_driver_name(name.strip(" \"'"))) is not None:
                     return found

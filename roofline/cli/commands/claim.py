@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 from roofline.cli import complete, options
+from roofline.cli.places import Command
 
 CLAIM = "What is claimed"
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "expert_parallel_size")
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command(name="claim", cls=_Command)(claim)
 
 
-class _Command(typer.core.TyperCommand):
+class _Command(Command):
     """A command whose help ends with the grammar, which is read only when help is shown."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

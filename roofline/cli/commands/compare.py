@@ -87,12 +87,8 @@ def compare(  # noqa: PLR0917 - a flag each
         given.pop(name, None)
     from roofline.cli.output import Answer, emit
     from roofline.comparison.compare import compare as run
-    from roofline.errors import InputError
     from roofline.version import envelope
 
-    read = [path for path in (engine_log, bench) if path is not None]
-    if output is not None and output.resolve() in {path.resolve() for path in read}:
-        raise InputError(f"{output} is one of the files that are compared: it would be overwritten")
     result = run(model, hardware, engine_log_path=engine_log, bench_path=bench, **given)
     whole = {**envelope(result.inputs), **result.to_dict()}
     rows = [row.to_dict() for row in result.rows]

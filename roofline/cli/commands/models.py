@@ -64,7 +64,7 @@ def import_config(
     from roofline.cli import show_model
     from roofline.cli.output import emit
 
-    emit(show_model.imported(config, assume, name, output), json=json, output=output, quiet=quiet)
+    emit(show_model.imported(config, assume, name), json=json, output=output, quiet=quiet)
 
 
 def check(

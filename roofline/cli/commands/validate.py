@@ -61,8 +61,6 @@ def validate(  # noqa: PLR0917 - options are keywords to who calls
     from roofline.cli.output import emit
 
     limit = validation.parse_error(max_error) if max_error is not None else None
-    answer, code = validation.answer(
-        paths, tuple(hardware or ()), backend, limit, fit=fit, serving=serving, output=output, quiet=quiet
-    )
+    answer, code = validation.answer(paths, tuple(hardware or ()), backend, limit, fit=fit, serving=serving, quiet=quiet)
     emit(answer, json=json, output=output, quiet=quiet)
     return code

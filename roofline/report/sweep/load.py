@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.errors import InputError, SpecError
 from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import PHASES
@@ -29,7 +30,7 @@ def load_folder(path: Path) -> Swept:
         InputError: no manifest, a sweep that is not complete, parts that are gone, more rows than a page can be made of.
     """
     manifest = path / MANIFEST
-    if not manifest.is_file():
+    if not files.is_file(manifest):
         raise InputError(
             f"{path} is a folder without {MANIFEST}: of a sweep, name the folder that `roofline sweep` has written"
         )
@@ -68,31 +69,27 @@ def load_table(path: Path) -> Swept:
         SpecError: a file that cannot be read, or holds something else.
         MissingExtraError: Parquet without its extra.
     """
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise SpecError(f"is larger than a page can be made of: {_LESS}", path=path)
-        frame = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
-    except OSError as error:
-        raise SpecError(f"cannot be read: {error.strerror or error}", path=path) from None
+    with files.open_input(path, _MOST_BYTES, "the rows of a sweep") as file:
+        frame = _parquet(path, file) if path.suffix.lower() == ".parquet" else _csv(path, file)
     return _swept(path, frame, {})
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _parquet(path: Path, file: IO[bytes]) -> pd.DataFrame:
     pa, pq = arrow()
     try:
-        if pq.read_metadata(path).num_rows > MOST_ROWS:
+        if pq.read_metadata(file).num_rows > MOST_ROWS:
             raise SpecError(f"has more than {MOST_ROWS:,} rows: {_LESS}", path=path)
-        frame: pd.DataFrame = pq.read_table(path).to_pandas()
+        frame: pd.DataFrame = pq.read_table(file).to_pandas()
     except pa.ArrowInvalid as error:
         raise SpecError(f"is no Parquet: {error}", path=path) from None
     return frame
 
 
-def _csv(path: Path) -> pd.DataFrame:
+def _csv(path: Path, file: IO[bytes]) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
+        return pd.read_csv(file, keep_default_na=False, na_values=[""], low_memory=False)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, ValueError) as error:
         raise SpecError(f"is no CSV: {str(error).strip()}", path=path) from None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roofline import files
 from roofline.errors import SpecError
 
 MAX_BYTES, MAX_DEPTH = 2**23, 40
@@ -38,17 +39,7 @@ class Document:
 
 def read_json(path: Path, limit: int = MAX_BYTES) -> Document:
     """Read a file that holds one JSON object. `Infinity` and `NaN` are read as Python writes them."""
-    try:
-        if path.stat().st_size > limit:
-            raise SpecError(f"is larger than {limit >> 20} MiB, which no {path.name} is", path=path)
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise SpecError("there is no such file", path=path) from None
-    except UnicodeDecodeError:
-        raise SpecError("is not text (UTF-8)", path=path) from None
-    except OSError as error:
-        raise SpecError(f"cannot be read: {error.strerror or error}", path=path) from None
-    return parse_json(text, path)
+    return parse_json(files.read_text(path, limit, "a JSON file", encoding="utf-8-sig"), path)
 
 
 def parse_json(text: str, path: Path | str) -> Document:

@@ -7,17 +7,21 @@ Source: https://huggingface.co/docs/safetensors
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 
+from roofline import files
 from roofline.errors import SpecError
 from roofline.specs.huggingface.document import Document, read_json
 
 INDEX = "model.safetensors.index.json"
 # The format allows no longer header; an index has a line for each tensor, of which there are 100,000 and more.
 MAX_HEADER, MAX_INDEX = 100_000_000, 2**28
+# Only headers are read, so that the files may be as large as they are.
+MAX_FILE = 2**50
 
 _SIZES = {
     "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1,
@@ -59,13 +63,13 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     Raises:
         SpecError: a file is cut off or is not what it should be, or does not hold what the index says.
     """
-    if (folder / INDEX).is_file():
+    if files.is_file(folder / INDEX):
         return _indexed(folder)
-    files = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
-    if not files:
+    parts = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
+    if not parts:
         return None
     found: dict[str, Stored | None] = {}
-    for file in files:
+    for file in parts:
         header = read_header(file)
         if twice := found.keys() & header.keys():
             raise SpecError(f"holds {min(twice)!r}, as another file of the folder does", path=file)
@@ -78,7 +82,7 @@ def _indexed(folder: Path) -> Checkpoint:
     where = document.data.get("weight_map")
     if not isinstance(where, dict) or not all(isinstance(file, str) and Path(file).name == file for file in where.values()):
         raise document.error(("weight_map",), "weight_map must say for each tensor which file beside the index holds it")
-    headers = {file: read_header(folder / file) for file in sorted(set(where.values())) if (folder / file).is_file()}
+    headers = {file: read_header(folder / file) for file in sorted(set(where.values())) if files.is_file(folder / file)}
     for name, file in where.items():
         if file in headers and name not in headers[file]:
             raise SpecError(f"does not hold {name!r}, which {INDEX} says it does", path=folder / file)
@@ -98,17 +102,15 @@ def _total_size(document: Document) -> int | None:
 
 def read_header(path: Path) -> dict[str, Stored]:
     """The tensors of one file, by name."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if size < 8 or length > size - 8:
-                raise SpecError(f"is cut off in its header, or no safetensors file ({size:,} bytes)", path=path)
-            if length > MAX_HEADER:
-                raise SpecError(f"has a header of {length:,} bytes; the format allows {MAX_HEADER:,}", path=path)
-            text = file.read(length)
-    except OSError as error:
-        raise SpecError(f"cannot be read: {error.strerror or error}", path=path) from None
+    with files.open_input(path, MAX_FILE, "a safetensors file") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > size - 8:
+            raise SpecError(f"is cut off in its header, or no safetensors file ({size:,} bytes)", path=path)
+        if length > MAX_HEADER:
+            raise SpecError(f"has a header of {length:,} bytes; the format allows {MAX_HEADER:,}", path=path)
+        text = file.read(length)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):

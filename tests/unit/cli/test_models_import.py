@@ -89,7 +89,10 @@ def test_import_writes_yaml_or_json(run: Run, folder: Path, suffix: str) -> None
 def test_import_does_not_write_over_the_config(run: Run, folder: Path) -> None:
     """The config stays what it was."""
     before = (folder / "config.json").read_text(encoding="utf-8")
-    assert "write over the config" in run("models", "import", folder, "-o", folder / "config.json").refused()
+    assert (
+        "the model's config.json that this command reads; it would be overwritten"
+        in run("models", "import", folder, "-o", folder / "config.json").refused()
+    )
     assert (folder / "config.json").read_text(encoding="utf-8") == before
 
 

@@ -118,3 +118,37 @@ def test_other_encodings(process: Run) -> None:
     )
     assert "Traceback" not in answer.err
     assert answer.code == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such shell")
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("models list >&-", 2, "error: cannot write the result: stdout is closed\n"),
+        ("analyze gpt2 -H t4 --json >&-", 2, "error: cannot write the result: stdout is closed\n"),
+        ("--version >&-", 2, "error: cannot write the result: stdout is closed\n"),
+        ("--help >&-", 2, "error: cannot write the result: stdout is closed\n"),
+        ("models list >/dev/full", 2, "error: cannot write the result: No space left on device\n"),
+        ("analyze gpt2 -H t4 -o out.json --quiet >&- <&-", 0, ""),
+        ("models list --quiet >/dev/null 2>&-", 0, ""),
+        ("analyze gpt3 -H t4 2>&-", 2, ""),
+        ("analyze gpt3 -H t4 2>/dev/full", 2, ""),
+    ],
+)
+def test_streams_that_are_closed_or_full(tmp_path: Path, words: str, code: int, said: str) -> None:
+    """A result that cannot be written is 2, which says nothing of the result; a file needs no stdout."""
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m roofline {words}"], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, said)
+    for path in tmp_path.iterdir():
+        assert json.loads(path.read_text(encoding="utf-8"))["model"]["name"] == "gpt2"
+
+
+def test_a_process_without_stdout() -> None:
+    """Such as a service, or pythonw: the application can be imported."""
+    code = "import sys; sys.stdout = sys.stderr = None; import roofline.cli.app"
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}).returncode == 0
+    )

@@ -125,7 +125,7 @@ def test_wrong_files_of_sweeps(run: Run, tmp_path: Path, old: str, new: str, mes
         (("llama-3.1-8b", "-H", "l4", "--columns", "fit"), "unknown column 'fit'"),
         (("llama-3.1-8b", "-H", "l4", "--by", "tp"), "give --reduce"),
         (("llama-3.1-8b", "-H", "l4", "-o", "x.toml"), "must be one of .csv, .json, .md, .parquet"),
-        (("llama-3.1-8b", "-H", "l4", "-o", "no/such/x.csv"), "no such folder"),
+        (("llama-3.1-8b", "-H", "l4", "-o", "no/such/x.csv"), "there is no folder no/such"),
         (("llama-3.1-8b", "-H", "l4", "--part-rows", "0"), "part-rows"),
         (("llama-3.1-8b", "-H", "l4", "--executor", "ray", "-o", "folder"), "unknown executor 'ray'"),
     ],

@@ -107,7 +107,7 @@ def test_what_is_no_sweep(run, tmp_path: Path, name: str, text: str, said: str) 
 
 def test_a_file_that_is_not_there(run, tmp_path: Path) -> None:
     for name in ("a.csv", "a.parquet", "a.json", "folder"):
-        assert "No such file" in run("report", "--from", tmp_path / name, "-o", tmp_path / "x.html", "--quiet").refused()
+        assert "no such file" in run("report", "--from", tmp_path / name, "-o", tmp_path / "x.html", "--quiet").refused()
 
 
 def test_parquet_without_its_extra(run, made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def test_places_that_are_no_file(tmp_path: Path) -> None:
     """A folder, and nothing."""
     with pytest.raises(InputError, match="is a folder"):
         read(tmp_path)
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="no such file"):
         read(tmp_path / "none.log")
 
 

@@ -21,7 +21,7 @@ from roofline.units import parse_quantity
         (0, "FLOP", "0 FLOP"),
     ],
 )
-def test_format_si(value: float, unit: str, text: str) -> None:
+def test_quantity(value: float, unit: str, text: str) -> None:
     """The largest decimal prefix that leaves at least 1."""
     assert formatting.quantity(value, unit) == text
 
@@ -37,7 +37,7 @@ def test_format_si(value: float, unit: str, text: str) -> None:
         (-(2**31), "-2 GiB"),
     ],
 )
-def test_format_bytes_binary(value: float, text: str) -> None:
+def test_binary(value: float, text: str) -> None:
     """The largest binary prefix that leaves at least 1, also of what is missing (negative)."""
     assert formatting.binary(value) == text
 

@@ -119,6 +119,14 @@ def test_binary_files(tmp_path: Path) -> None:
         read([tmp_path / "b.parquet"])
 
 
+def test_a_line_that_does_not_end(tmp_path: Path) -> None:
+    """2 MiB without an end of line are none of records: refused before all of them are in memory."""
+    path = tmp_path / "r.csv"
+    path.write_bytes(b"op,dtype,latency_us\n" + b"\0" * 2**21)
+    with pytest.raises(InputError, match=r"r\.csv:2: a line of 1,048,576 characters or more is none of records"):
+        read([path])
+
+
 def test_files_and_folders(tmp_path: Path) -> None:
     """A folder is every table in it, at any depth; a path twice is read once."""
     inside = tmp_path / "machine" / "2026-01-01"

@@ -112,14 +112,30 @@ def test_path_variable_adds_and_shadows(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / folder / "models" / "gpt2.yaml").write_text(text.replace("title: GPT-2 small", f"title: {title}"))
     new = text.replace("name: gpt2", "name: gpt2-mine")
     (tmp_path / "two" / "models" / "gpt2-mine.yaml").write_text(new)
-    monkeypatch.setenv(
-        "ROOFLINE_PATH", os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "none"), "", str(tmp_path / "two")])
-    )
+    monkeypatch.setenv("ROOFLINE_PATH", os.pathsep.join([str(tmp_path / "one"), "", str(tmp_path / "two")]))
     assert load_model("gpt2")[0].title == "First"
     assert load_model("gpt2-mine")[0].name == "gpt2-mine"
     assert load_model("gpt2-mine")[1].path == str(tmp_path / "two" / "models" / "gpt2-mine.yaml")
     assert "llama-3.1-8b" in ids("models")
     assert load_hardware("h100-sxm")[1][0].path == "shipped"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("none", "none does not exist"), ("file", "file is a file"), ("empty", "empty has no folder models/, hardware/")],
+)
+def test_an_entry_of_the_path_variable_that_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    """A slip in ROOFLINE_PATH is an error that names the entry: ignored, the shipped file would answer for one's own."""
+    (tmp_path / "right" / "prices").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ROOFLINE_PATH", str(tmp_path / "right"))
+    assert load_model("gpt2")[1].path == "shipped"
+    monkeypatch.setenv("ROOFLINE_PATH", os.pathsep.join([str(tmp_path / "right"), str(tmp_path / name)]))
+    with pytest.raises(InputError, match=f"ROOFLINE_PATH: {tmp_path}/{said}"):
+        load_model("gpt2")
 
 
 def test_aliases_of_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from roofline import files
 from roofline.errors import InputError
-from roofline.sweeps import folder as folders
 from roofline.sweeps import sweep
 from roofline.sweeps.executors import found, results
 from roofline.sweeps.folder import Folder, read
@@ -174,14 +174,15 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_whole_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says that nothing is lost; the next run goes on."""
     asked = Sweep.of(GRID, part_rows=500)
-    real = folders.write_whole
+    real = files._Output.write
 
-    def full(path: Path, data: bytes) -> None:
-        if path.name == "part-000002.parquet":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(path, data)
+    def full(file: Any, data: bytes) -> int:
+        if file._path.name == "part-000002.parquet":
+            with files._naming(file._path):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(file, data)
 
-    monkeypatch.setattr(folders, "write_whole", full)
+    monkeypatch.setattr(files._Output, "write", full)
     with pytest.raises(InputError, match=r"part-000002.parquet: No space left on device; the parts that are there are whole"):
         write(tmp_path / "sweep", asked)
     monkeypatch.undo()

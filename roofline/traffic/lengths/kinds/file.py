@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roofline import files
 from roofline.errors import InputError, SpecError, UnitError, UnknownNameError
 from roofline.specs.library import Input
 from roofline.text import clean
@@ -17,16 +18,9 @@ def _place(text: str, beside: Path | None) -> tuple[Path, str | None]:
     """The file, and the column after the last colon where the whole is no file."""
     folder = beside or Path()
     path, colon, column = text.rpartition(":")
-    if colon and path and not _is_there(folder / text):
+    if colon and path and not files.exists(folder / text):
         return folder / path, column.strip()
     return folder / text, None
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _column(table: Table, wanted: str | None) -> tuple[int, int]:
@@ -72,7 +66,7 @@ def _read(arguments: str, beside: Path | None) -> Observed:
     if not arguments.strip():
         raise InputError(f"file: names no file; write {KIND.form}, such as {KIND.example}")
     path, column = _place(arguments.strip(), beside)
-    table = read_table(path)
+    table = read_table(path, "a file of lengths")
     index, first = _column(table, column)
     values = [_length(table, row, index) for row in range(first, len(table.rows))]
     if not values:

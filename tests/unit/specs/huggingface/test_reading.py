@@ -89,7 +89,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "deep.json").write_text("[" * 100_000, encoding="utf-8")
     for name, what in (
-        ("huge", "larger than 8 MiB"),
+        ("huge", "has 8,388,609 bytes; of a JSON file at most 8,388,608 are read"),
         ("binary", "UTF-8"),
         ("deep", "not valid JSON"),
         ("none", "no such file"),

@@ -1,0 +1,172 @@
+"""Reading with a limit, and writing whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from roofline import files
+from roofline.errors import InputError, SpecError
+
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes in its folders")
+
+
+def _fed(path: Path, content: bytes) -> threading.Thread:
+    """A pipe into which a thread writes once."""
+    os.mkfifo(path)
+
+    def feed() -> None:
+        with suppress(BrokenPipeError):  # the reader has seen enough
+            path.write_bytes(content)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none", "none: no such file"),
+        ("file/inside", "file/inside: no such file: a part of its path is no folder"),
+        ("x" * 300, "x: no such file: no name is that long"),
+        ("null\0", "cannot be read: embedded null byte"),
+        (".", "is a folder; a trace is needed"),
+        ("large", "has 11 bytes; of a trace at most 10 are read"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path: Path, name: str, said: str) -> None:
+    """One message each, with the path; nothing is said of writing."""
+    (tmp_path / "file").touch()
+    (tmp_path / "large").write_bytes(b"12345678901")
+    with pytest.raises(SpecError, match=re.escape(said)) as caught:
+        files.read_bytes(tmp_path / name, 10, "a trace")
+    assert caught.value.path == tmp_path / name
+    assert not files.is_file(tmp_path / name) or name == "large"
+    assert "write" not in str(caught.value)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no such device")
+def test_a_device() -> None:
+    """It has no end."""
+    with pytest.raises(SpecError, match="/dev/zero: is a device, not a regular file; a trace is needed"):
+        files.read_bytes(Path("/dev/zero"), 10, "a trace")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system has no /proc")
+def test_the_limit_holds_where_the_size_is_not_known() -> None:
+    """A file of /proc says that it has no bytes, and has some."""
+    assert Path("/proc/self/maps").stat().st_size == 0
+    with pytest.raises(SpecError, match="has more than 100 bytes; of a file at most 100 are read"):
+        files.read_bytes(Path("/proc/self/maps"), 100)
+
+
+@needs_pipes
+def test_a_pipe(tmp_path: Path) -> None:
+    """Read once, known for the command that read it; beyond the limit it is refused."""
+    thread = _fed(tmp_path / "pipe", b"hello")
+    with files.run():
+        assert files.read_bytes(tmp_path / "pipe", 10) == b"hello"
+        thread.join()
+        assert files.read_text(tmp_path / "pipe", 10) == "hello"
+    thread = _fed(tmp_path / "long", b"x" * 2**21)
+    with pytest.raises(SpecError, match="has more than 1,048,576 bytes"):
+        files.read_bytes(tmp_path / "long", 2**20)
+    thread.join()
+
+
+def test_inputs_are_known_within_a_run_alone(tmp_path: Path) -> None:
+    """By any name of the file; not after the run, not those that were only looked into or were given up."""
+    path = tmp_path / "input"
+    path.write_text("old")
+    (tmp_path / "link").symlink_to(path)
+    with files.run(), files.run():  # a part of the outer one
+        files.read_text(tmp_path / "link", 10, "a trace")
+        with pytest.raises(InputError, match="input: it is a trace that this command reads; it would be overwritten"):
+            files.write_whole(path, b"new")
+        files.note_input(path, "the trace of the run")
+        files.read_text(path, 10, "a trace")
+        with pytest.raises(InputError, match="it is the trace of the run that"):
+            files.check_target(tmp_path / "link")
+        files.release(path)
+        files.write_whole(path, b"new")
+        assert files.read_text(path, 10, is_input=False) == "new"
+        files.write_whole(path, b"newer")
+        files.read_text(path, 10)
+    files.write_whole(path, b"newest")
+    assert path.read_text() == "newest"
+
+
+def test_an_input_that_is_read_while_the_result_is_written(tmp_path: Path) -> None:
+    """It is known at the end, and is what it was."""
+    path = tmp_path / "input"
+    path.write_text("old")
+
+    def both() -> None:
+        with files.run(), files.writing(path) as file:
+            file.write(b"new")
+            files.read_text(path, 10)
+
+    with pytest.raises(InputError, match="it would be overwritten"):
+        both()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, MemoryError])
+def test_whatever_ends_it_early(tmp_path: Path, error: type[BaseException]) -> None:
+    """No file beside the old one, which stays; the error is its own."""
+    path = tmp_path / "result"
+    path.write_text("old")
+
+    def half() -> None:
+        with files.writing(path) as file:
+            file.write(b"x" * 10**6)
+            raise error
+
+    with pytest.raises(error):
+        half()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("size", [10, 10**6], ids=["at the end", "on the way"])
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """The message names the file that was asked for, and nothing is left."""
+
+    def full(file: files._Output, data: bytes) -> int:
+        with files._naming(file._path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files._Output, "write", full)
+    with pytest.raises(InputError, match=re.escape(f"cannot write {tmp_path / 'result'}: No space left on device")):
+        files.write_whole(tmp_path / "result", b"x" * size)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_of_other_files_are_their_own(tmp_path: Path) -> None:
+    """What fails within the block and is not the writing is not called so."""
+
+    def other() -> None:
+        with files.writing(tmp_path / "result"):
+            (tmp_path / "none").read_text()
+
+    with pytest.raises(FileNotFoundError):
+        other()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_names_and_permissions(tmp_path: Path) -> None:
+    """A name of 255 bytes, of which one beside it could not be longer; and what `umask` leaves."""
+    path = tmp_path / ("x" * 255)
+    files.write_whole(path, b"new")
+    (tmp_path / "other").touch()
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+    with pytest.raises(InputError, match="File name too long"):
+        files.write_whole(tmp_path / ("x" * 256), b"new")
