@@ -1,4 +1,4 @@
-"""Fixtures for all tests: where the measured and exact facts are that are no part of the repository."""
+"""For all tests: time for slow machines, and where the measured and exact facts are that are no part of the repository."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# An example may take as long as the machine needs for it; none is written down in the checkout, which may be read-only.
+settings.register_profile("any machine", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 _BESIDE = Path(__file__).resolve().parents[1].parent / "shared"
 

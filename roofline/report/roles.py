@@ -34,6 +34,12 @@ DARK = {
     "pink": "#fa4d93",
     "red": "#e0605f",
 }
+FAINT = {
+    colour: f"rgba({','.join(str(int(colour[start : start + 2], 16)) for start in (1, 3, 5))},0.19)"
+    for table in (LIGHT, DARK)
+    for colour in table.values()
+}
+"""Each of these colours, letting the ground through. As `rgba()`: not every plotly takes a hexadecimal opacity."""
 HEAT_LIGHT = ("#ffffd9", "#edf8b1", "#c7e9b4", "#7fcdbb", "#41b6c4", "#1d91c0", "#225ea8", "#253494", "#081d58")
 HEAT_DARK = ("#12284d", "#173f74", "#1b5a94", "#1f78ab", "#2f97b7", "#53b4bb", "#84cdbd", "#bbe3c3", "#edf8d0")
 HEAT_LIGHT_TEXT = ("#000", "#000", "#000", "#000", "#000", "#000", "#fff", "#fff", "#fff")

@@ -10,14 +10,12 @@ from roofline.report.heat_traces import heat_traces
 from roofline.report.labels import Label
 from roofline.report.letters import shorten
 from roofline.report.plotted_text import halo, hover, plain
-from roofline.report.roles import DARK, LIGHT, Look, in_legend, looks
+from roofline.report.roles import DARK, FAINT, LIGHT, Look, in_legend, looks
 from roofline.report.spans import Slot, Span, ends, lying, position, slots
 
 _SLIVER = 0.004
 """Bars shorter than this share of the axis have no border: it would be all there is of them."""
 _NOTHING = "rgba(0,0,0,0)"
-_FAINT = "30"
-"""The last two digits of a colour that lets the ground through."""
 
 
 def traces(figure: Figure, frame: Frame, texts: list[Label], dark: bool) -> list[dict[str, Any]]:
@@ -121,7 +119,7 @@ def _band(series: Series, frame: Frame, style: Look, table: dict[str, str]) -> d
         "x": [x[i] for i in [*kept, *back]],
         "y": [*[high[i] for i in kept], *[low[i] for i in back]],
         "fill": "toself",
-        "fillcolor": f"{table[style.hue]}{_FAINT}",
+        "fillcolor": FAINT[table[style.hue]],
         "line": {"color": table[style.hue], "width": 1, "dash": "dot"},
         "hoverinfo": "skip",
     }

@@ -6,7 +6,6 @@ What no stand-in can show (that a kernel runs, how long it takes) needs a device
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -20,15 +19,26 @@ from roofline.bench.devices.cuda import Cuda
 from roofline.bench.machine import gpu_id, shipped_id
 
 
+class Clock:
+    """Moves when something here takes time, and never else: how busy the machine is changes nothing."""
+
+    now: ClassVar[float] = 0.0
+
+    @classmethod
+    def take(cls, seconds: float) -> None:
+        """That much later."""
+        cls.now += seconds
+
+
 class Event:
-    """Knows the host's time."""
+    """Knows the time of the clock."""
 
     def __init__(self, *, enable_timing: bool) -> None:
         assert enable_timing
 
     def record(self) -> None:
         """Now."""
-        self.at = time.perf_counter()
+        self.at = Clock.now
 
     def elapsed_time(self, other: Event) -> float:
         """Milliseconds between the two."""
@@ -48,7 +58,7 @@ class Graph:
     def replay(self) -> None:
         """Take that long."""
         self.replays += 1
-        time.sleep(Graph.seconds)
+        Clock.take(Graph.seconds)
 
 
 @pytest.fixture
@@ -108,7 +118,7 @@ def test_a_graph_that_is_over_too_soon_is_made_longer(cuda: Cuda, monkeypatch: p
 
     def slow_to_launch(turn: int) -> None:
         turns.append(turn)
-        time.sleep(1e-4)
+        Clock.take(1e-4)
 
     found = cuda.measure(slow_to_launch, 4, Effort(0.005), launches=False, composed=False)
     first, second = Graph.captured
@@ -120,7 +130,7 @@ def test_a_graph_that_is_over_too_soon_is_made_longer(cuda: Cuda, monkeypatch: p
 
 def test_long_kernels_are_launched(cuda: Cuda) -> None:
     """From half a millisecond on, the gap between launches no longer matters."""
-    found = cuda.measure(lambda _: time.sleep(1e-3), 2, Effort(0.01), launches=False, composed=False)
+    found = cuda.measure(lambda _: Clock.take(1e-3), 2, Effort(0.01), launches=False, composed=False)
     assert Graph.captured == []
     assert (found.how, found.calls) == ("launched one by one", 1)
     assert found.samples >= 7
@@ -136,7 +146,7 @@ def test_launches_are_never_hidden_in_a_graph(cuda: Cuda) -> None:
 
 def test_a_composed_call_is_captured_however_long_it_takes(cuda: Cuda) -> None:
     """A step of many kernels is a graph, with each set of inputs once at least."""
-    found = cuda.measure(lambda _: time.sleep(1e-3), 2, Effort(0.001), launches=False, composed=True)
+    found = cuda.measure(lambda _: Clock.take(1e-3), 2, Effort(0.001), launches=False, composed=True)
     assert (found.how, found.calls) == ("CUDA graph", 2)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browser.waits import TIMEOUT_S
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Request
@@ -53,7 +54,7 @@ def open_page(chromium: Browser) -> Iterator[Open]:
         context = chromium.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         context.add_init_script(_REPORT_VIOLATIONS)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(TIMEOUT_S * 1000)
         page = context.new_page()
         url = path.as_uri()
 
@@ -70,7 +71,7 @@ def open_page(chromium: Browser) -> Iterator[Open]:
         page.on("request", on_request)
         page.goto(url + fragment)
         if options.get("java_script_enabled", True):  # it unpacks its program first, if it has one
-            page.wait_for_function("() => document.scripts.length === 0 || document.documentElement.dataset.live !== undefined")
+            page.locator("html[data-live], html:not(:has(script))").wait_for(state="attached")
         return page
 
     yield opened

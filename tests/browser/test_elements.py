@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser.standin import FIRST, NAME, made, view
+from browser.waits import wait_until
 
 # Elements with sorted attributes and their texts; pictures and plots, and what a reader has opened, are left out.
 _OUTLINE = """(root) => {
@@ -75,7 +76,7 @@ def test_rendered_from_nothing_is_the_same(open_page, draw_all, tmp_path):
     }""")
     page.locator("#control-weights").select_option("fp8")
     page.locator("#control-weights").select_option("bf16")
-    page.wait_for_function("() => location.hash === '' && document.querySelector('#sections section')")
+    wait_until(page, "location.hash === '' && document.querySelector('#sections section') !== null")
     assert page.evaluate(_LIVE) == static
     draw_all(page)  # plots come back into the new boxes
 
@@ -95,7 +96,7 @@ def test_what_a_reader_does_survives_a_change(open_page, draw_all, tmp_path):
     assert page.locator("#table-wide .scroll").evaluate("(box) => box.scrollLeft") == 100
     assert page.evaluate("kept[0] === document.querySelector('[data-chart=roofline] .plot') && kept[0].isConnected")
     assert page.evaluate("kept[1] === document.getElementById('table-wide')")
-    page.wait_for_function("() => document.querySelector('[data-chart=roofline] .plot').data[1].x[0] === 64")
+    wait_until(page, "document.querySelector('[data-chart=roofline] .plot').data[1].x[0] === 64")
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())

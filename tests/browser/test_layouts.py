@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from browser.paper import pages_of
 from browser.standin import NAME, made
+from browser.waits import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_nothing_is_wider_than_the_window(open_page, draw_all, path, width):
     assert page.evaluate("document.documentElement.scrollWidth") == 640
     for plot in page.locator(".plot").all():  # plots follow when they are seen
         plot.scroll_into_view_if_needed()
-        page.wait_for_function("(plot) => plot.layout.width < 640", arg=plot.element_handle())
+        wait_until(page, "(plot) => plot.layout.width < 640", plot.element_handle())
 
 
 def test_settings_stay_in_sight_on_wide_screens(open_page, path):
@@ -117,12 +118,12 @@ def test_theme(open_page, path):
     ink = "document.querySelector('[data-chart=roofline] .plot').layout.font.color"
     light, light_ink = page.evaluate(ground), page.evaluate(ink)
     page.locator("input[value=dark]").check(force=True)
-    page.wait_for_function(f"() => {ink} !== '{light_ink}'")
+    wait_until(page, f"{ink} !== '{light_ink}'")
     dark = page.evaluate(ground)
     assert dark != light
     page.emulate_media(color_scheme="dark")
     page.locator("input[value=light]").check(force=True)
-    page.wait_for_function(f"() => {ink} === '{light_ink}'")
+    wait_until(page, f"{ink} === '{light_ink}'")
     assert page.evaluate(ground) == light
     page.locator("input[value=auto]").check(force=True)
     assert page.evaluate(ground) == dark
@@ -138,6 +139,14 @@ def test_pdf_has_no_empty_page(open_page, path, fragment, script, paper):
     assert min(pages) > 0, pages
 
 
+def test_paper_ends_with_the_last_text(open_page, path):
+    """Whatever the fonts, nothing empty lies below it that could fall on a sheet of its own."""
+    page = open_page(path)
+    page.emulate_media(media="print")
+    last = page.locator("footer pre").bounding_box()
+    assert page.evaluate("document.body.getBoundingClientRect().bottom") == pytest.approx(last["y"] + last["height"], abs=1)
+
+
 def test_paper_shows_tables_and_settings_as_text(open_page, path):
     page = open_page(path)
     assert page.locator("details.numbers").first.get_attribute("open") is None
@@ -146,7 +155,7 @@ def test_paper_shows_tables_and_settings_as_text(open_page, path):
     })""")
     page.pdf()
     assert page.evaluate("closed") == 0
-    page.wait_for_function("() => !document.querySelector('details.numbers').open")  # and back
+    wait_until(page, "!document.querySelector('details.numbers').open")  # and back
     page.emulate_media(media="print")
     assert page.locator("#table-points").is_visible()
     assert page.locator("[data-control=batch] .shown").is_visible()

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import pytest
 from browser.paper import pages_of
 from browser.test_live import different
+from browser.waits import settle
 from lessons_done import NAMES, done
 
 from roofline.errors import InputError
@@ -35,11 +36,6 @@ def folder(tmp_path_factory):
 def opened(open_page, folder):
     """Opens a lesson."""
     return lambda name, **options: open_page(folder / f"{name}.html", **options)
-
-
-def settle(page):
-    """A page follows its controls in the next moment."""
-    page.wait_for_function("() => document.documentElement.dataset.waiting === undefined")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

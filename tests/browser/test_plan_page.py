@@ -9,6 +9,7 @@ from dataclasses import asdict
 import pytest
 from browser.paper import pages_of
 from browser.test_live import PLAIN, different
+from browser.waits import settle
 from unit.report.plan_samples import candidate, closed, infeasible, plan, pool
 
 from roofline.report.plan.load import planned
@@ -34,11 +35,6 @@ def paths(tmp_path_factory):
     for name, found in PLANS.items():
         (folder / f"{name}.html").write_text(made(found), encoding="utf-8")
     return {name: folder / f"{name}.html" for name in PLANS}
-
-
-def settle(page):
-    """A page follows its controls when they rest."""
-    page.wait_for_function("() => document.documentElement.dataset.waiting === undefined")
 
 
 def now(page):

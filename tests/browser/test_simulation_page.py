@@ -9,6 +9,7 @@ from dataclasses import asdict
 import pytest
 from browser.paper import pages_of
 from browser.test_live import PLAIN, different
+from browser.waits import settle
 
 from roofline.report.simulation.controls import controls
 from roofline.report.simulation.distributions import view
@@ -43,11 +44,6 @@ def paths(results, tmp_path_factory):
     for name, result in results.items():
         (folder / f"{name}.html").write_text(made(result, LINE), encoding="utf-8")
     return {name: folder / f"{name}.html" for name in results}
-
-
-def settle(page):
-    """A page follows its controls when they rest."""
-    page.wait_for_function("() => document.documentElement.dataset.waiting === undefined")
 
 
 @pytest.mark.parametrize("name", ["plain", "tiny"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from browser.standin import CONTROLS, FIRST, made, view
+from browser.waits import settle, wait_until
 
 TILE = '[data-cell="tile/Tokens"]'
 
@@ -16,11 +17,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "page.html"
     file.write_text(made(), encoding="utf-8")
     return file
-
-
-def settle(page):
-    """A page follows its controls when they rest."""
-    page.wait_for_function("() => document.documentElement.dataset.waiting === undefined")
 
 
 def hash_of(page):
@@ -76,26 +72,55 @@ def test_slider_and_box_show_the_same(open_page, path):
     assert page.locator("#control-bandwidth").input_value() == "2.05"
 
 
+# Time as the page sees it passes by `pass(ms)` alone: what a busy machine adds to it does not matter.
+_TIME = """() => {
+  let now = 0;
+  let last = 0;
+  const due = new Map();
+  performance.now = () => now;
+  window.setTimeout = (work, ms = 0) => {
+    due.set(++last, { work, at: now + ms });
+    return last;
+  };
+  window.clearTimeout = (id) => due.delete(id);
+  window.spend = (ms) => { now += ms; };
+  window.pass = (ms) => {
+    const end = now + ms;
+    for (;;) {
+      const [id, first] = [...due].sort(([, one], [, other]) => one.at - other.at)[0] ?? [];
+      if (first === undefined || first.at > end) break;
+      due.delete(id);
+      now = Math.max(now, first.at);
+      first.work();
+    }
+    now = Math.max(now, end);
+  };
+}"""
+
+
 def test_a_slow_view_does_not_hold_a_slider_up(open_page, path):
+    """60 positions, 5 ms apart, and a view that takes 60 ms: few of them are computed, and the last one is shown."""
     page = open_page(path)
+    page.evaluate(_TIME)
     page.evaluate("""() => {
       const quick = model.view;
       window.calls = 0;
       model.view = (state) => {
         window.calls += 1;
-        for (const end = performance.now() + 60; performance.now() < end; );
+        spend(60);
         return quick(state);
       };
     }""")
     slider = page.locator('[data-control=batch] input[type="range"]')
     positions = list(range(20, 80))
     slider.evaluate(
-        """async (slider, positions) => {
+        """(slider, positions) => {
       for (const position of positions) {
         slider.value = position;
         slider.dispatchEvent(new Event("input", { bubbles: true }));
-        await new Promise((done) => setTimeout(done, 5));
+        pass(5);
       }
+      pass(1000);
     }""",
         positions,
     )
@@ -124,7 +149,7 @@ def test_address_restores_the_state(open_page, path):
     assert page.locator("h1").inner_text().endswith(", <b>")
     assert hash_of(page) == "#batch=64&weights=fp8&measured=0&title=%3Cb%3E"
     page.evaluate("location.hash = '#batch=16'")
-    page.wait_for_function("() => document.getElementById('control-batch').value === '16'")
+    wait_until(page, "document.getElementById('control-batch').value === '16'")
     assert page.locator("#control-weights").input_value() == "bf16"
 
 

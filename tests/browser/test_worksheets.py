@@ -53,7 +53,7 @@ def answered(shown, number, text):
     elif text:
         form.locator("input[type=radio]").nth(int(text)).check()
     form.get_by_role("button").click()
-    shown.wait_for_function("(number) => document.querySelectorAll('.feedback')[number].textContent !== ''", arg=number - 1)
+    form.locator(".feedback:not(:empty)").wait_for()
     return form.get_attribute("data-status"), form.locator(".feedback").inner_text()
 
 
@@ -119,7 +119,7 @@ def test_keyboard_alone(open_page, paths):
     assert shown.evaluate("document.activeElement.id") == "answer-1"
     shown.keyboard.type("3 apples")
     shown.keyboard.press("Enter")
-    shown.wait_for_function("document.querySelector('.feedback').textContent !== ''")
+    shown.locator(".feedback:not(:empty)").first.wait_for()
     assert shown.locator(".feedback").first.get_attribute("role") == "status"
     assert shown.evaluate("document.activeElement.id") == "answer-1"
     assert shown.locator("#answer-1").get_attribute("aria-invalid") == "true"

@@ -80,7 +80,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     arguments = [sys.executable, "-m", "roofline", *shlex.split(command)[1:]]
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", "COLUMNS": "80"}
-    options = {"cwd": folder, "env": environment, "capture_output": True, "encoding": "utf-8", "timeout": 120}
+    options = {"cwd": folder, "env": environment, "capture_output": True, "encoding": "utf-8", "timeout": 1200}
     return subprocess.run(arguments, check=False, **options)
 
 

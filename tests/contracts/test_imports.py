@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -91,4 +92,4 @@ def test_help_of_the_module_form() -> None:
 
 def test_a_typed_package() -> None:
     """Type checkers of others see our annotations."""
-    assert (ROOT / "roofline" / "py.typed").is_file()
+    assert (files("roofline") / "py.typed").is_file()

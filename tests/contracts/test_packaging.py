@@ -17,14 +17,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("build") is None, reason="the package `build` is not installed"),
+    *(
+        pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"the package `{name}` is not installed")
+        for name in ("build", "hatchling")
+    ),
 ]
 
 
 def _build(what: str, source: Path, into: Path) -> Path:
-    command = [sys.executable, "-m", "build", f"--{what}", "--outdir", str(into), str(source)]
-    if importlib.util.find_spec("hatchling"):
-        command.append("--no-isolation")
+    command = [sys.executable, "-m", "build", f"--{what}", "--no-isolation", "--outdir", str(into), str(source)]  # no network
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = into.glob("*.whl" if what == "wheel" else "*.tar.gz")

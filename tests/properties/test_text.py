@@ -19,7 +19,9 @@ from roofline.specs.workload import parse_segments
 from roofline.specs.yaml_file import YamlFile, read_yaml
 from roofline.units import MAX_COUNT, parse_count, parse_quantity
 
-LIGHT = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LIGHT = settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 UNITS = {"GiB": 2**30, "MiB": 2**20, "GB": 10**9, "kB": 10**3, "TiB": 2**40}
 
 

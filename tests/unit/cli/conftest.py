@@ -74,7 +74,7 @@ def process() -> Run:
             encoding="utf-8",
             check=False,
             cwd=cwd,
-            timeout=30,
+            timeout=600,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
             preexec_fn=confine if limit else None,
         )

@@ -49,7 +49,7 @@ def test_csv(run: Run, tmp_path: Path, result: Any) -> None:
 
 def test_parquet(run: Run, tmp_path: Path, result: Any) -> None:
     """The same rows with types, and the versions in the metadata."""
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra 'parquet' is not installed")
     table = parquet.read_table(_write(run, tmp_path / "r.parquet"))
     assert table.num_rows == sum(len(phase.operators) for phase in result.phases)
     assert sum(table["matrix_flops"].to_pylist()) == pytest.approx(sum(p.cost.matrix_flops for p in result.phases), rel=1e-12)

@@ -13,6 +13,7 @@ from roofline.cli.pages import write
 from roofline.errors import InputError, RooflineError, SpecError
 from roofline.predict.analyze import analyze
 from roofline.report.build import report
+from roofline.specs.library import shipped
 
 HOSTILE = ["<script>alert(1)</script>", "\"quoted\" & 'so'", "</script><b>", "x" * 10_000, "\u202eright to left\u200f"]
 
@@ -114,10 +115,7 @@ def test_where_a_page_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", HOSTILE, ids=["script", "quotes", "end", "long", "direction"])
 def test_a_name_is_text(tmp_path: Path, name: str) -> None:
     """Whatever a file calls its model, the page has no more elements for it."""
-    import roofline
-
-    folder = Path(roofline.__file__).resolve().parents[1] / "models"
-    text = (folder / "gpt2.yaml").read_text(encoding="utf-8")
+    text = (shipped("models") / "gpt2.yaml").read_text(encoding="utf-8")
     title = next(line for line in text.splitlines() if line.startswith("title:"))
     path = tmp_path / "odd.yaml"
     path.write_text(text.replace(title, f"title: {json.dumps(name)}"), encoding="utf-8")

@@ -60,7 +60,7 @@ def _on_a_terminal(*arguments: str, **env: str) -> str:
         [sys.executable, "-m", "roofline", *arguments], stdout=follower, stderr=follower, stdin=follower, env=environment
     )
     os.close(follower)
-    seen, ends = b"", time.monotonic() + 60
+    seen, ends = b"", time.monotonic() + 600
     while time.monotonic() < ends:
         if select.select([leader], [], [], 0.1)[0]:
             try:
@@ -70,7 +70,7 @@ def _on_a_terminal(*arguments: str, **env: str) -> str:
             if not part:
                 break
             seen += part
-    child.wait(timeout=30)
+    child.wait(timeout=600)
     os.close(leader)
     return seen.decode()
 

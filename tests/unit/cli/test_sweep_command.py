@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import roofline
+from roofline.specs.library import shipped
 
 Run = Callable[..., Any]
 ASK = ("sweep", "llama-3.1-8b", "-H", "l4,h100-sxm", "--batch", "1,64", "--context", "1k,8k")
@@ -49,6 +50,7 @@ def test_json(run: Run) -> None:
 
 def test_files_hold_the_same_rows(run: Run, tmp_path: Path) -> None:
     """CSV, Parquet, JSON, Markdown, and a folder of parts."""
+    pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
     rows = json.loads(run(*ASK, "--json").out)["rows"]
     for name in ("a.csv", "a.parquet", "a.json", "a.md", "folder"):
         answer = run(*ASK, "-o", str(tmp_path / name))
@@ -149,7 +151,7 @@ def test_a_folder_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
 
 def test_names_are_text(run: Run, tmp_path: Path) -> None:
     """A model whose name is a formula to a spreadsheet, or moves the cursor."""
-    text = Path(roofline.__file__).parents[1].joinpath("models", "gpt2.yaml").read_text(encoding="utf-8")
+    text = (shipped("models") / "gpt2.yaml").read_text(encoding="utf-8")
     path = tmp_path / "evil.yaml"
     path.write_text(text.replace("name: gpt2\n", 'name: "=cmd()"\n', 1))
     answer = run("sweep", str(path), "-H", "l4", "-o", str(tmp_path / "x.csv"))

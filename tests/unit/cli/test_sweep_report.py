@@ -20,7 +20,8 @@ def numbers(text: str) -> list[str]:
 
 @pytest.fixture
 def made(run, tmp_path: Path):
-    """A sweep in one of its forms."""
+    """A sweep in one of its forms; a folder has parts in Parquet."""
+    pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
 
     def sweep(name: str, *more: str) -> Path:
         answer = run("sweep", *AXES, *more, "-o", tmp_path / name)
@@ -98,6 +99,8 @@ def test_a_manifest_stands_for_its_folder(run, made, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_sweep(run, tmp_path: Path, name: str, text: str, said: str) -> None:
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     message = run("report", "--from", path, "-o", tmp_path / "x.html", "--quiet").refused()

@@ -115,7 +115,7 @@ def test_records_can_be_shown_without_torch(run: Run, records: Path, monkeypatch
 )
 def test_bad_usage_of_the_bench(process: Run, tmp_path: Path, arguments: list[str], words: list[str]) -> None:
     """One message: what is wrong, what is allowed. In a process of its own, for a run binds its threads to cores."""
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="measuring needs torch")
     (tmp_path / "file").write_text("")
     message = process("bench", "run", *(part.format(file=tmp_path / "file") for part in arguments)).refused()
     for word in words:
@@ -124,7 +124,7 @@ def test_bad_usage_of_the_bench(process: Run, tmp_path: Path, arguments: list[st
 
 def test_cuda_where_there_is_none(process: Run) -> None:
     """Says what is missing and what works."""
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="measuring needs torch")
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     assert "--device cpu" in process("bench", "run", "--device", "cuda").refused()
@@ -132,7 +132,7 @@ def test_cuda_where_there_is_none(process: Run) -> None:
 
 def test_list(run: Run) -> None:
     """Suites, ops, counts; every point with --json."""
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="measuring needs torch")
     answer = run("bench", "list", "--suite", "ceilings,transfers", "--device", "cpu")
     assert answer.code == 0
     assert "copy_d2d" in answer.out

@@ -21,6 +21,7 @@ from roofline.specs.library import ids
         ("hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4", "llama-3.1-8b"),
         ("/models/Qwen3-32B/", "qwen3-32b"),
         ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/b968826d9c46", "qwen3-8b"),
+        (f"/{'cache' * 60}/Qwen3-32B", "qwen3-32b"),  # no file can have such a name: looking there is an error of the system
         ("openai/gpt-oss-20b", "gpt-oss-20b"),
     ],
 )

@@ -129,8 +129,10 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch):
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[3]))
+    for variable in ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path))  # where kernels write: this user may have no home
     made = nbformat.reads(notebook(done(name)), as_version=4)
-    client = nbclient.NotebookClient(made, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    client = nbclient.NotebookClient(made, timeout=1200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
     with client.setup_kernel():
         for at, cell in enumerate(made.cells):
             client.execute_cell(cell, at)

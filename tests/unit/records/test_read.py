@@ -109,11 +109,16 @@ def test_a_file_that_is_no_table_of_records(text: str, words: list[str], tmp_pat
         assert word in str(caught.value)
 
 
-def test_binary_files(tmp_path: Path) -> None:
-    """Neither text under .csv nor a table under .parquet."""
+def test_no_text(tmp_path: Path) -> None:
+    """Bytes under .csv."""
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(InputError, match="is not UTF-8 text"):
         read([tmp_path / "a.csv"])
+
+
+def test_no_table(tmp_path: Path) -> None:
+    """Something else under .parquet."""
+    pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
     (tmp_path / "b.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(InputError, match="no Parquet file, or a truncated one"):
         read([tmp_path / "b.parquet"])
@@ -145,7 +150,7 @@ def test_files_and_folders(tmp_path: Path) -> None:
 
 def test_parquet_is_the_same(tmp_path: Path) -> None:
     """The same rows in Parquet, with numbers as numbers: the same records, and the same refusals."""
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
     import pandas as pd
 
     path = table(tmp_path, GOOD, GOOD.replace("12.5", "-1"))

@@ -91,6 +91,16 @@ def test_a_band_is_an_outline() -> None:
     assert trace["x"] == [0.01, 0.02, 0.04, 0.04, 0.02, 0.01]
     assert trace["y"] == [110, 3300, 6600, 5400, 2700, 90]
     assert trace["fill"] == "toself"
+    assert trace["line"]["color"] == "#2272b8"
+    assert trace["fillcolor"] == "rgba(34,114,184,0.19)"  # 0x22, 0x72, 0xb8
+
+
+def test_colours_are_of_a_form_that_every_plotly_takes() -> None:
+    """Six digits, or `rgba()`: plotly 6.0 to 6.5 refuse an opacity as a seventh and eighth digit."""
+    for figure in SAMPLES:
+        for dark in (False, True):
+            colours = [text for text in _strings(plot(figure, dark)) if text.startswith("#")]
+            assert [colour for colour in colours if not re.fullmatch(r"#([0-9a-f]{3}){1,2}", colour)] == []
 
 
 def test_a_heat_has_the_figure_s_numbers_and_hatches() -> None:
@@ -192,7 +202,7 @@ def test_a_name_has_one_entry_in_the_legend() -> None:
 
 def test_themes_differ_in_colours_alone() -> None:
     def blind(value: object) -> str:
-        return re.sub(r"#[0-9a-f]{3,8}", "#", json.dumps(value))
+        return re.sub(r"#[0-9a-f]{3,8}|rgba\(\d+,\d+,\d+", "#", json.dumps(value))
 
     for figure in SAMPLES:
         light, dark = plot(figure, dark=False), plot(figure, dark=True)

@@ -144,7 +144,7 @@ def test_rows(tmp_path: Path) -> None:
         span = float(row["ttft_s"]) + 49 * float(row["tpot_s"])
         assert span == pytest.approx(float(row["e2e_s"]))
         assert float(row["arrived_at"]) + span == pytest.approx(float(row["finished_at"]))
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra 'parquet' is not installed")
     run(rate=4, rows=tmp_path / "rows.parquet", **QUICK)
     table = parquet.read_table(tmp_path / "rows.parquet")
     assert table.num_rows == 300

@@ -14,7 +14,7 @@ from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.operators.norm import Norm
 from roofline.specs.quantization import Scheme, scheme, schemes
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", reason="PyTorch, whose tensors are counted, is not installed")
 N, K = 384, 640  # outputs and inputs: multiples of 128
 ODD_N, ODD_K = 300, 960  # neither is, and 300 is no multiple of 32
 

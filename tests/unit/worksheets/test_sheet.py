@@ -29,7 +29,7 @@ def _digest(hash_seed: str, folder: Path) -> str:
     """All topics' sheets, written by a process of its own, in a folder of its own."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed, "LC_ALL": "C"}
     done = subprocess.run(
-        [sys.executable, "-c", _WRITE], capture_output=True, text=True, check=True, env=environment, cwd=folder, timeout=300
+        [sys.executable, "-c", _WRITE], capture_output=True, text=True, check=True, env=environment, cwd=folder, timeout=1200
     )
     return done.stdout.strip()
 
