@@ -1,5 +1,8 @@
 """What every run of pytest in this repository has.
 
+Tests are marked by kind: `unit`, `properties`, `golden`, `parity`, `contracts`, `fuzz`, `browser`, `bench`, `gpu` after their
+folder, `examples` for those in docstrings. `fast` are the quick ones that need no extra: `pytest -m fast`.
+
 `--order reverse` runs tests from the last to the first; `--order 7` shuffles modules, and the tests in each of them, by that
 number. Examples in modules of the package are skipped where an extra that they import is not installed.
 """
@@ -36,6 +39,21 @@ def _order(text: str) -> str:
         msg = f"--order must be reverse or a whole number from 0, not {text!r}"
         raise pytest.UsageError(msg)
     return text
+
+
+TESTS = Path(__file__).with_name("tests")
+KINDS = ("unit", "properties", "golden", "parity", "contracts", "fuzz", "browser", "bench", "gpu")
+QUICK = ("unit", "properties", "contracts", "examples")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks a test by its kind."""
+    kind = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else "examples"
+    if kind in (*KINDS, "examples"):
+        item.add_marker(kind)
+    if kind in QUICK and item.get_closest_marker("slow") is None:
+        item.add_marker("fast")
 
 
 @pytest.hookimpl(trylast=True)

@@ -27,7 +27,11 @@ format:
 test *arguments:
     {{bin}}/pytest -n 2 {{arguments}}
 
-# everything that has to pass, in an environment of its own
+# the quick tests, in a minute or two
+test-fast *arguments:
+    {{bin}}/pytest -n 2 -m fast {{arguments}}
+
+# everything that has to pass, in a fresh clone of the last commit
 ci:
     .ci/run
 

@@ -18,6 +18,8 @@ import pytest
 import roofline
 from roofline.cli.app import app
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     path

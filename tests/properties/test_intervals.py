@@ -14,6 +14,8 @@ from roofline.errors import RooflineError
 from roofline.predict.result import Analysis, Duration
 from roofline.specs.library import ids
 
+pytestmark = pytest.mark.slow
+
 SEED = 20261122
 SAMPLED = 90
 WORKLOADS: list[dict[str, Any]] = [

@@ -13,6 +13,8 @@ from roofline.capacity.check import Check, Finding, check
 from roofline.errors import InputError
 from roofline.specs.library import shipped
 
+pytestmark = pytest.mark.slow
+
 TRAFFIC: dict[str, Any] = {
     "rate": 20, "input_len": "lognormal:1155:900:8000", "output_len": "lognormal:211:160:2000", "ttft": "2 s", "tpot": "50 ms",
 }  # fmt: skip

@@ -14,6 +14,8 @@ import pytest
 
 from roofline.specs.library import shipped
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[3]
 ON = ("-H", "h100-sxm")

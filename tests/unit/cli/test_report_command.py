@@ -15,6 +15,8 @@ from roofline.predict.analyze import analyze
 from roofline.report.build import report
 from roofline.specs.library import shipped
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = ["<script>alert(1)</script>", "\"quoted\" & 'so'", "</script><b>", "x" * 10_000, "\u202eright to left\u200f"]
 
 

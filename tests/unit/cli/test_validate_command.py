@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., Any]
 
 HEADER = "source,gpu,op,dtype,m,n,k,latency_us,backend"

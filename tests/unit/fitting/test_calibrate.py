@@ -23,6 +23,8 @@ from roofline.records.ops import Call
 from roofline.records.ops import registry as rules
 from roofline.specs.library import load_fit, load_hardware
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ("source", "gpu", "op", "dtype", "backend", "version", "m", "n", "k", "tokens", "hidden", "latency_us", "cache")
 # What a made-up library reaches: those figures have to come out again.
 TRUE = {"launch": 3e-6, "compute": 0.8, "memory": 0.7, "feed": 0.02, "tile": 2e-6, "split": 4e-6, "throttle": 0.05}

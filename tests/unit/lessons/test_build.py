@@ -29,6 +29,8 @@ SMALL = """# %% [markdown]
 
 # %%
 from roofline.lessons import bars, figure, lesson, predict
+
+pytestmark = pytest.mark.slow
 lesson(1, "Small", "about", goals=["g"], prerequisites=["p"], plan=[(50, "All")])
 
 # %% [markdown]

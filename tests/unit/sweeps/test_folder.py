@@ -23,6 +23,8 @@ from roofline.sweeps.parts import parts
 from roofline.sweeps.run import collect
 from roofline.sweeps.spec import Sweep
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
 GRID = {"model": "gpt2", "hardware": ["l4", "h100-sxm"], "tp": [1, 2, 5], "batch": "1:60", "context": "0:900:100"}
 

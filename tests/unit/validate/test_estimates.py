@@ -15,6 +15,8 @@ from roofline.serving.closed_loop import ClosedLoop
 from roofline.validate.serving import validate_serving
 from roofline.validate.summary import to_dict, validate
 
+pytestmark = pytest.mark.slow
+
 HEADER = "source,gpu,op,dtype,backend,m,n,k,latency_us"
 
 
