@@ -18,6 +18,15 @@ def clean(text: object, *, keep_lines: bool = False) -> str:
     return (_CONTROL_BUT_NEWLINE if keep_lines else _CONTROL).sub("", str(text))
 
 
+def escaped(document: str) -> str:
+    r"""A JSON document whose strings have no raw control characters: JSON itself escapes only the first 32.
+
+    >>> print(escaped('{"name": "\u202egnp"}'))
+    {"name": "\u202egnp"}
+    """
+    return _CONTROL_BUT_NEWLINE.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
+
+
 _PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_"
 
 

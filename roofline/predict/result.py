@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.cost import Cost
 from roofline.predict.bounds import Times
 from roofline.specs.assumption import Assumption
+from roofline.text import escaped
 from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -221,8 +222,8 @@ def _face() -> ModuleType:
 
 
 def dump_json(data: object, indent: int | None = 2) -> str:
-    """JSON without NaN and infinity, which become null; whole floats are written as whole numbers."""
-    return json.dumps(_finite(data), indent=indent, allow_nan=False, ensure_ascii=False)
+    """JSON without NaN and infinity, which become null, and without raw control characters; whole floats as whole numbers."""
+    return escaped(json.dumps(_finite(data), indent=indent, allow_nan=False, ensure_ascii=False))
 
 
 def _finite(value: Any) -> Any:

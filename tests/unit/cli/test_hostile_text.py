@@ -57,6 +57,17 @@ def test_json_escapes(run: Run, evil_model: Path) -> None:
     assert json.loads(out)["model"]["title"].startswith("=cmd|\x1b[31mred")
 
 
+def test_json_has_no_raw_control_characters(run: Run, evil_model: Path) -> None:
+    """JSON itself escapes U+0000 to U+001F alone. U+009B begins a terminal's command too, and U+202E turns text round.
+
+    Their escapes are read as the same title.
+    """
+    out = run("analyze", evil_model, "-H", "t4", "--json").out
+    assert not {"\x9b", "\u202e"} & set(out)
+    titles = [value for value in json.loads(out)["model"].values() if isinstance(value, str)]
+    assert any({"\x9b", "\u202e"} <= set(title) for title in titles)
+
+
 def test_csv_formulas(run: Run, evil_model: Path, tmp_path: Path) -> None:
     """No cell of text starts like a formula, or holds an escape."""
     assert run("analyze", evil_model, "-H", "t4", "-o", tmp_path / "r.csv").code == 0
