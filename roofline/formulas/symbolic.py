@@ -67,7 +67,8 @@ class _Symbol(sympy.Symbol):  # type: ignore[misc]  # sympy has no types
         return made
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return (*super()._hashable_content(), self.description)
+        one = self.description
+        return (*super()._hashable_content(), one.latex, one.meaning, one.unit)
 
 
 @cache

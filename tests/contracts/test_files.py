@@ -18,7 +18,7 @@ EXEMPT = {
     "bench/devices/cpu.py": "reads /proc and /sys",
     "cli/app.py": "opens /dev/null instead of streams that are closed",
     "formulas/javascript/program.py": "reads a file of the package",
-    "formulas/javascript/sources.py": "reads sources of the package",
+    "formulas/javascript/python_source.py": "reads sources of the package",
     "lessons/build.py": "builds the lessons of this repository",
     "lessons/plain_svg.py": "likewise",
     "lessons/published.py": "likewise",

@@ -22,6 +22,8 @@ from roofline.lessons.slides import write_png
 from roofline.lessons.source import cells
 from roofline.report.svg import svg
 
+pytestmark = pytest.mark.slow
+
 SMALL = """# %% [markdown]
 # # 1. Small
 #
@@ -29,8 +31,6 @@ SMALL = """# %% [markdown]
 
 # %%
 from roofline.lessons import bars, figure, lesson, predict
-
-pytestmark = pytest.mark.slow
 lesson(1, "Small", "about", goals=["g"], prerequisites=["p"], plan=[(50, "All")])
 
 # %% [markdown]
