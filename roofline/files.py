@@ -38,6 +38,8 @@ class _Run:
     """What one command has read: what each input is, and the content of pipes, which can be read only once."""
 
     inputs: dict[Identity, str] = field(default_factory=dict)
+    written: set[Identity] = field(default_factory=set)
+    """What the command has written itself: it may read that, and write it again."""
     pipes: dict[Identity, bytes] = field(default_factory=dict)
 
 
@@ -104,13 +106,13 @@ def _special(mode: int) -> str | None:
 
 def note_input(path: Path | str, what: str) -> None:
     """Put on record that the command reads a file, and what it is, with its article."""
-    if (current := _RUN.get()) is not None and (key := identity(path)) is not None:
+    if (current := _RUN.get()) is not None and (key := identity(path)) is not None and key not in current.written:
         current.inputs[key] = what
 
 
 def note_read(path: Path, what: str) -> None:
     """The same for a file of which nobody has said more yet."""
-    if (current := _RUN.get()) is not None and (key := identity(path)) is not None:
+    if (current := _RUN.get()) is not None and (key := identity(path)) is not None and key not in current.written:
         current.inputs.setdefault(key, what)
 
 
@@ -297,6 +299,8 @@ def writing(path: Path) -> Iterator[IO[bytes]]:
             raw.close()
             check_target(path)  # what was read meanwhile counts too
             temporary.replace(target)
+            if (current := _RUN.get()) is not None and (key := identity(target)) is not None:
+                current.written.add(key)
     finally:
         if raw is not None:
             with suppress(OSError):

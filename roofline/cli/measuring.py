@@ -62,7 +62,7 @@ def seconds(text: str) -> float:
     try:
         value = float(parse_quantity(f"{written} s" if re.fullmatch(r"[\d.\s]+", written) else written, "s"))
     except UnitError as error:
-        raise InputError(f"--budget: {error}") from None
+        raise InputError(f"--budget: {error}; a bare number is in seconds, such as 540, and m is minutes, such as 9m") from None
     if value < _LEAST_BUDGET:
         raise InputError(f"--budget must be {_LEAST_BUDGET:g} seconds or more, such as 540, 540s or 9m, not {text!r}")
     return value

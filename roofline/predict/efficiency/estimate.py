@@ -112,8 +112,11 @@ class Estimator:
         return found
 
     def interval(self, kernel: Kernel) -> Interval:
-        """The estimate of one call and its interval, which holds it, and reaches down to the bound at most. Dimensions may be
-        arrays."""
+        """The estimate of one call and its interval, which holds it. Dimensions may be arrays.
+
+        Its low end may lie below the bound: bands of a step were measured with the bands of its kernels as they are, so that
+        kernel by kernel nothing is cut off; the step's own low end is held at its bound, and so is that of each part shown.
+        """
         terms, fitted = self.terms(kernel), self.fitted(kernel)
         seconds = terms["total"]
         if fitted is None:
@@ -121,7 +124,7 @@ class Estimator:
         else:
             any_backend = self.fits.backend is None and fitted.origin == "fitted"
             low, high = band.factors(kernel.op, fitted, kernel.timed, seconds, self.fits.spread, other_backends=any_backend)
-        return at_least(Interval(seconds, seconds * minimum(low, 1.0), seconds * maximum(high, 1.0)), terms["bound"])
+        return Interval(seconds, seconds * minimum(low, 1.0), seconds * maximum(high, 1.0))
 
     def unmeasured(self, kernel: Kernel) -> dict[str, Expr]:
         """Of a kernel like none that was measured: a launch, and its four resources one after another."""
@@ -135,11 +138,11 @@ class Estimator:
         return {**found, "total": sum(found.values())}
 
     def step(self, kernels: Iterable[Kernel]) -> tuple[Interval, dict[tuple[str, ...], Interval]]:
-        """A step's kernels one after another, and each kernel's part (all its repeats) by its paths."""
+        """A step's kernels one after another, and each kernel's part (all its repeats), held at its bound, by its paths."""
         parts: dict[tuple[str, ...], Interval] = {}
         families: dict[str, list[Interval]] = {}
         for kernel in kernels:
             part = self.interval(kernel) * kernel.repeat
-            parts[kernel.paths] = part
+            parts[kernel.paths] = at_least(part, self.least(kernel) * kernel.repeat)
             families.setdefault(self.family(kernel), []).append(part)
         return independent(together(members) for members in families.values()), parts

@@ -170,3 +170,13 @@ def test_long_names_and_permissions(tmp_path: Path) -> None:
     assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
     with pytest.raises(InputError, match="File name too long"):
         files.write_whole(tmp_path / ("x" * 256), b"new")
+
+
+def test_what_a_run_wrote_itself_it_may_read_and_write_again(tmp_path: Path) -> None:
+    """As `bench run` does with the machine that it measures: the file is its result, not its input."""
+    place = tmp_path / "hardware.yaml"
+    with files.run():
+        files.write_whole(place, b"first")
+        assert files.read_bytes(place, 100) == b"first"
+        files.write_whole(place, b"second")
+    assert place.read_bytes() == b"second"
