@@ -80,7 +80,7 @@ def test_environment(measured: Path) -> None:
     assert found["device"]["kind"] == "cpu"
     assert found["libraries"]["torch"].startswith("2.")
     assert 0 < found["noise"]["timer_s"] < 1e-4
-    (run,) = found["runs"]
+    _, run = found["runs"]
     assert run["outcome"] in ("budget", "done")
     assert run["before"]["free_bytes"] > 0
     assert run["after"] is not None
