@@ -23,7 +23,8 @@ from roofline.capacity.stands_on import stands_on
 from roofline.errors import InputError, UnknownNameError
 from roofline.files import is_folder
 from roofline.formatting import percent
-from roofline.predict.flags import ALIASES, COUNTS
+from roofline.predict.flags import COUNTS
+from roofline.predict.options import ALIASES
 from roofline.predict.request import Request
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
@@ -158,7 +159,7 @@ def resolve(
 ) -> Question:  # fmt: skip
     """The options of `plan` as a question with nothing left open; `given`: those of the deployment and of one class."""
     fixed = {ALIASES.get(name, name): value for name, value in given.items() if value is not None and value is not False}
-    for name in fixed.keys() & set(COUNTS):
+    for name in fixed.keys() & COUNTS.keys():
         fixed[name] = parse_count(fixed[name], name.replace("_", "-"), minimum=1)
     if clash := [name for name in _WORKLOAD if name in fixed]:
         raise InputError(f"--{clash[0].replace('_', '-')} is no option of plan: the traffic says what is run")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Literal
+from typing import Any, Literal
 
 from roofline import formatting
 from roofline.specs.assumption import Assumption
@@ -86,6 +87,8 @@ class Statement:
     dp: int | None = None
     ep: int | None = None
     devices: int | None = None
+    deployment: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of `analyze` that say on what it runs, such as `context_parallel_size` or `bandwidth`."""
     notes: tuple[Assumption, ...] = ()
     """What was read in one of several ways."""
 
@@ -96,5 +99,5 @@ class Statement:
 
     @property
     def tp_pp_dp(self) -> int:
-        """Devices that the stated sizes make."""
-        return (self.tp or 1) * (self.pp or 1) * (self.dp or 1)
+        """Devices that the stated sizes make, context parallelism included."""
+        return (self.tp or 1) * (self.pp or 1) * (self.dp or 1) * int(self.deployment.get("context_parallel_size", 1))

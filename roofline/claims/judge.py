@@ -47,7 +47,11 @@ def judge_statement(statement: Statement) -> Judgement:
         # what the model is published with covers the roles that its file says, and no others
         statement = replace(statement, quantization=None)
     said = replace(statement, model=model, hardware=hardware, notes=tuple(notes))
-    judged = tuple(_judge(Case(claim=claim, statement=said, model=model, hardware=hardware)) for claim in said.claims)
+    cases = (
+        Case(claim=claim, statement=said, model=model, hardware=hardware, options=dict(said.deployment))
+        for claim in said.claims
+    )
+    judged = tuple(map(_judge, cases))
     used = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
     return Judgement(inputs=used, claims=judged)
 

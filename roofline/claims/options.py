@@ -11,6 +11,7 @@ from roofline.claims.claim import Claim, ClaimKind, Statement
 from roofline.claims.text.phrase import NUMBER, rate_number, rounding
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.flags import Options, quantity
+from roofline.predict.options import COUNTING, ENGINE, HARDWARE, OPTIONS, PARALLELISM, PRECISION, of_groups
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
@@ -24,6 +25,11 @@ _SIZES = {
     "ep": "expert_parallel_size",
 }
 _TEXTS = ("dtype", "kv_cache_dtype", "quantization")
+_FURTHER = [
+    entry.name
+    for entry in of_groups((PRECISION, PARALLELISM, ENGINE, HARDWARE, COUNTING))
+    if entry.name not in (*_TEXTS, *_SIZES.values(), "peak_flops", "ignore_capacity")
+]
 _RATE = re.compile(rf"({NUMBER})\s?([kmg])?\s*(?:(?:tokens?|toks?|t)\s*(?:/|per)\s*s(?:ec(?:ond)?)?|tps)?", re.IGNORECASE)
 _PHASES = ("decode", "prefill")
 
@@ -45,6 +51,7 @@ def statement(
             said[name] = parse_count(value, name, 1)
     said |= {name: value for name in _TEXTS if (value := given.take(name)) is not None}
     claims = _claims(given)
+    said["deployment"] = _deployment(given)
     given.done()
     notes: list[Assumption] = []
     if text is not None:
@@ -53,6 +60,12 @@ def statement(
         kinds = "a rate (3500 tok/s), a time (TTFT 10 ms, 7 ms per token), a peak (989 TFLOP/s), or that it fits"
         raise InputError(f"nothing is claimed: state {kinds}")
     return Statement(claims=claims, notes=tuple(notes), **said)
+
+
+def _deployment(given: Options) -> dict[str, Any]:
+    """The further options of `analyze` that say on what it runs."""
+    values = {name: value for name in _FURTHER if (value := given.take(name)) is not None}
+    return {name: OPTIONS[name].read(value) if OPTIONS[name].kind == "count" else value for name, value in values.items()}
 
 
 def _with_text(

@@ -48,7 +48,8 @@ def splits(statement: Statement, model: Model, hardware: Hardware) -> Iterator[S
 
 
 def _given(statement: Statement) -> bool:
-    return any(size is not None for size in (statement.tp, statement.pp, statement.dp))
+    sizes = (statement.tp, statement.pp, statement.dp, statement.deployment.get("context_parallel_size"))
+    return any(size is not None for size in sizes)
 
 
 def _split(tp: int, pp: int, dp: int, ep: int) -> Split:

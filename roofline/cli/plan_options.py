@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roofline.cli import complete
-from roofline.cli.options import option
+from roofline.cli.options import own as option
 
 TRAFFIC, OBJECTIVES, SEARCH, MONEY = "Traffic", "Objectives", "Search", "Money and limits"
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli.options import option
+from roofline.cli.options import own as option
 
 WORKLOAD, SERVER, RUNS = "Workload", "Server", "Runs"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 from roofline.cost import ZERO
 from roofline.graph import Graph, build
@@ -20,6 +20,7 @@ from roofline.predict.limits import (
     standard_contexts,
 )
 from roofline.predict.memory import UNLIMITED, largest
+from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
@@ -31,7 +32,10 @@ from roofline.specs.model import Model
 from roofline.specs.workload import Step, sequences, tokens
 
 
-def analyze(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any) -> Analysis:
+@keywords(*ALL)
+def analyze(
+    model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Unpack[AnalyzeOptions]
+) -> Analysis:
     """Analyse a model on hardware.
 
     Args:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
@@ -19,6 +19,7 @@ from roofline.predict.bounds import times
 from roofline.predict.columns import COLUMNS, RESOURCES, column
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import Grid
+from roofline.predict.options import DEPLOYMENT, DeploymentOptions, keywords
 from roofline.predict.request import Request, prepare
 from roofline.predict.sums import Sum
 from roofline.predict.tiles import POINTS, tiles
@@ -42,7 +43,10 @@ ESTIMATED = ("time_estimate_s", "time_low_s", "time_high_s", "tokens_per_s_estim
 _WORKLOAD = ("batch", "input_len", "context", "output_len", "segments", "ignore_capacity")
 
 
-def compile(model: str | Model, hardware: str | Hardware, phase: Phase = "decode", **deployment: Any) -> Compiled:
+@keywords(*DEPLOYMENT)
+def compile(
+    model: str | Model, hardware: str | Hardware, phase: Phase = "decode", **deployment: Unpack[DeploymentOptions]
+) -> Compiled:
     """A function of batch and lengths for a model on hardware.
 
     `deployment` takes the options of `roofline analyze` that describe the deployment, its conventions and overrides of

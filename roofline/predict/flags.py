@@ -9,26 +9,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from roofline.errors import InputError, UnitError, UnknownNameError
+from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, of_groups
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.engine import Engine
 from roofline.specs.hardware import Hardware
 from roofline.units import parse_count, parse_quantity
 
-SHORT = {
-    "tp": "tensor_parallel_size",
-    "pp": "pipeline_parallel_size",
-    "dp": "data_parallel_size",
-    "ep": "expert_parallel_size",
-}
-ALIASES = {
-    **SHORT,
-    "cp": "context_parallel_size",
-    "prefill_context_parallel_size": "context_parallel_size",
-}
-"""Other names of options: short ones, and an engine's."""
-OVERRIDES = {"peak_flops": "FLOP/s", "bandwidth": "byte/s", "memory": "byte"}
-COUNTS = (*SHORT.values(), "context_parallel_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "block_size")
+SHORT = {short: ALIASES[short] for short in ("tp", "pp", "dp", "ep")}
+"""Names of parallel sizes by their short forms."""
+COUNTS = {entry.name: int(entry.minimum) for entry in of_groups(DEPLOYMENT) if entry.kind == "count"}
+"""The smallest value of each option of a deployment that is a whole number."""
+OVERRIDES = {entry.name: entry.unit for entry in of_groups((HARDWARE,))}
+"""Units of the figures of the hardware that a request can replace, by option."""
 
 
 @dataclass
@@ -89,11 +82,11 @@ def deployment(options: Options, engine: Engine, engine_given: bool, notes: list
     """The deployment that the options describe, and on record what the engine's defaults fill in."""
     values = {name: options.take(name) for name in Deployment.model_fields if name not in ("conventions", "engine")}
     values = {name: value for name, value in values.items() if value is not None}
-    for name in values.keys() & set(COUNTS):
-        values[name] = parse_count(values[name], name.replace("_", "-"), minimum=1)
     conventions = {name: value for name in Conventions.model_fields if (value := options.take(name)) is not None}
-    if "shared_prefix" in conventions:
-        conventions["shared_prefix"] = parse_count(conventions["shared_prefix"], "shared-prefix")
+    for read in (values, conventions):
+        for name, least in COUNTS.items():
+            if name in read:
+                read[name] = parse_count(read[name], name.replace("_", "-"), minimum=least)
     found: Deployment = validated(
         Deployment, {**values, "engine": engine.name, "conventions": validated(Conventions, conventions)}
     )

@@ -7,8 +7,9 @@ from pathlib import PurePath
 from typing import Any
 
 from roofline.errors import InputError, UnitError, UnknownNameError
+from roofline.predict import options
 from roofline.predict.compiled import PHASES
-from roofline.predict.flags import ALIASES
+from roofline.predict.options import ALIASES
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.units import parse_count
@@ -16,19 +17,15 @@ from roofline.units import parse_count
 LENGTHS = ("input_len", "context")
 WORKLOAD = ("batch", *LENGTHS)
 PARALLEL = ("tp", "pp", "dp", "ep", "cp")
-DEPLOYMENT = (
-    *PARALLEL, "dtype", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype", "quantization", "engine", "backend",
-    "gpu_memory_utilization", "reserve", "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens",
-    "shared_prefix", "routing_skew", "expert_imbalance", "sequence_parallel", "mask",
-    "attention", "logits", "mla", "peak_flops", "bandwidth", "memory",
-)  # fmt: skip
+_SHORT = {ALIASES[short]: short for short in PARALLEL}
+DEPLOYMENT = tuple(_SHORT.get(entry.name, entry.name) for entry in options.of_groups(options.DEPLOYMENT) if entry.axis)
 AXES = ("model", "hardware", "phase", *DEPLOYMENT, *WORKLOAD)
-COUNTS = (*PARALLEL, "block_size", "max_model_len", "max_num_seqs", "max_num_batched_tokens", "shared_prefix", *WORKLOAD)
+_LEAST = {_SHORT.get(entry.name, entry.name): int(entry.minimum) for entry in options.OPTIONS.values() if entry.kind == "count"}
+COUNTS = tuple(name for name in AXES if name in _LEAST)
 """Axes of whole numbers: `8k` is 8192, and ranges may be written."""
 MOST = 10_000_000
 """Values of one axis."""
 
-_LONG = {full: short for short, full in ALIASES.items() if short in PARALLEL}
 RANGES = "1:64 (each), 1:64:8 (steps of 8), 1:4096:x2 (times 2), 1:100k:log200 (200 values, evenly by their logarithms)"
 
 
@@ -46,7 +43,7 @@ def read(grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     found: dict[str, tuple[Any, ...]] = {}
     for given, values in grid.items():
         name = str(given).replace("-", "_")
-        name = _LONG.get(name, name)
+        name = _SHORT.get(name, name)
         if name not in AXES:
             raise UnknownNameError("axis", str(given), AXES, list_all=True)
         if name in found:
@@ -91,7 +88,7 @@ def _values(name: str, part: Any) -> Iterable[Any]:
             raise UnknownNameError("phase", str(part), (*PHASES, "both"), list_all=True)
     if name not in COUNTS:
         return (str(part) if isinstance(part, PurePath) else part,)
-    low = 0 if name in ("context", "shared_prefix") else 1
+    low = _LEAST[name]
     try:
         if isinstance(part, str) and ":" in part:
             return _range(name, part, low)

@@ -20,7 +20,7 @@ from roofline.capacity.closed import turn
 from roofline.capacity.plan import TRAFFIC, resolve, told
 from roofline.capacity.question import Question
 from roofline.errors import InputError
-from roofline.predict.flags import ALIASES
+from roofline.predict.options import ALIASES
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.traffic.classes import Traffic

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli import complete, options
+from roofline.cli import complete
+from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, takes
+from roofline.predict.options import DEPLOYMENT
 
 if TYPE_CHECKING:
     from roofline.comparison.compare import Comparison
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="compare")(compare)
+    app.command(name="compare")(takes(DEPLOYMENT)(compare))
 
 
-def compare(  # noqa: PLR0917 - a flag each
+def compare(
     model: Annotated[
         str | None,
         typer.Argument(metavar="MODEL", help="Default: what the files name.", autocompletion=complete.models),
@@ -52,44 +54,22 @@ def compare(  # noqa: PLR0917 - a flag each
             show_default=False,
         ),
     ] = None,
-    dtype: options.Dtype = None,
-    activation_dtype: options.ActivationDtype = None,
-    kv_cache_dtype: options.KvCacheDtype = None,
-    quantization: options.Quantization = None,
-    tensor_parallel_size: options.TensorParallelSize = None,
-    pipeline_parallel_size: options.PipelineParallelSize = None,
-    data_parallel_size: options.DataParallelSize = None,
-    expert_parallel_size: options.ExpertParallelSize = None,
-    context_parallel_size: options.ContextParallelSize = None,
-    sequence_parallel: options.SequenceParallel = False,
-    max_model_len: options.MaxModelLen = None,
-    max_num_seqs: options.MaxNumSeqs = None,
-    max_num_batched_tokens: options.MaxNumBatchedTokens = None,
-    gpu_memory_utilization: options.GpuMemoryUtilization = None,
-    reserve: options.Reserve = None,
-    block_size: options.BlockSize = None,
-    engine: options.Engine = None,
-    backend: options.Backend = None,
-    peak_flops: options.PeakFlops = None,
-    bandwidth: options.Bandwidth = None,
-    memory: options.Memory = None,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
-    quiet: options.QuietOption = False,
+    *,
+    options: Options,
+    json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """What an engine's log and its benchmark say, beside what is predicted, and why they may differ.
 
     The deployment is read from the log; flags come before it. A ratio is predicted over measured.
     Example: roofline compare --engine-log vllm.log --bench result.json --hardware rtx-4090
     """
-    given = {name: value for name, value in locals().items() if value is not None}
-    for name in ("model", "hardware", "engine_log", "bench", "json", "output", "quiet"):
-        given.pop(name, None)
     from roofline.cli.output import Answer, emit
     from roofline.comparison.compare import compare as run
     from roofline.version import envelope
 
-    result = run(model, hardware, engine_log_path=engine_log, bench_path=bench, **given)
+    result = run(model, hardware, engine_log_path=engine_log, bench_path=bench, **options)
     whole = {**envelope(result.inputs), **result.to_dict()}
     rows = [row.to_dict() for row in result.rows]
     if not quiet and (json or output is not None):

@@ -7,15 +7,16 @@ from typing import Annotated
 import typer
 
 from roofline.cli import complete
-from roofline.cli.options import Assume, JsonOption, OutputOption, QuietOption
+from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, takes
+from roofline.predict.options import READING
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
     group = typer.Typer(help="The models that are known.", no_args_is_help=True)
     group.command(name="list")(list_models)
-    group.command(name="show")(show)
-    group.command(name="import")(import_config)
+    group.command(name="show")(takes((READING,))(show))
+    group.command(name="import")(takes((READING,))(import_config))
     group.command(name="check")(check)
     app.add_typer(group, name="models")
 
@@ -36,7 +37,8 @@ def show(
         ),
     ],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
-    assume: Assume = None,
+    *,
+    options: Options,
     json: JsonOption = False,
     output: OutputOption = None,
     quiet: QuietOption = False,
@@ -46,13 +48,14 @@ def show(
     from roofline.cli.output import emit
     from roofline.cli.shows import formatted
 
-    emit(formatted(show_model.model(name, assume), format), json=json, output=output, quiet=quiet)
+    emit(formatted(show_model.model(name, **options), format), json=json, output=output, quiet=quiet)
 
 
 def import_config(
     config: Annotated[str, typer.Argument(metavar="CONFIG", help="A config.json, the folder that holds one, or org/name.")],
     name: Annotated[str | None, typer.Option("--name", help="What to call it: an id, a title, or org/name.")] = None,
-    assume: Assume = None,
+    *,
+    options: Options,
     json: JsonOption = False,
     output: OutputOption = None,
     quiet: QuietOption = False,
@@ -64,7 +67,7 @@ def import_config(
     from roofline.cli import show_model
     from roofline.cli.output import emit
 
-    emit(show_model.imported(config, assume, name), json=json, output=output, quiet=quiet)
+    emit(show_model.imported(config, options.get("assume"), name), json=json, output=output, quiet=quiet)
 
 
 def check(

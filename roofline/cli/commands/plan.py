@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from roofline.cli import options
 from roofline.cli import plan_options as plans
+from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, takes
+from roofline.predict.options import DEPLOYMENT
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="plan")(plan)
+    without = ("shared_prefix", "logits", "ignore_capacity", "enable_prefix_caching")
+    app.command(name="plan")(takes(DEPLOYMENT, without=without)(plan))
 
 
 def plan(  # noqa: PLR0917 - a flag each
@@ -41,45 +43,19 @@ def plan(  # noqa: PLR0917 - a flag each
     inventory: plans.Inventory = None,
     spare: plans.Spare = None,
     pue: plans.Pue = None,
-    assume: options.Assume = None,
-    dtype: options.Dtype = None,
-    activation_dtype: options.ActivationDtype = None,
-    kv_cache_dtype: options.KvCacheDtype = None,
-    mamba_ssm_cache_dtype: options.MambaSsmCacheDtype = None,
-    quantization: options.Quantization = None,
-    tensor_parallel_size: options.TensorParallelSize = None,
-    pipeline_parallel_size: options.PipelineParallelSize = None,
-    data_parallel_size: options.DataParallelSize = None,
-    expert_parallel_size: options.ExpertParallelSize = None,
-    context_parallel_size: options.ContextParallelSize = None,
-    sequence_parallel: options.SequenceParallel = False,
-    expert_imbalance: options.ExpertImbalance = None,
-    max_model_len: options.MaxModelLen = None,
-    max_num_seqs: options.MaxNumSeqs = None,
-    max_num_batched_tokens: options.MaxNumBatchedTokens = None,
-    gpu_memory_utilization: options.GpuMemoryUtilization = None,
-    reserve: options.Reserve = None,
-    block_size: options.BlockSize = None,
-    engine: options.Engine = None,
-    backend: options.Backend = None,
-    peak_flops: options.PeakFlops = None,
-    bandwidth: options.Bandwidth = None,
-    memory: options.Memory = None,
-    mask: options.Mask = None,
-    attention: options.Attention = None,
-    mla: options.Mla = None,
-    routing_skew: options.RoutingSkew = None,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
-    quiet: options.QuietOption = False,
+    *,
+    options: Options,
+    json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """Plan capacity: deployments that serve a traffic within its objectives, best first.
 
     What is given of a deployment (--tp, --dtype, ...) is not searched. Exit code 1 when nothing serves it. Example:
     roofline plan llama-3.1-8b --rate 50 --input-len lognormal:1155:900 --output-len 211 --ttft "2 s" --tpot "50 ms"
     """
-    given = dict(locals())
-    for name in ("model", "json", "output", "quiet"):
+    given = {**locals(), **options}
+    for name in ("model", "options", "json", "output", "quiet"):
         given.pop(name)
     from roofline.cli import planning
 

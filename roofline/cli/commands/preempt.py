@@ -6,19 +6,26 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import copy_options, options
+from roofline.cli import copy_options
+from roofline.cli.options import HardwareOption, JsonOption, ModelArgument, Options, OutputOption, QuietOption, changed, takes
+from roofline.predict.options import DEPLOYMENT
 
 BESIDE = "Beside"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="preempt")(preempt)
+    meanwhile = (
+        changed("batch", help="Sequences that run meanwhile.", default="0", group=BESIDE),
+        changed("context", help="Cached tokens of each of them.", default="tokens", group=BESIDE),
+    )
+    without = ("max_num_seqs", "enable_prefix_caching")
+    app.command(name="preempt")(takes(DEPLOYMENT, without=without, changed=meanwhile)(preempt))
 
 
 def preempt(  # noqa: PLR0917 - a flag each
-    model: options.ModelArgument,
-    hardware: options.HardwareOption,
+    model: ModelArgument,
+    hardware: HardwareOption,
     tokens: Annotated[str, typer.Option("--tokens", metavar="N", help="Of the evicted sequence; 8k = 8192.")],
     host_link: copy_options.HostLink = None,
     pinned: copy_options.Pinned = True,
@@ -29,55 +36,19 @@ def preempt(  # noqa: PLR0917 - a flag each
     ] = False,
     gpus_per_link: copy_options.GpusPerLink = None,
     host_memory: copy_options.HostMemory = None,
-    batch: Annotated[
-        str | None,
-        options.option("--batch", "-b", text="Sequences that run meanwhile. Default: 0.", panel=BESIDE, metavar="N"),
-    ] = None,
-    context: Annotated[
-        str | None,
-        options.option("--context", text="Cached tokens of each of them. Default: tokens.", panel=BESIDE, metavar="N"),
-    ] = None,
-    assume: options.Assume = None,
-    dtype: options.Dtype = None,
-    activation_dtype: options.ActivationDtype = None,
-    kv_cache_dtype: options.KvCacheDtype = None,
-    mamba_ssm_cache_dtype: options.MambaSsmCacheDtype = None,
-    quantization: options.Quantization = None,
-    tensor_parallel_size: options.TensorParallelSize = None,
-    pipeline_parallel_size: options.PipelineParallelSize = None,
-    data_parallel_size: options.DataParallelSize = None,
-    expert_parallel_size: options.ExpertParallelSize = None,
-    context_parallel_size: options.ContextParallelSize = None,
-    sequence_parallel: options.SequenceParallel = False,
-    max_model_len: options.MaxModelLen = None,
-    max_num_batched_tokens: options.MaxNumBatchedTokens = None,
-    gpu_memory_utilization: options.GpuMemoryUtilization = None,
-    reserve: options.Reserve = None,
-    block_size: options.BlockSize = None,
-    engine: options.Engine = None,
-    backend: options.Backend = None,
-    peak_flops: options.PeakFlops = None,
-    bandwidth: options.Bandwidth = None,
-    memory: options.Memory = None,
-    mask: options.Mask = None,
-    attention: options.Attention = None,
-    logits: options.Logits = None,
-    mla: options.Mla = None,
-    routing_skew: options.RoutingSkew = None,
-    expert_imbalance: options.ExpertImbalance = None,
-    shared_prefix: options.SharedPrefix = None,
-    ignore_capacity: options.IgnoreCapacity = False,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
-    quiet: options.QuietOption = False,
+    *,
+    options: Options,
+    json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> int:
     """An evicted sequence: recompute its cache, or swap it out to the host and in again; where the two cost the same.
 
     Exit code 1 when the device cannot hold the sequence. Example:
     roofline preempt llama-3.1-8b --hardware a100-sxm-80gb --tokens 2048 --coalesced
     """
-    given = dict(locals())
-    for name in ("model", "hardware", "pinned", "json", "output", "quiet"):
+    given = {**locals(), **options}
+    for name in ("model", "hardware", "pinned", "options", "json", "output", "quiet"):
         given.pop(name)
     from roofline.cli import preemption
 

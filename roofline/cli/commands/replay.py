@@ -7,16 +7,20 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import complete, options, plan_options
+from roofline.cli import complete, plan_options
 from roofline.cli import simulate_options as own
+from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, takes
+from roofline.cli.options import own as option
+from roofline.predict.options import DEPLOYMENT
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="replay")(replay)
+    without = ("data_parallel_size", "shared_prefix", "ignore_capacity")
+    app.command(name="replay")(takes(DEPLOYMENT, without=without)(replay))
 
 
-def replay(  # noqa: PLR0917 - a flag each
+def replay(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a measured run: requests.jsonl, meta.json.")],
     model: Annotated[
         str | None,
@@ -44,7 +48,7 @@ def replay(  # noqa: PLR0917 - a flag each
     skip_bad_rows: plan_options.SkipBadRows = False,
     scheduler: Annotated[
         str | None,
-        options.option(
+        option(
             "--scheduler",
             text="As of simulate. Default: vllm-v1-async or vllm-v1, as the run had it.",
             panel=own.SERVER,
@@ -53,7 +57,7 @@ def replay(  # noqa: PLR0917 - a flag each
     ] = None,
     num_gpu_blocks_override: Annotated[
         str | None,
-        options.option(
+        option(
             "--num-gpu-blocks-override",
             text="KV blocks of a replica. Default: the run's, else what there is room for.",
             panel=own.SERVER,
@@ -61,37 +65,19 @@ def replay(  # noqa: PLR0917 - a flag each
         ),
     ] = None,
     basis: own.Basis = None,
-    assume: options.Assume = None,
-    dtype: options.Dtype = None,
-    activation_dtype: options.ActivationDtype = None,
-    kv_cache_dtype: options.KvCacheDtype = None,
-    quantization: options.Quantization = None,
-    tensor_parallel_size: options.TensorParallelSize = None,
-    pipeline_parallel_size: options.PipelineParallelSize = None,
-    expert_parallel_size: options.ExpertParallelSize = None,
-    max_model_len: options.MaxModelLen = None,
-    max_num_seqs: options.MaxNumSeqs = None,
-    max_num_batched_tokens: options.MaxNumBatchedTokens = None,
-    gpu_memory_utilization: options.GpuMemoryUtilization = None,
-    reserve: options.Reserve = None,
-    block_size: options.BlockSize = None,
-    enable_prefix_caching: options.EnablePrefixCaching = False,
-    engine: options.Engine = None,
-    backend: options.Backend = None,
-    peak_flops: options.PeakFlops = None,
-    bandwidth: options.Bandwidth = None,
-    memory: options.Memory = None,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
-    quiet: options.QuietOption = False,
+    *,
+    options: Options,
+    json: JsonOption = False,
+    output: OutputOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Serve the requests of a measured run by the simulator, and lay TTFT, TPOT and E2E beside the measured ones.
 
     Options that describe the deployment stand in place of what the run says. -o: .csv, .md, .parquet a row a figure; .json.
     Example: roofline replay runs/rtx4090 --fit-first 100
     """
-    given = dict(locals())
-    for name in ("run", "json", "output", "quiet"):
+    given = {**locals(), **options}
+    for name in ("run", "options", "json", "output", "quiet"):
         given.pop(name)
     from roofline.cli import replaying
 

@@ -1,4 +1,4 @@
-"""`roofline schema`: the JSON Schema of a model's or a hardware's file."""
+"""`roofline schema`: the JSON Schema of a model's or a hardware's file, and of the options of an analysis."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
-    what: Annotated[str, typer.Argument(metavar="model|hardware", help="Which kind of file.")],
+    what: Annotated[
+        str, typer.Argument(metavar="model|hardware|options", help="Which kind of file, or the options of an analysis.")
+    ],
     output: OutputOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """The JSON Schema of a kind of file, for editors and checkers."""
+    """The JSON Schema of a kind of file or of the options of `analyze`, for editors and checkers."""
     from roofline.cli.output import Answer, emit
     from roofline.errors import UnknownNameError
 
@@ -33,8 +35,12 @@ def schema(
         from roofline.specs.hardware import Accelerator, Node
 
         document = TypeAdapter(Accelerator | Node).json_schema()
+    elif what == "options":
+        from roofline.predict.options import json_schema
+
+        document = json_schema()
     else:
-        raise UnknownNameError("schema", what, ("model", "hardware"))
+        raise UnknownNameError("schema", what, ("model", "hardware", "options"))
     document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
     # NB: a schema is JSON and nothing else: it has no rows and no page.
     emit(Answer(document, list, lambda: None), json=output is None, output=output, quiet=quiet)

@@ -9,13 +9,11 @@ from os import PathLike
 from typing import Any
 
 from roofline.errors import InputError, UnknownNameError
+from roofline.predict.options import SPECULATION, of_groups
 from roofline.specs.model import Model
 from roofline.units import parse_count
 
-OPTIONS = (
-    "speculative_config", "speculative_model", "speculative_method", "num_speculative_tokens", "acceptance",
-    "speculative_draft_tensor_parallel_size",
-)  # fmt: skip
+OPTIONS = tuple(entry.name for entry in of_groups((SPECULATION,)))
 # Keys of vLLM's --speculative-config, and the option that each is; None: it says how to find a draft, not what that costs.
 _CONFIG = {
     "model": "speculative_model",

@@ -10,7 +10,7 @@ from roofline.errors import InputError
 from roofline.graph import build, stages
 from roofline.predict.analyze import facts
 from roofline.predict.bounds import matrix_dtype
-from roofline.predict.flags import ALIASES
+from roofline.predict.options import ALIASES
 from roofline.simulation.replays.card import Card, Fitted, fit
 from roofline.simulation.replays.result import Beside, Replay
 from roofline.simulation.replays.serving import again

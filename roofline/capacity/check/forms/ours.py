@@ -16,7 +16,7 @@ from roofline.capacity.check.servers.base import Server, Setting
 from roofline.capacity.check.servers.vllm import SERVER as _VLLM
 from roofline.capacity.check.words import Word, commands, listed
 from roofline.errors import UnknownNameError
-from roofline.predict.flags import ALIASES
+from roofline.predict.options import ALIASES
 from roofline.specs.base import Spec
 from roofline.specs.deployment import Conventions, Deployment
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.predict.options import ALIASES, COUNTING, ENGINE, PARALLELISM, PRECISION, of_groups
 from roofline.predict.request import Request, prepare
 from roofline.predict.speculative.asked import Asked
 from roofline.predict.speculative.draft import Draft
@@ -13,12 +14,11 @@ from roofline.predict.timing import pipeline
 from roofline.specs.assumption import Assumption
 
 NAME = "draft_model"
-# Of the model's options, those that hold for its draft. Formats of weights are those of the draft's own file.
-_SHARED = (
-    "engine", "backend", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype", "block_size", "gpu_memory_utilization",
-    "max_num_batched_tokens", "mask", "attention", "mla", "routing_skew", "shared_prefix", "data_parallel_size", "dp",
-    "context_parallel_size", "cp", "prefill_context_parallel_size", "expert_imbalance",
-)  # fmt: skip
+_OWN = ("max_model_len", "max_num_seqs", "reserve", "sequence_parallel", "logits", "ignore_capacity", "enable_prefix_caching")
+"""Options of a deployment that do not hold for a draft; other sizes are given apart, and formats of weights are those
+of the draft's own file."""
+_NOT_SHARED = {*_OWN, "dtype", "quantization", "tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size"}
+_SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.name not in _NOT_SHARED]
 
 
 def draft(request: Request, asked: Asked, options: dict[str, Any]) -> Draft:
@@ -30,7 +30,8 @@ def draft(request: Request, asked: Asked, options: dict[str, Any]) -> Draft:
         raise InputError(
             f"--speculative-draft-tensor-parallel-size {size} is more than the {most} devices that the model is on"
         )
-    shared = {name: options[name] for name in _SHARED if options.get(name) is not None}
+    given = {ALIASES.get(name, name): value for name, value in options.items() if value is not None}
+    shared = {name: given[name] for name in _SHARED if name in given}
     small = prepare(asked.model, request.hardware, **shared, tensor_parallel_size=size, context=0, phase="decode")
     model, target = small.model, request.model
     if model.vocab_size != target.vocab_size:
@@ -39,11 +40,13 @@ def draft(request: Request, asked: Asked, options: dict[str, Any]) -> Draft:
         raise InputError(msg)
     # what the engine adds to a step, it adds once a round
     kernels = replace(small, steps=None)
-    given = asked.draft_tensor_parallel_size is not None
+    size_given = asked.draft_tensor_parallel_size is not None
     weights = small.precision.dtypes("linear").weight.name
     notes = (
         Assumption("draft", model.name, "given", f"{weights} weights, as its own file says; formats of cache as the model's"),
-        Assumption("draft_tensor_parallel_size", size, "given" if given else "default", "" if given else "as the model's"),
+        Assumption(
+            "draft_tensor_parallel_size", size, "given" if size_given else "default", "" if size_given else "as the model's"
+        ),
     )
     read = tuple(replace(entry, role="draft") for entry in small.inputs if entry.role == "model")
     return Draft(

@@ -1,0 +1,359 @@
+"""Every option of a prediction, once: its name, type, unit and range, what it means, its default, and the other names it has.
+
+The flags of the commands, the keyword arguments of the Python API, the axes of a sweep, the JSON Schema and the reference page
+are made from these entries, so that commands cannot drift apart. A new option is one entry here, and the place where it acts.
+
+Each section is a `TypedDict`, so that an editor completes `analyze(model, hardware, tp=2, ...)` and a type checker checks it;
+the entry of an option is the annotation of its key.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_type_hints
+
+from roofline.errors import InputError, UnitError, UnknownNameError
+from roofline.units import parse_count, parse_quantity
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Count = int | str
+"""A whole number, or text such as "8k" (8192)."""
+Number = float | str
+Quantity = float | str
+"""A number in base units, or text with a unit such as "2039 GB/s"."""
+
+_TYPES = {
+    "count": "int | str", "number": "float | str", "quantity": "float | str", "choice": "str", "text": "str", "flag": "bool",
+}  # fmt: skip
+"""What each kind of option may be given as."""
+
+Kind = Literal["count", "number", "quantity", "choice", "text", "flag"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option. `name` is the keyword of the Python API; the flag is the same with dashes."""
+
+    kind: Kind
+    help: str
+    """What it says, as one sentence without its default."""
+    default: str = ""
+    """The rule for what holds where it is not given, in words; empty where that is nothing."""
+    metavar: str = ""
+    unit: str = ""
+    """The base unit of a quantity."""
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names, in the spelling of Python: short ones, and an engine's."""
+    letter: str = ""
+    """The one-letter flag."""
+    axis: bool = True
+    """Whether a sweep can range over it."""
+    completes: Literal["", "models", "hardware"] = ""
+    """The kind of ids that a shell offers for it."""
+    name: str = ""
+    group: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The long flag."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """All flags, the long one first."""
+        return (
+            self.flag,
+            *(f"--{name.replace('_', '-')}" for name in self.aliases),
+            *([f"-{self.letter}"] if self.letter else []),
+        )
+
+    @property
+    def text(self) -> str:
+        """The help text with the default."""
+        return f"{self.help} Default: {self.default}." if self.default else self.help
+
+    def read(self, value: Any) -> Any:
+        """The value of a count, a number or a quantity that was given: a number in base units, in its range.
+
+        Raises:
+            InputError: it is none, or out of range; the message names the flag and what is allowed.
+        """
+        if self.kind == "count":
+            try:
+                return parse_count(value, self.flag, int(max(self.minimum, 0)))
+            except UnitError as error:
+                raise InputError(str(error)) from None
+        try:
+            number = parse_quantity(value, self.unit) if self.unit and isinstance(value, str) else float(value)
+        except (UnitError, TypeError, ValueError) as error:
+            why = str(error) if self.unit else f"must be a number, not {value!r}"
+            raise InputError(f"{self.flag}{':' if self.unit else ''} {why}") from None
+        if self.unit and not 0 < number < math.inf:
+            raise InputError(f"{self.flag} must be more than 0, not {value}")
+        if not self.minimum <= number <= self.maximum:
+            low, high = (f"{end:g}" for end in (self.minimum, self.maximum))
+            raise InputError(f"{self.flag} must be from {low} to {high}, not {value}")
+        return number
+
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of its value."""
+        types: dict[str, list[str]] = {
+            "count": ["integer", "string"], "number": ["number", "string"], "quantity": ["number", "string"],
+            "choice": ["string"], "text": ["string"], "flag": ["boolean"],
+        }  # fmt: skip
+        schema: dict[str, Any] = {"type": types[self.kind], "description": self.text}
+        if self.choices:
+            schema["enum"] = list(self.choices)
+        if self.minimum > -math.inf:
+            schema["minimum"] = self.minimum
+        if self.maximum < math.inf:
+            schema["maximum"] = self.maximum
+        return schema
+
+
+def _count(help: str, *, minimum: float = 1, metavar: str = "N", **more: Any) -> Option:
+    return Option(kind="count", help=help, minimum=minimum, metavar=metavar, **more)
+
+
+def _choice(help: str, *choices: str, **more: Any) -> Option:
+    return Option(kind="choice", help=help, choices=choices, **{"metavar": "|".join(choices), **more})
+
+
+def _text(help: str, metavar: str, **more: Any) -> Option:
+    return Option(kind="text", help=help, metavar=metavar, **more)
+
+
+def _flag(help: str, **more: Any) -> Option:
+    return Option(kind="flag", help=help, **more)
+
+
+def _quantity(help: str, unit: str, metavar: str, **more: Any) -> Option:
+    return Option(kind="quantity", help=help, unit=unit, metavar=metavar, **more)
+
+
+def _number(help: str, metavar: str, **more: Any) -> Option:
+    return Option(kind="number", help=help, metavar=metavar, **more)
+
+
+class WorkloadOptions(TypedDict, total=False):
+    """What is run."""
+
+    batch: Annotated[Count, _count("Sequences in the whole deployment.", default="1", letter="b")]
+    input_len: Annotated[Count, _count("Prompt tokens per sequence; 8k = 8192.", default="1024")]
+    output_len: Annotated[Count, _count("Generated tokens per sequence; adds TTFT, TPOT and E2E.", axis=False)]
+    context: Annotated[Count, _count("Tokens cached before the decode step.", minimum=0, default="input-len")]
+    phase: Annotated[str, _choice("Steps to look at.", "prefill", "decode", "both", default="both")]
+    segments: Annotated[str, _text("One mixed step: COUNTxNEW@CACHED,...", "LIST", axis=False)]
+
+
+class PrecisionOptions(TypedDict, total=False):
+    """Formats of numbers."""
+
+    dtype: Annotated[str, _text("Of all weights.", "DTYPE", default="the model's")]
+    activation_dtype: Annotated[str, _text("Of activations.", "DTYPE", default="the model's")]
+    kv_cache_dtype: Annotated[str, _text("Of the KV cache.", "DTYPE", default="as activations")]
+    mamba_ssm_cache_dtype: Annotated[str, _text("Of recurrent state.", "DTYPE", default="the model's")]
+    quantization: Annotated[
+        str, _text("Scheme of linear layers and experts: fp8, fp8_block, int8, awq, gptq, mxfp4, nvfp4, nf4, none, ...", "NAME")
+    ]
+
+
+class ParallelismOptions(TypedDict, total=False):
+    """How devices share the work."""
+
+    tensor_parallel_size: Annotated[Count, _count("Devices that share each layer.", default="1", aliases=("tp",))]
+    pipeline_parallel_size: Annotated[Count, _count("Stages of layers.", default="1", aliases=("pp",))]
+    data_parallel_size: Annotated[Count, _count("Copies that share the batch.", default="1", aliases=("dp",))]
+    expert_parallel_size: Annotated[Count, _count("Devices that share the experts.", default="1", aliases=("ep",))]
+    context_parallel_size: Annotated[
+        Count,
+        _count("Devices that share the tokens of a sequence.", default="1", aliases=("prefill_context_parallel_size", "cp")),
+    ]
+    sequence_parallel: Annotated[bool, _flag("Tensor-parallel devices share the tokens between the blocks.")]
+    expert_imbalance: Annotated[
+        Number, _number("Tokens of the busiest expert-parallel device over the mean.", "X", default="1", minimum=1)
+    ]
+
+
+class EngineOptions(TypedDict, total=False):
+    """The engine and its limits."""
+
+    engine: Annotated[str, _text("NAME or NAME@VERSION.", "NAME", default="vllm")]
+    backend: Annotated[str, _text("Whose kernels the estimate is for.", "NAME")]
+    max_model_len: Annotated[Count, _count("Longest sequence that the engine accepts.")]
+    max_num_seqs: Annotated[Count, _count("Maximum number of sequences in one step of a replica.")]
+    max_num_batched_tokens: Annotated[Count, _count("Maximum number of tokens in one step.", default="the engine's")]
+    gpu_memory_utilization: Annotated[
+        Number, _number("Share of memory that the engine uses.", "SHARE", default="the engine's", minimum=0, maximum=1)
+    ]
+    reserve: Annotated[Quantity, _quantity('Memory kept free, such as "2 GiB".', "byte", "BYTES", default="0")]
+    block_size: Annotated[Count, _count("Tokens in a block of the KV cache.", default="the engine's")]
+    enable_prefix_caching: Annotated[
+        bool, _flag("Accepted for compatibility; --shared-prefix says how much is shared.", axis=False)
+    ]
+
+
+class HardwareOptions(TypedDict, total=False):
+    """Figures that replace the hardware's own."""
+
+    peak_flops: Annotated[Quantity, _quantity('"312 TFLOP/s", for every dtype.', "FLOP/s", "RATE")]
+    bandwidth: Annotated[Quantity, _quantity('"2039 GB/s".', "byte/s", "RATE")]
+    memory: Annotated[Quantity, _quantity('"80 GiB".', "byte", "BYTES")]
+
+
+class CountingOptions(TypedDict, total=False):
+    """What is counted, where there is a choice."""
+
+    mask: Annotated[str, _choice("Pairs that attention computes.", "causal", "full", default="causal")]
+    attention: Annotated[str, _choice("Eager attention writes its scores to memory.", "fused", "eager", default="fused")]
+    logits: Annotated[str, _choice("Positions that the LM head computes.", "last", "all", default="last")]
+    mla: Annotated[
+        str,
+        _choice("How MLA computes; auto expands prompts and absorbs in decode.", "auto", "expand", "absorb", default="auto"),
+    ]
+    routing_skew: Annotated[
+        Number, _number("Zipf exponent of expert popularity.", "A", default="0 (uniform)", minimum=0, maximum=10)
+    ]
+    shared_prefix: Annotated[Count, _count("Cached tokens common to the batch.", minimum=0, default="0")]
+    ignore_capacity: Annotated[bool, _flag("Give times even if it does not fit.", axis=False)]
+
+
+class SpeculationOptions(TypedDict, total=False):
+    """Speculative decoding."""
+
+    speculative_model: Annotated[
+        Any, _text("Draft model: id, YAML file, config.json, ...", "MODEL", completes="models", axis=False)
+    ]
+    speculative_method: Annotated[str, _text("draft_model, mtp (the model's own layer) or ngram.", "NAME", axis=False)]
+    num_speculative_tokens: Annotated[Count, _count("Tokens drafted per round.", metavar="K", minimum=0, axis=False)]
+    acceptance: Annotated[
+        Number, _number("Probability that a drafted token is accepted.", "A", minimum=0, maximum=1, axis=False)
+    ]
+    speculative_draft_tensor_parallel_size: Annotated[
+        Count, _count("Of the draft model.", default="as the model's", axis=False)
+    ]
+    speculative_config: Annotated[Any, _text("The same as JSON, as vLLM takes it.", "JSON", axis=False)]
+
+
+class ReadingOptions(TypedDict, total=False):
+    """How a model's file is read."""
+
+    assume: Annotated[str, _text("Read a config.json as one of this FAMILY, at your own risk.", "FAMILY", axis=False)]
+
+
+class _Short(TypedDict, total=False):
+    """Other names of options."""
+
+    tp: Count
+    pp: Count
+    dp: Count
+    ep: Count
+    cp: Count
+    prefill_context_parallel_size: Count
+
+
+class DeploymentOptions(
+    ReadingOptions, PrecisionOptions, ParallelismOptions, EngineOptions, HardwareOptions, CountingOptions, _Short, total=False
+):
+    """All but the workload and speculation."""
+
+
+class AnalyzeOptions(WorkloadOptions, DeploymentOptions, SpeculationOptions, total=False):
+    """All options of `analyze`."""
+
+
+WORKLOAD, PRECISION, PARALLELISM, ENGINE = "Workload", "Precision", "Parallelism", "Engine"
+HARDWARE, COUNTING, SPECULATION, READING = "Hardware overrides", "Counting", "Speculative decoding", "Reading"
+DEPLOYMENT = (READING, PRECISION, PARALLELISM, ENGINE, HARDWARE, COUNTING)
+"""Groups that say on what something runs, and how it is counted."""
+ALL = (WORKLOAD, *DEPLOYMENT, SPECULATION)
+
+_SECTIONS: dict[str, type] = {
+    WORKLOAD: WorkloadOptions, READING: ReadingOptions, PRECISION: PrecisionOptions, PARALLELISM: ParallelismOptions,
+    ENGINE: EngineOptions, HARDWARE: HardwareOptions, COUNTING: CountingOptions, SPECULATION: SpeculationOptions,
+}  # fmt: skip
+
+
+OPTIONS: dict[str, Option] = {}
+"""Every option by name."""
+ALIASES: dict[str, str] = {}
+"""The name of the option that each other name stands for."""
+
+
+def add(option: Option) -> None:
+    """Make an option known.
+
+    Raises:
+        TypeError: its name, or one of its other names, is taken.
+    """
+    for name in (option.name, *option.aliases):
+        if name in OPTIONS or name in ALIASES:
+            msg = f"the option name {name!r} is taken"
+            raise TypeError(msg)
+    OPTIONS[option.name] = option
+    ALIASES.update(dict.fromkeys(option.aliases, option.name))
+
+
+for _group, _section in _SECTIONS.items():
+    for _name, _hint in get_type_hints(_section, include_extras=True).items():
+        add(replace(_hint.__metadata__[0], name=_name, group=_group))
+
+
+def of_groups(groups: Iterable[str], without: Iterable[str] = ()) -> list[Option]:
+    """The options of some groups, in order."""
+    wanted, left_out = set(groups), set(without)
+    return [option for option in OPTIONS.values() if option.group in wanted and option.name not in left_out]
+
+
+def option(name: str) -> Option:
+    """An option by its name or by one of its other names.
+
+    Raises:
+        UnknownNameError: no option has this name; the message has the nearest.
+    """
+    known = OPTIONS.get(ALIASES.get(name, name))
+    if known is None:
+        raise UnknownNameError("option", name, [*OPTIONS, *ALIASES])
+    return known
+
+
+def read(name: str, value: Any) -> Any:
+    """The value of an option that was given; see `Option.read`."""
+    return OPTIONS[name].read(value)
+
+
+def keywords(*groups: str, without: Iterable[str] = ()) -> Callable[[F], F]:
+    """Give a function that takes `**options` a signature that lists them, for `help()` and notebooks."""
+    listed = of_groups(groups, without)
+
+    def decorate(function: F) -> F:
+        own = inspect.signature(function)
+        rest = [entry for entry in own.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
+        more = [
+            inspect.Parameter(
+                entry.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=f"{_TYPES[entry.kind]} | None"
+            )
+            for entry in listed
+        ]
+        function.__signature__ = own.replace(parameters=[*rest, *more])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def json_schema(groups: Iterable[str] = ALL) -> dict[str, Any]:
+    """JSON Schema of an object of options."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Options of roofline analyze",
+        "type": "object",
+        "properties": {entry.name: entry.json_schema() for entry in of_groups(groups)},
+        "additionalProperties": False,
+    }
