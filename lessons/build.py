@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 from roofline.lessons.build import build
+from roofline.lessons.notebook import WHEEL
 
 HOME = Path(__file__).resolve().parent
+
+
+def wheel(folder: Path) -> None:
+    """Put the package's wheel beside the notebooks, which install it where the package is not there."""
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+    command = [*pip, "--wheel-dir", str(folder), str(HOME.parent)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode or not (folder / WHEEL).is_file():
+        print(f"no wheel beside the notebooks: {done.stderr.strip() or 'it has another name'}")
 
 
 def main() -> None:
@@ -19,6 +31,7 @@ def main() -> None:
     given = parser.parse_args()
     start = time.monotonic()
     built = build(HOME, given.to, lambda name: print(f"executing {name}", flush=True), png=not given.no_png)
+    wheel(given.to / "notebooks")
     if built.left_out:
         print(built.left_out)
     print(f"wrote {len(built.files)} files to {given.to} in {time.monotonic() - start:.0f} s; open {given.to / 'index.html'}")

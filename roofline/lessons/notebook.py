@@ -10,8 +10,10 @@ from roofline.lessons.execute import Done, Executed
 from roofline.lessons.item import Item
 from roofline.version import __version__
 
+WHEEL = f"roofline-{__version__}-py3-none-any.whl"
+"""The wheel that `lessons/build.py` puts beside the notebooks: the package is not on an index."""
 # On Colab and the like; where roofline is there already, nothing happens.
-SETUP = "try:\n    import roofline\nexcept ImportError:\n    %pip install -q roofline"
+SETUP = f"try:\n    import roofline\nexcept ImportError:  # the wheel lies beside the notebooks\n    %pip install -q ./{WHEEL}"
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},

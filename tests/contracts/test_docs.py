@@ -17,6 +17,7 @@ import pytest
 
 import roofline
 from roofline.cli.app import app
+from roofline.specs.library import load_model
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +152,20 @@ def test_python_in_pages_runs(page: Path) -> None:
     outcome = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=report.append)
     assert outcome.attempted > 0
     assert outcome.failed == 0, "".join(report)
+
+
+def test_the_model_that_extending_shows(tmp_path: Path) -> None:
+    """Put where the page says, it is found by its id, and is what the repository asks of a model's file."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    (text,) = (block[2] for block in _BLOCK.finditer(page) if block[1] == "yaml" and block[2].startswith("schema_version"))
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "my-model.yaml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "roofline", "models", "check", "my-model"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "ROOFLINE_PATH": str(tmp_path)}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    model, _ = load_model(str(tmp_path / "models" / "my-model.yaml"))
+    assert all(source.url.startswith("https://") for source in model.sources.values())  # as test_library_files.py asks
 
 
 def _anchor(heading: str) -> str:

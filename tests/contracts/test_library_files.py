@@ -40,7 +40,8 @@ def test_model(path: Path) -> None:
     model, _ = load_model(str(path))
     assert model.name == path.stem
     assert model.sources
-    assert all(source.url.startswith("https://") for source in model.sources.values())
+    for name, source in model.sources.items():
+        assert source.url.startswith("https://"), f"sources.{name} needs a url: where a reader can look its numbers up"
 
 
 @pytest.mark.parametrize("path", HARDWARE, ids=lambda path: path.stem)
