@@ -82,8 +82,7 @@ def _run() -> NoReturn:
         stopped = StoppedByASignalError(error if isinstance(error, KeyboardInterrupt) else KeyboardInterrupt())
         _fail(str(stopped), stopped.exit_code)
     except BrokenPipeError:
-        # The reader of the pipe has seen enough. Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)  # the reader of the pipe has seen enough
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or 'the system refuses'}: {error.strerror or error}", 2)
@@ -127,7 +126,14 @@ class _Stdout:
         except BrokenPipeError:
             raise
         except OSError as error:
+            _discard(self.stream)
             raise InputError(f"cannot write the result: {error.strerror}") from None
+
+
+def _discard(stream: Any) -> None:
+    """Send what a stream still holds nowhere: Python would try to write it once more as it ends, and leave with 120."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager
@@ -172,8 +178,7 @@ def _terminable() -> Iterator[None]:
 def _fail_usage(error: Any) -> NoReturn:
     message, context = error.format_message(), getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        with suppress(OSError):
-            sys.stderr.write(f"{message}\n")
+        _complain(message)
         sys.exit(2)
     hint = f" See `{context.command_path} --help`." if context and isinstance(error, _UsageError) else ""
     _fail(f"{message.rstrip('.')}.{hint}", 2)
@@ -182,6 +187,14 @@ def _fail_usage(error: Any) -> NoReturn:
 def _fail(message: str, code: int) -> NoReturn:
     from roofline.cli.text import clean
 
-    with suppress(OSError):  # the exit code says it too
-        sys.stderr.write(f"error: {clean(message, keep_lines=True)}\n")
+    _complain(f"error: {clean(message, keep_lines=True)}")
     sys.exit(code)
+
+
+def _complain(text: str) -> None:
+    """A message on stderr, if that can be written to: the exit code says it too."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "roofline"
+import roofline
+
+PACKAGE = Path(roofline.__file__).resolve().parent
 EXEMPT = {
     "files.py": "it is the door",
     "bench/ledger.py": "appends to its own table, a record at a time, and locks it",
