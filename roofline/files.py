@@ -195,7 +195,8 @@ class _Input(io.RawIOBase):
     def _failed(self, error: OSError | ValueError) -> SpecError:
         if isinstance(error, OSError) and error.errno in _NO_FILE:
             return SpecError(_NO_FILE[error.errno], path=self._path)
-        return SpecError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=self._path)
+        why = "its name has a null character" if isinstance(error, ValueError) else error.strerror or error
+        return SpecError(f"cannot be read: {why}", path=self._path)
 
     @property
     def _open(self) -> io.FileIO:

@@ -36,7 +36,7 @@ def _fed(path: Path, content: bytes) -> threading.Thread:
         ("none", "none: no such file"),
         ("file/inside", "file/inside: no such file: a part of its path is no folder"),
         ("x" * 300, "x: no such file: no name is that long"),
-        ("null\0", "cannot be read: embedded null byte"),
+        ("null\0", "cannot be read: its name has a null character"),
         (".", "is a folder; a trace is needed"),
         ("large", "has 11 bytes; of a trace at most 10 are read"),
     ],
