@@ -31,15 +31,6 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:,.0f}" if abs(float(text)) >= 1000 else text
 
 
-def count(value: float) -> str:
-    """A whole number, in groups of three digits.
-
-    >>> count(8030261248)
-    '8,030,261,248'
-    """
-    return f"{value:,.0f}"
-
-
 def plural(value: float, noun: str) -> str:
     """A number with its noun.
 

@@ -47,7 +47,7 @@ def flag(option: Option) -> Any:
 
 
 def takes(groups: Iterable[str], *, without: Iterable[str] = (), changed: Iterable[Option] = ()) -> Callable[[Any], Any]:
-    """Give a command the flags of some groups, in the place of its parameter `options`: a dict of those that were given.
+    """Give a command the flags of some groups instead of its parameter `options`, which becomes a dict of what was given.
 
     `changed` are options that mean something else to this command, or that it has besides.
     """

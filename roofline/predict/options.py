@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_type_hints
 
-from roofline.errors import InputError, UnitError, UnknownNameError
+from roofline.errors import InputError, UnitError
 from roofline.units import parse_count, parse_quantity
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -310,23 +310,6 @@ def of_groups(groups: Iterable[str], without: Iterable[str] = ()) -> list[Option
     """The options of some groups, in order."""
     wanted, left_out = set(groups), set(without)
     return [option for option in OPTIONS.values() if option.group in wanted and option.name not in left_out]
-
-
-def option(name: str) -> Option:
-    """An option by its name or by one of its other names.
-
-    Raises:
-        UnknownNameError: no option has this name; the message has the nearest.
-    """
-    known = OPTIONS.get(ALIASES.get(name, name))
-    if known is None:
-        raise UnknownNameError("option", name, [*OPTIONS, *ALIASES])
-    return known
-
-
-def read(name: str, value: Any) -> Any:
-    """The value of an option that was given; see `Option.read`."""
-    return OPTIONS[name].read(value)
 
 
 def keywords(*groups: str, without: Iterable[str] = ()) -> Callable[[F], F]:

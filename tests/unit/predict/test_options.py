@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 import roofline
-from roofline.errors import InputError, UnknownNameError
+from roofline.errors import InputError
 from roofline.predict import options
 from roofline.predict.options import ALIASES, ALL, OPTIONS, AnalyzeOptions
 
@@ -92,7 +92,7 @@ def test_schema_takes_what_analyze_takes() -> None:
 )
 def test_read(name: str, value: object, read: float) -> None:
     """Text with units, or numbers."""
-    assert options.read(name, value) == read
+    assert OPTIONS[name].read(value) == read
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,9 @@ def test_read(name: str, value: object, read: float) -> None:
 def test_refused(name: str, value: object, words: tuple[str, ...]) -> None:
     """The flag, and what is allowed."""
     with pytest.raises(InputError) as error:
-        options.read(name, value)
+        OPTIONS[name].read(value)
     for word in words:
         assert word in str(error.value)
-
-
-def test_unknown_option() -> None:
-    """With the nearest name."""
-    with pytest.raises(UnknownNameError, match="tensor_parallel_size"):
-        options.option("tensor_paralel_size")
 
 
 def test_every_option_says_what_it_is() -> None:
