@@ -21,16 +21,16 @@ from typing import Any
 from clock import seconds
 
 from roofline.predict.request import prepare
-from roofline.simulation.asking import ask
-from roofline.simulation.eviction import Preempting
-from roofline.simulation.parts import Basis
-from roofline.simulation.room import longest, room
-from roofline.simulation.run import run
-from roofline.simulation.schedulers import scheduler
-from roofline.simulation.server import Server
-from roofline.simulation.simulate import simulate
-from roofline.simulation.tables import StepTables
-from roofline.traffic import read_trace
+from roofline.serving.simulation.asking import ask
+from roofline.serving.simulation.eviction import Preempting
+from roofline.serving.simulation.parts import Basis
+from roofline.serving.simulation.room import longest, room
+from roofline.serving.simulation.run import run
+from roofline.serving.simulation.schedulers import scheduler
+from roofline.serving.simulation.server import Server
+from roofline.serving.simulation.simulate import simulate
+from roofline.serving.simulation.tables import StepTables
+from roofline.serving.traffic import read_trace
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
 PRESSED = {"memory": "20 GiB"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofline.records.columns import COLUMNS
-from roofline.records.ops import registry
+from roofline.measure.records.columns import COLUMNS
+from roofline.measure.records.ops import registry
 
 PAGE = Path(__file__).resolve().parents[1] / "measurements" / "README.md"
 BEGIN, END = "<!-- columns: written by docs/build_columns.py -->", "<!-- end of columns -->"

@@ -13,10 +13,10 @@ from typing import Any
 import roofline
 from roofline import formatting
 from roofline.formatting import percent
-from roofline.lessons.drawn import curves
-from roofline.lessons.plain_svg import plain_svg
 from roofline.report.svg import svg
-from roofline.traffic import Trace, read_trace
+from roofline.serving.traffic import Trace, read_trace
+from roofline.teach.lessons.drawn import curves
+from roofline.teach.lessons.plain_svg import plain_svg
 
 PAGE = Path(__file__).with_name("traces.md")
 FIGURE = PAGE.parent / "images" / "traces.svg"

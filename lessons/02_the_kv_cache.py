@@ -21,7 +21,7 @@
 import numpy as np
 
 import roofline
-from roofline.lessons import (
+from roofline.teach.lessons import (
     amount,
     bars,
     curves,
@@ -38,7 +38,7 @@ from roofline.lessons import (
     takeaway,
     worked,
 )
-from roofline.lessons.live.edits import edited
+from roofline.teach.lessons.live.edits import edited
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 model = roofline.load_model(LLAMA)

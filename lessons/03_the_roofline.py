@@ -22,10 +22,14 @@
 import numpy as np
 
 import roofline
-from roofline.explanation.value import explanation
 from roofline.formulas.questions import intensity, limit_context, limit_tokens
 from roofline.formulas.symbolic import symbol
-from roofline.lessons import (
+from roofline.operators.attention import Attention
+from roofline.operators.gemm import Gemm
+from roofline.operators.norm import Norm
+from roofline.predict.explain.value import explanation
+from roofline.report.view.roof import roofline_figure
+from roofline.teach.lessons import (
     amount,
     bars,
     curves,
@@ -42,11 +46,7 @@ from roofline.lessons import (
     takeaway,
     worked,
 )
-from roofline.lessons.live.run import ran
-from roofline.operators.attention import Attention
-from roofline.operators.gemm import Gemm
-from roofline.operators.norm import Norm
-from roofline.report.view.roof import roofline_figure
+from roofline.teach.lessons.live.run import ran
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 card = roofline.load_hardware(A100)

@@ -20,10 +20,15 @@
 
 # %%
 import roofline
-from roofline.explanation.value import explanation
 from roofline.formulas.questions import intensity, kv_read_bytes
 from roofline.formulas.symbolic import quantity, symbol
-from roofline.lessons import (
+from roofline.operators.attention import Attention
+from roofline.operators.gemm import Gemm
+from roofline.predict.explain.value import explanation
+from roofline.predict.request import prepare
+from roofline.predict.timing import pipeline
+from roofline.specs.workload import decode
+from roofline.teach.lessons import (
     amount,
     curves,
     exercise,
@@ -39,11 +44,6 @@ from roofline.lessons import (
     takeaway,
     worked,
 )
-from roofline.operators.attention import Attention
-from roofline.operators.gemm import Gemm
-from roofline.predict.request import prepare
-from roofline.predict.timing import pipeline
-from roofline.specs.workload import decode
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 card = roofline.load_hardware(A100)

@@ -26,7 +26,15 @@ import pandas as pd
 import roofline
 from roofline import formatting
 from roofline.graph import build
-from roofline.lessons import (
+from roofline.measure.records.formats import dtypes
+from roofline.measure.validate.beneath import reasons
+from roofline.measure.validate.summary import errors
+from roofline.numeric import ceil_div
+from roofline.operators.gemm import Gemm
+from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.predict.request import prepare
+from roofline.specs.workload import decode as decode_step
+from roofline.teach.lessons import (
     amount,
     bars,
     curves,
@@ -42,15 +50,7 @@ from roofline.lessons import (
     takeaway,
     worked,
 )
-from roofline.numeric import ceil_div
-from roofline.operators.gemm import Gemm
-from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.request import prepare
-from roofline.records.formats import dtypes
-from roofline.specs.workload import decode as decode_step
-from roofline.validate.beneath import reasons
-from roofline.validate.summary import errors
-from roofline.worksheets.worked import formula as written
+from roofline.teach.worksheets.worked import formula as written
 
 LLAMA, A100, H100, L40S = "llama-3.1-8b", "a100-sxm-80gb", "h100-sxm", "l40s"
 

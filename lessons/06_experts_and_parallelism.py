@@ -23,7 +23,12 @@ import numpy as np
 import roofline
 from roofline import formatting
 from roofline.errors import InputError
-from roofline.lessons import (
+from roofline.operators.grouped_gemm import expected_distinct
+from roofline.predict.pipelining import Pipeline, of_step
+from roofline.predict.request import prepare
+from roofline.specs.workload import decode as decode_step
+from roofline.specs.workload import prefill as prompts
+from roofline.teach.lessons import (
     amount,
     bars,
     curves,
@@ -40,12 +45,7 @@ from roofline.lessons import (
     takeaway,
     worked,
 )
-from roofline.operators.grouped_gemm import expected_distinct
-from roofline.predict.pipelining import Pipeline, of_step
-from roofline.predict.request import prepare
-from roofline.specs.workload import decode as decode_step
-from roofline.specs.workload import prefill as prompts
-from roofline.worksheets.worked import formula as written
+from roofline.teach.worksheets.worked import formula as written
 
 MIXTRAL, DEEPSEEK, LLAMA70, NODE = "mixtral-8x7b", "deepseek-v2", "llama-3.1-70b", "dgx-h100"
 model = roofline.load_model(MIXTRAL)

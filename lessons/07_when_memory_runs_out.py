@@ -22,9 +22,13 @@
 import numpy as np
 
 import roofline
-from roofline.explanation.value import explanation
 from roofline.formulas.symbolic import quantity, symbol
-from roofline.lessons import (
+from roofline.predict.allocation import Kind
+from roofline.predict.explain.value import explanation
+from roofline.serving.preemption.copies import Curve
+from roofline.serving.preemption.crossover import quadratic
+from roofline.serving.preemption.kept import Kept, Piece
+from roofline.teach.lessons import (
     amount,
     curves,
     exercise,
@@ -40,11 +44,7 @@ from roofline.lessons import (
     takeaway,
     worked,
 )
-from roofline.lessons.live.edits import edited
-from roofline.predict.allocation import Kind
-from roofline.preemption.copies import Curve
-from roofline.preemption.crossover import quadratic
-from roofline.preemption.kept import Kept, Piece
+from roofline.teach.lessons.live.edits import edited
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 YARN, A100_40 = "yarn-llama-2-7b-64k", "a100-sxm-40gb"

@@ -21,9 +21,13 @@
 import numpy as np
 
 import roofline
-from roofline.explanation.value import explanation
 from roofline.formulas.symbolic import quantity
-from roofline.lessons import (
+from roofline.predict.explain.value import explanation
+from roofline.predict.request import prepare
+from roofline.predict.timing import pipeline
+from roofline.serving.queueing.cycles import Work, cycles
+from roofline.specs.workload import Segment
+from roofline.teach.lessons import (
     amount,
     curves,
     exercise,
@@ -38,10 +42,6 @@ from roofline.lessons import (
     takeaway,
     worked,
 )
-from roofline.predict.request import prepare
-from roofline.predict.timing import pipeline
-from roofline.serving.cycles import Work, cycles
-from roofline.specs.workload import Segment
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 

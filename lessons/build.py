@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from roofline.lessons.build import build
-from roofline.lessons.notebook import WHEEL
+from roofline.teach.lessons.build import build
+from roofline.teach.lessons.notebook import WHEEL
 
 HOME = Path(__file__).resolve().parent
 

@@ -14,24 +14,24 @@ from roofline import errors
 from roofline.version import __version__
 
 if TYPE_CHECKING:
-    from roofline.capacity.plan import plan
-    from roofline.explanation.explain import explain
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
-    from roofline.preemption.preempt import preempt
-    from roofline.simulation.simulate import simulate
+    from roofline.predict.explain.explain import explain
+    from roofline.predict.sweeps import sweep
+    from roofline.serving.planning.plan import plan
+    from roofline.serving.preemption.preempt import preempt
+    from roofline.serving.simulation.simulate import simulate
     from roofline.specs.hardware import Hardware
     from roofline.specs.model import Model
-    from roofline.sweeps import sweep
 
 _LAZY = {
     "analyze": "roofline.predict.analyze",
     "compile": "roofline.predict.compiled",
-    "plan": "roofline.capacity.plan",
-    "preempt": "roofline.preemption.preempt",
-    "simulate": "roofline.simulation.simulate",
-    "explain": "roofline.explanation",
-    "sweep": "roofline.sweeps",
+    "plan": "roofline.serving.planning.plan",
+    "preempt": "roofline.serving.preemption.preempt",
+    "simulate": "roofline.serving.simulation.simulate",
+    "explain": "roofline.predict.explain",
+    "sweep": "roofline.predict.sweeps",
     "Model": "roofline.specs.model",
     "Hardware": "roofline.specs.hardware",
 }

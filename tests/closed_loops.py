@@ -1,9 +1,9 @@
 """Measured serving points of closed loops, and which load generator they were measured with: what nobody recorded.
 
 `tests/golden/test_closed_loop_ttft.py` judges by it, `docs/build_closed_loop.py` writes its tables into docs/closed-loop.md.
-The points are those of AIConfigurator (see `roofline/validate/serving.py` for their columns). A load generator is chosen for
-each source (engine) on one half of its points, the same half that what engines add to a step was fitted to
-(`roofline/fitting/engine.py`), and judged by the other.
+The points are those of AIConfigurator (see `roofline/measure/validate/serving.py` for their columns). A load generator is
+chosen for each source (engine) on one half of its points, the same half that what engines add to a step was fitted to
+(`roofline/measure/calibrate/engine.py`), and judged by the other.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from roofline.simulation.asking import ask
-from roofline.simulation.run import run
-from roofline.simulation.server import Server, deployed, serve
-from roofline.validate.serving import model_id
+from roofline.measure.validate.serving import model_id
+from roofline.serving.simulation.asking import ask
+from roofline.serving.simulation.run import run
+from roofline.serving.simulation.server import Server, deployed, serve
 
 SCHEDULERS = {"vllm": "vllm-v1", "trtllm": "orca", "sglang": "vllm-v0"}
 """By what engines document, not by the error. vLLM: V1, chunks within 8,192 tokens. TensorRT-LLM: in-flight batching with

@@ -1,4 +1,4 @@
-"""A server with continuous batching, event by event: what the closed forms of `roofline.serving` are held against.
+"""A server with continuous batching, event by event: what the closed forms of `roofline.serving.queueing` are held against.
 
 One replica, one token budget a step (vLLM's scheduler): every running sequence gets a token, what is left of `budget` goes to
 prompts in the order of their arrival, in chunks; at most `seats` requests hold a seat, the others wait. A step of n sequences

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from roofline.lessons.build import sources
-from roofline.lessons.execute import Executed, execute
+from roofline.teach.lessons.build import sources
+from roofline.teach.lessons.execute import Executed, execute
 
 FOLDER = Path(__file__).resolve().parents[1] / "lessons"
 SOURCES = sources(FOLDER)

@@ -15,13 +15,13 @@ from simulated import Event, serve
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.simulation.book import RUN
-from roofline.simulation.costs import preempting
-from roofline.simulation.job import Job
-from roofline.simulation.result import Simulation
-from roofline.simulation.room import longest, room
-from roofline.simulation.schedulers import scheduler
-from roofline.simulation.tables import StepTables
+from roofline.serving.simulation.book import RUN
+from roofline.serving.simulation.costs import preempting
+from roofline.serving.simulation.job import Job
+from roofline.serving.simulation.result import Simulation
+from roofline.serving.simulation.room import longest, room
+from roofline.serving.simulation.schedulers import scheduler
+from roofline.serving.simulation.tables import StepTables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 from event_server import Server, run
 
-from roofline.serving.server import BatchServer, Demand
-from roofline.serving.steady import steady
+from roofline.serving.queueing.server import BatchServer, Demand
+from roofline.serving.queueing.steady import steady
 
 SERVERS = {
     "8B on an A100": Server(base=0.007, each=5e-5, token=4e-5, budget=2048, seats=256),

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.simulation.balancers import balancer
-from roofline.simulation.book import Book
-from roofline.simulation.eviction import MODES, Linear, Preempting
-from roofline.simulation.job import Job
-from roofline.simulation.loop import closed_loop, open_loop
-from roofline.simulation.replica import Replica
-from roofline.simulation.room import Room
-from roofline.simulation.schedulers import scheduler, schedulers
-from roofline.simulation.step_time import Cell, Chunk, StepTime
+from roofline.serving.simulation.balancers import balancer
+from roofline.serving.simulation.book import Book
+from roofline.serving.simulation.eviction import MODES, Linear, Preempting
+from roofline.serving.simulation.job import Job
+from roofline.serving.simulation.loop import closed_loop, open_loop
+from roofline.serving.simulation.replica import Replica
+from roofline.serving.simulation.room import Room
+from roofline.serving.simulation.schedulers import scheduler, schedulers
+from roofline.serving.simulation.step_time import Cell, Chunk, StepTime
 
 Event = tuple[Any, ...]
 Tell = Callable[[Replica], Callable[[Event], None]]

@@ -1,7 +1,7 @@
 """Fit every accelerator and backend that records are of: `python benchmarks/accuracy/fits.py RECORDS [SERVING]`.
 
 Writes hardware/fits/<accelerator>/<backend>.yaml, hardware/fits/_spread.yaml and, from serving points, engines/steps/*.yaml.
-Fits see two thirds of the shapes (`roofline.fitting.split`); the errors that they carry are of the others.
+Fits see two thirds of the shapes (`roofline.measure.calibrate.split`); the errors that they carry are of the others.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import date
 from pathlib import Path
 
-from roofline.fitting.calibrate import assemble, families
-from roofline.fitting.engine import engine_steps
-from roofline.fitting.family import Fitting, fit
-from roofline.fitting.write import as_yaml, steps_yaml
+from roofline.measure.calibrate.calibrate import assemble, families
+from roofline.measure.calibrate.engine import engine_steps
+from roofline.measure.calibrate.family import Fitting, fit
+from roofline.measure.calibrate.write import as_yaml, steps_yaml
+from roofline.measure.records.read import read
 from roofline.predict.efficiency.family import UNGATED
 from roofline.predict.efficiency.fits import slug
 from roofline.predict.efficiency.forms import registry as forms
-from roofline.records.read import read
 from roofline.specs.library import load_hardware
 from roofline.specs.source import Source
 

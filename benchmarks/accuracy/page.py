@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import render
 
-from roofline.fitting.calibrate import families
-from roofline.fitting.family import solve_family
-from roofline.fitting.kernels import Kernels
-from roofline.fitting.split import held_out
+from roofline.measure.calibrate.calibrate import families
+from roofline.measure.calibrate.family import solve_family
+from roofline.measure.calibrate.kernels import Kernels
+from roofline.measure.calibrate.split import held_out
+from roofline.measure.records.read import read
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.form import Form, Parameter, Values
 from roofline.predict.efficiency.forms import by_name
 from roofline.predict.efficiency.forms import registry as forms
-from roofline.records.read import read
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from roofline.fitting.calibrate import families
-from roofline.fitting.family import solve_family
-from roofline.fitting.kernels import Kernels
-from roofline.fitting.write import spread_yaml
+from roofline.measure.calibrate.calibrate import families
+from roofline.measure.calibrate.family import solve_family
+from roofline.measure.calibrate.kernels import Kernels
+from roofline.measure.calibrate.write import spread_yaml
+from roofline.measure.records.read import read
 from roofline.predict.efficiency.forms import by_name
 from roofline.predict.efficiency.forms import registry as forms
-from roofline.records.read import read
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
 from roofline.specs.spread import Allowance, Spread

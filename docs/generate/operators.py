@@ -13,10 +13,10 @@ from generate.docstring import first, markdown, prose, source
 from generate.table import table, toctree
 from roofline.cost import FIELDS
 from roofline.dtypes import BF16, Dtypes, Precision
-from roofline.explanation.totals import meaning, total, unit
 from roofline.formulas.latex import latex
 from roofline.formulas.symbolic import quantity, symbol, symbolic_precision
 from roofline.operators import registry
+from roofline.predict.explain.totals import meaning, total, unit
 from roofline.symbols import BY_NAME
 
 if TYPE_CHECKING:

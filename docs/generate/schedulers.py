@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from generate.docstring import prose
 from generate.table import table
-from roofline.simulation.arrivals import kinds as arrivals
-from roofline.simulation.schedulers import schedulers
-from roofline.traffic.lengths.parse import kinds as lengths
+from roofline.serving.simulation.arrivals import kinds as arrivals
+from roofline.serving.simulation.schedulers import schedulers
+from roofline.serving.traffic.lengths.parse import kinds as lengths
 
 _HEAD = """\
 # Schedulers, arrivals, lengths

@@ -10,10 +10,10 @@ from roofline.cli.lists import by_name
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
-from roofline.fitting.calibrate import Calibration, calibrate
-from roofline.fitting.family import Fitting
-from roofline.fitting.write import as_yaml, quantity
 from roofline.formatting import percent, plural
+from roofline.measure.calibrate.calibrate import Calibration, calibrate
+from roofline.measure.calibrate.family import Fitting
+from roofline.measure.calibrate.write import as_yaml, quantity
 from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope

@@ -7,9 +7,9 @@ import textwrap
 from typing import Any
 
 from roofline import files
-from roofline.claims import judge
-from roofline.claims.names import matches
-from roofline.claims.result import Judged, Judgement
+from roofline.audit.claims import judge
+from roofline.audit.claims.names import matches
+from roofline.audit.claims.result import Judged, Judgement
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.errors import InputError
 from roofline.text import clean

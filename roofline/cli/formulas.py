@@ -7,9 +7,9 @@ from typing import Any
 from roofline import formatting
 from roofline.cli.output import Answer, write_stdout
 from roofline.errors import UnknownNameError
-from roofline.explanation import Explanation, explain, subjects
 from roofline.graph import build
 from roofline.predict.efficiency.kernels import kernels
+from roofline.predict.explain import Explanation, explain, subjects
 from roofline.predict.request import Request
 from roofline.predict.result import dump_json
 from roofline.specs.library import load_hardware, load_model
@@ -21,7 +21,7 @@ FORMATS = ("text", "latex", "json")
 
 def of_operators(request: Request) -> list[dict[str, Any]]:
     """The formulas of every operator of a request's steps, by phase and path."""
-    from roofline.explanation import explain_step
+    from roofline.predict.explain import explain_step
 
     estimated = _estimates(request)
     return [

@@ -12,10 +12,10 @@ from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.formatting import plural
-from roofline.limits.answer import limits
-from roofline.limits.result import Limits
-from roofline.limits.row import Row, best
-from roofline.limits.slo import Allowed
+from roofline.predict.limits.answer import limits
+from roofline.predict.limits.result import Limits
+from roofline.predict.limits.row import Row, best
+from roofline.predict.limits.slo import Allowed
 from roofline.report import html, summary
 from roofline.report.summary import Table
 

@@ -22,8 +22,8 @@ from roofline.units import parse_quantity
 from roofline.version import envelope
 
 if TYPE_CHECKING:
-    from roofline.bench.point import Point
-    from roofline.bench.run import Progress, Report
+    from roofline.measure.bench.point import Point
+    from roofline.measure.bench.run import Progress, Report
 
 _DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "int8")
 _LEAST_BUDGET = 5.0
@@ -46,7 +46,7 @@ def _dtypes(text: str | None) -> tuple[str, ...]:
 
 
 def _suites(text: str) -> tuple[Any, ...]:
-    from roofline.bench.suites import suites
+    from roofline.measure.bench.suites import suites
 
     return tuple(dict.fromkeys(suite for part in text.split(",") for suite in suites(part.strip())))
 
@@ -74,11 +74,11 @@ def run(
 ) -> int:  # fmt: skip
     """Run suites; 4 when it was interrupted."""
     names, dtypes, limit = _suites(suite), _dtypes(dtype), seconds(budget) if budget is not None else None
-    from roofline.bench.binding import bind
+    from roofline.measure.bench.binding import bind
 
     bind()  # before torch is loaded, which is next
-    from roofline.bench.devices import best
-    from roofline.bench.run import Request, execute
+    from roofline.measure.bench.devices import best
+    from roofline.measure.bench.run import Request, execute
 
     where = device or best()
     folder = output if output is not None else default_folder(where)
@@ -101,9 +101,9 @@ def run(
 
 def default_folder(device: str) -> Path:
     """Where records go when no folder is named: measurements/<device>/<date>."""
-    from roofline.bench.devices import device as find_device
-    from roofline.bench.environment import now
-    from roofline.bench.machine import shipped_id
+    from roofline.measure.bench.devices import device as find_device
+    from roofline.measure.bench.environment import now
+    from roofline.measure.bench.machine import shipped_id
 
     found = find_device(device)
     return Path("measurements") / (shipped_id(found) or found.slug) / now()[:10]
@@ -208,10 +208,10 @@ def _left(value: float | None) -> str:
 def listing(suite: str, device: str | None, dtype: str | None) -> Answer:
     """Every point of suites on a device."""
     names, dtypes = _suites(suite), _dtypes(dtype)
-    from roofline.bench.devices import best
-    from roofline.bench.devices import device as find_device
-    from roofline.bench.run import scope_of
-    from roofline.bench.suites import plan
+    from roofline.measure.bench.devices import best
+    from roofline.measure.bench.devices import device as find_device
+    from roofline.measure.bench.run import scope_of
+    from roofline.measure.bench.suites import plan
 
     found = find_device(device or best())
     points = plan(names, scope_of(found, dtypes))

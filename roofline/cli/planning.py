@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline import formatting
-from roofline.capacity.candidate import Pool
-from roofline.capacity.check import Check, Finding, check
-from roofline.capacity.plan import plan
-from roofline.capacity.result import Plan
+from roofline.audit.config_check import Check, Finding, check
 from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
@@ -21,6 +18,9 @@ from roofline.report.plan import words
 from roofline.report.plan.load import planned
 from roofline.report.plan.scaled import first_values
 from roofline.report.summary import Table
+from roofline.serving.planning.candidate import Pool
+from roofline.serving.planning.plan import plan
+from roofline.serving.planning.result import Plan
 
 
 def answer(model: str | None, given: dict[str, Any], *, json: bool, output: Path | None, quiet: bool) -> int:

@@ -10,12 +10,12 @@ from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.predict.engine_command import shell_line
-from roofline.preemption.preempt import preempt
-from roofline.preemption.result import Preempted
 from roofline.report import summary
 from roofline.report.preemption.tables import tables
 from roofline.report.preemption.words import sentences
 from roofline.report.summary import Table
+from roofline.serving.preemption.preempt import preempt
+from roofline.serving.preemption.result import Preempted
 
 
 def answer(model: str, hardware: str, given: dict[str, Any], *, json: bool, output: Path | None, quiet: bool) -> int:

@@ -11,8 +11,8 @@ from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
-from roofline.records.calls import alike, of_rows
-from roofline.records.read import read
+from roofline.measure.records.calls import alike, of_rows
+from roofline.measure.records.read import read
 from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope

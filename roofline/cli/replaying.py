@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from roofline import formatting
+from roofline.audit.replay.replay import replay
+from roofline.audit.replay.result import Beside, Replay
+from roofline.audit.replay.times import FIGURES, NAMES
 from roofline.cli.output import Answer, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
 from roofline.formatting import percent, plural
 from roofline.report import summary
 from roofline.report.summary import Table
-from roofline.simulation.replays.replay import replay
-from roofline.simulation.replays.result import Beside, Replay
-from roofline.simulation.replays.times import FIGURES, NAMES
 from roofline.text import clean
 
 

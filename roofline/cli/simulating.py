@@ -15,10 +15,10 @@ from roofline.predict.engine_command import shell_line
 from roofline.report import summary
 from roofline.report.simulation.tables import tables
 from roofline.report.simulation.words import sentences
-from roofline.simulation.interrupts import Interrupts
-from roofline.simulation.result import Simulation
-from roofline.simulation.rows import SUFFIXES
-from roofline.simulation.simulate import simulate
+from roofline.serving.simulation.interrupts import Interrupts
+from roofline.serving.simulation.result import Simulation
+from roofline.serving.simulation.rows import SUFFIXES
+from roofline.serving.simulation.simulate import simulate
 
 _SUFFIXES = (*SUFFIXES, ".json", ".md", ".html")
 

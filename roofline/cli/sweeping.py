@@ -15,12 +15,12 @@ from roofline.cli.text import clean, csv_cell
 from roofline.errors import InputError
 from roofline.formatting import plural
 from roofline.predict.flags import quantity
+from roofline.predict.sweeps.axes import WORKLOAD
+from roofline.predict.sweeps.file import is_sweep, load_sweep
+from roofline.predict.sweeps.keep import Keep
+from roofline.predict.sweeps.run import check_values
+from roofline.predict.sweeps.spec import PART_ROWS, Sweep
 from roofline.report.summary import Table
-from roofline.sweeps.axes import WORKLOAD
-from roofline.sweeps.file import is_sweep, load_sweep
-from roofline.sweeps.keep import Keep
-from roofline.sweeps.run import check_values
-from roofline.sweeps.spec import PART_ROWS, Sweep
 from roofline.units import parse_count
 from roofline.version import envelope
 
@@ -143,7 +143,7 @@ def _folder(sweep: Sweep, output: Path, executor: str | None, *, json: bool, qui
         if json:
             emit(Answer(_whole(sweep, manifest), None, lambda: None), json=True, output=None, quiet=quiet)
         return 0
-    from roofline.sweeps.folder import read
+    from roofline.predict.sweeps.folder import read
 
     frame = sweep.keep.merge([read(output)[0]])
     kept = _whole(sweep, manifest | {"rows": _rows(frame)})
@@ -177,7 +177,7 @@ def _whole(sweep: Sweep, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_memory(sweep: Sweep, executor: str | None, told: Callable[[int, int], None], *, unread: bool) -> pd.DataFrame:
-    from roofline.sweeps.run import collect
+    from roofline.predict.sweeps.run import collect
 
     if unread and sweep.keep is None and sweep.points > MOST_SHOWN:
         raise InputError(
@@ -186,7 +186,7 @@ def _in_memory(sweep: Sweep, executor: str | None, told: Callable[[int, int], No
         )
     if executor is None:
         return collect(sweep, told=told)
-    from roofline.sweeps.executors import found
+    from roofline.predict.sweeps.executors import found
 
     return collect(sweep, found(sweep, executor), told)
 
@@ -195,9 +195,9 @@ def _into_folder(
     sweep: Sweep, path: Path, executor: str | None, told: Callable[[int, int], None]
 ) -> tuple[dict[str, Any], int]:
     """The manifest, and how many parts are new."""
-    from roofline.sweeps.executors import results
-    from roofline.sweeps.folder import Folder
-    from roofline.sweeps.parts import parts
+    from roofline.predict.sweeps.executors import results
+    from roofline.predict.sweeps.folder import Folder
+    from roofline.predict.sweeps.parts import parts
 
     folder = Folder(path, sweep)
     folder.prepare()
@@ -245,7 +245,7 @@ def _csv(frame: pd.DataFrame) -> str:
 def _parquet(frame: pd.DataFrame) -> bytes:
     import io
 
-    from roofline.sweeps.folder import arrow
+    from roofline.predict.sweeps.folder import arrow
 
     pa, pq = arrow()
     sink = io.BytesIO()

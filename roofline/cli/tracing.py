@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from roofline import files, formatting
+from roofline.audit.engine_logs import names
 from roofline.cli.output import Answer, emit, write_stdout
 from roofline.cli.page import print_table
-from roofline.comparison import names
 from roofline.errors import InputError
 from roofline.predict.engine_command import shell_line
 from roofline.report.summary import Table
+from roofline.serving.traffic.engine_meta import EngineMeta
+from roofline.serving.traffic.engine_run import read_run
+from roofline.serving.traffic.trace import Trace, read_trace
+from roofline.serving.traffic.write import as_csv
 from roofline.specs.library import by_driver_name
 from roofline.text import clean
-from roofline.traffic.engine_meta import EngineMeta
-from roofline.traffic.engine_run import read_run
-from roofline.traffic.trace import Trace, read_trace
-from roofline.traffic.write import as_csv
 from roofline.version import envelope
 
 

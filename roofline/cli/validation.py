@@ -11,9 +11,9 @@ from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
+from roofline.measure.validate.summary import Validation, to_dict, validate
 from roofline.report.summary import Table
 from roofline.text import clean
-from roofline.validate.summary import Validation, to_dict, validate
 from roofline.version import envelope
 
 _FIRST = 10  # refusals that are shown one by one
@@ -48,7 +48,7 @@ def answer(
 ) -> tuple[Answer, int]:
     """The comparison in every form, and the exit code."""
     if serving:
-        from roofline.validate.serving import validate_serving
+        from roofline.measure.validate.serving import validate_serving
 
         result = validate_serving(paths, hardware, backend)
     else:

@@ -14,11 +14,11 @@ from roofline.cli.output import Answer, as_csv, emit, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError, UnknownNameError
 from roofline.report.summary import Table
+from roofline.teach.worksheets import TOPICS, Sheet, by_topic, sheet
+from roofline.teach.worksheets.classes import key, parse_seeds
+from roofline.teach.worksheets.solution import right_answer
 from roofline.text import clean
 from roofline.version import envelope
-from roofline.worksheets import TOPICS, Sheet, by_topic, sheet
-from roofline.worksheets.classes import key, parse_seeds
-from roofline.worksheets.solution import right_answer
 
 FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb"}
 
@@ -87,14 +87,14 @@ def _seed(text: str | None) -> int:
 def _written(made: Sheet, form: str, *, answers: bool) -> str:
     """A sheet in a form."""
     if form == "html":
-        from roofline.report.worksheet_page import page
+        from roofline.teach.worksheets.page import page
 
         return page(made, answers=answers)
     if form == "notebook":
-        from roofline.worksheets.notebook import notebook
+        from roofline.teach.worksheets.notebook import notebook
 
         return notebook(made, answers=answers)
-    from roofline.worksheets.markdown import markdown
+    from roofline.teach.worksheets.markdown import markdown
 
     return markdown(made, answers=answers)
 

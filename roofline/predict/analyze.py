@@ -9,16 +9,16 @@ from typing import Any, Unpack
 from roofline.cost import ZERO
 from roofline.graph import Graph, build
 from roofline.predict import record
-from roofline.predict.bounds import Times, matrix_dtype, times
-from roofline.predict.efficiency.fits import DEFAULT
-from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.limits import (
+from roofline.predict.batch_limits import (
     critical_batch_linear,
     critical_batch_step,
     critical_batch_why,
     max_batch_by_context,
     standard_contexts,
 )
+from roofline.predict.bounds import Times, matrix_dtype, times
+from roofline.predict.efficiency.fits import DEFAULT
+from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters

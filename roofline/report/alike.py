@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from roofline.explanation import Explanation
-from roofline.explanation.totals import total
 from roofline.formulas.latex import name
+from roofline.predict.explain import Explanation
+from roofline.predict.explain.totals import total
 from roofline.report.keys import op_key
 
 Sharing = Literal["none", "names", "lengths"]

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from roofline import formatting
 from roofline.errors import InputError
-from roofline.explanation import Explanation, explain_step
-from roofline.explanation.totals import DERIVED, derived, meaning, total
 from roofline.formulas.latex import named
 from roofline.formulas.mathml import mathml, spaced, symbol_mathml
 from roofline.formulas.symbolic import described
+from roofline.predict.explain import Explanation, explain_step
+from roofline.predict.explain.totals import DERIVED, derived, meaning, total
 from roofline.predict.request import Request
 from roofline.report.alike import Explained, Sharing, models
 from roofline.report.controls import written

@@ -24,8 +24,8 @@ from roofline.report.plots import plot
 from roofline.report.view.csv_text import csv_text
 
 if TYPE_CHECKING:
-    from roofline.capacity.result import Plan
     from roofline.formulas.javascript import Program
+    from roofline.serving.planning.result import Plan
 
 _PARTS = ("plain.js", "plan.js")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from roofline.formatting import plural
-from roofline.preemption.result import Answer, Preempted
 from roofline.report import summary
 from roofline.report.figure import Command, Section, Table, Tile, View
 from roofline.report.page import still
@@ -11,6 +10,7 @@ from roofline.report.preemption import figures, tables
 from roofline.report.preemption.figures import words_of
 from roofline.report.preemption.words import sentences
 from roofline.report.view.cells import amount, seconds, table, words
+from roofline.serving.preemption.result import Answer, Preempted
 
 _NOT_MODELLED = (
     "Queues: when a sequence is evicted, and how long it waits for room, is a matter of the whole traffic.",

@@ -28,7 +28,7 @@ from roofline.report.view.csv_text import csv_text
 
 if TYPE_CHECKING:
     from roofline.formulas.javascript import Program
-    from roofline.simulation.result import Simulation
+    from roofline.serving.simulation.result import Simulation
 
 _FOR_A_TAIL = 100
 """Requests from which on there is a slowest percent."""

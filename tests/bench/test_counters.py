@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench import counters
-from roofline.bench.point import Point
+from roofline.measure.bench import counters
+from roofline.measure.bench.point import Point
 
 POINT = Point("operators", "gemm", "bf16", {"m": 8, "n": 8, "k": 8})
 HEADER = ",".join(f'"{name}"' for name in ("ID", "Process ID", "Kernel Name", *counters.BYTES, counters.FLOPS[0]))

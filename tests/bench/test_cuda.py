@@ -14,9 +14,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench.devices.base import DeviceLostError, Effort
-from roofline.bench.devices.cuda import Cuda
-from roofline.bench.machine import gpu_id, shipped_id
+from roofline.measure.bench.devices.base import DeviceLostError, Effort
+from roofline.measure.bench.devices.cuda import Cuda
+from roofline.measure.bench.machine import gpu_id, shipped_id
 
 
 class Clock:

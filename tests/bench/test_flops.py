@@ -14,11 +14,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not installed")
 from torch.utils.flop_counter import FlopCounterMode
 
-from roofline.bench.kernels import make
-from roofline.bench.place import Place
-from roofline.bench.point import Point
-from roofline.bench.suites import Scope, plan
-from roofline.bench.variants import COMPILED, EAGER, LOOP
+from roofline.measure.bench.kernels import make
+from roofline.measure.bench.place import Place
+from roofline.measure.bench.point import Point
+from roofline.measure.bench.suites import Scope, plan
+from roofline.measure.bench.variants import COMPILED, EAGER, LOOP
 
 CUDA, CPU = Scope("cuda", 50 * 2**20, ("bf16", "fp8")), Scope("cpu", 32 * 2**20, ("fp32",))
 # The counter has no rule for torch._int_mm; the others have no products.

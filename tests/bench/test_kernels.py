@@ -10,14 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench.kernels import make
-from roofline.bench.kernels.attend import attend, mask, mask_of
-from roofline.bench.kernels.base import NotRunnableError, nbytes
-from roofline.bench.kernels.elementwise import draw, rope
-from roofline.bench.kernels.experts import experts, route
-from roofline.bench.place import Place
-from roofline.bench.point import Point
-from roofline.bench.variants import EAGER, LOOP
+from roofline.measure.bench.kernels import make
+from roofline.measure.bench.kernels.attend import attend, mask, mask_of
+from roofline.measure.bench.kernels.base import NotRunnableError, nbytes
+from roofline.measure.bench.kernels.elementwise import draw, rope
+from roofline.measure.bench.kernels.experts import experts, route
+from roofline.measure.bench.place import Place
+from roofline.measure.bench.point import Point
+from roofline.measure.bench.variants import EAGER, LOOP
 
 CPU = Place("cpu")
 

@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench.ledger import Ledger
-from roofline.bench.point import Point
-from roofline.bench.suites import Scope, plan
 from roofline.errors import InputError
-from roofline.records.columns import COLUMNS
+from roofline.measure.bench.ledger import Ledger
+from roofline.measure.bench.point import Point
+from roofline.measure.bench.suites import Scope, plan
+from roofline.measure.records.columns import COLUMNS
 from roofline.specs.library import load_hardware
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,8 +198,8 @@ def test_a_folder_of_another_machine(gpu: str, version: str, words: str, tmp_pat
     """Records of two devices, or of two versions of torch, are not mixed."""
     import torch
 
-    from roofline.bench.devices import device
-    from roofline.bench.machine import gpu_id
+    from roofline.measure.bench.devices import device
+    from roofline.measure.bench.machine import gpu_id
 
     ledger = Ledger(tmp_path)
     point = Point("operators", "gemm", "fp32", {"m": 1, "n": 2, "k": 3})
@@ -265,8 +265,8 @@ def test_the_script_of_the_whole_plan(tmp_path: Path) -> None:
 
 def test_collectives_between_processes() -> None:
     """Two processes on the host, over gloo: a time for each point, in order."""
-    from roofline.bench.collectives import groups
-    from roofline.bench.devices.base import Timing
+    from roofline.measure.bench.collectives import groups
+    from roofline.measure.bench.devices.base import Timing
 
     points = [point for point in plan(("collectives",), Scope("cpu", 32 * 2**20, ("fp32",))) if point.numbers["bytes"] == 65536]
     (group,) = groups(points)

@@ -14,8 +14,8 @@ from browser.waits import settle
 from lessons_done import NAMES, done
 
 from roofline.errors import InputError
-from roofline.lessons.live.shown import shown
-from roofline.lessons.page import index, page
+from roofline.teach.lessons.live.shown import shown
+from roofline.teach.lessons.page import index, page
 
 SEED, ROUNDS = 20261122, 12
 REFUSED = "(state) => { try { model.shown(state) } catch (error) { return error.message } }"

@@ -15,7 +15,7 @@ from roofline.report.simulation.controls import controls
 from roofline.report.simulation.distributions import view
 from roofline.report.simulation_page import page as made
 from roofline.report.simulation_page import told
-from roofline.simulation.simulate import simulate
+from roofline.serving.simulation.simulate import simulate
 
 SEED, ROUNDS = 20261122, 20
 LINE = "roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 5"

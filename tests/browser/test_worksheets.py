@@ -9,9 +9,9 @@ import pytest
 from browser.paper import pages_of
 
 from roofline import formatting
-from roofline.report.worksheet_page import asked, page
-from roofline.worksheets import TOPICS, sheet
-from roofline.worksheets.feedback import judge
+from roofline.teach.worksheets import TOPICS, sheet
+from roofline.teach.worksheets.feedback import judge
+from roofline.teach.worksheets.page import asked, page
 
 SEED = 7
 OPTIONS = {"light": {}, "dark": {"color_scheme": "dark"}, "phone": {"width": 320}}

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofline.measure.records.formats import dtypes
+from roofline.measure.records.ops import Call
+from roofline.measure.records.ops import registry as rules
 from roofline.predict.bounds import times as bound_of
 from roofline.predict.efficiency.chip import chip
 from roofline.predict.efficiency.form import SERVING, Form
 from roofline.predict.efficiency.forms import by_name, registry
-from roofline.records.formats import dtypes
-from roofline.records.ops import Call
-from roofline.records.ops import registry as rules
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
 

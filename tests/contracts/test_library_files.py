@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from roofline.capacity.price_file import PriceFile
-from roofline.capacity.prices import load_prices
 from roofline.dtypes import FORMATS
+from roofline.serving.planning.price_file import PriceFile
+from roofline.serving.planning.prices import load_prices
 from roofline.specs.hardware import Accelerator, facts
 from roofline.specs.library import load_engine, load_hardware, load_model, shipped
 from roofline.specs.model import Model

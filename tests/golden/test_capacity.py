@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.capacity.candidate import Candidate
-from roofline.capacity.result import Plan
-from roofline.validate.serving import model_id
+from roofline.measure.validate.serving import model_id
+from roofline.serving.planning.candidate import Candidate
+from roofline.serving.planning.result import Plan
 
 GPUS = "a100-sxm-80gb,h100-sxm,h200-sxm,l40s"
 MODELS = {"llama-3.1-8b": (GPUS, 2.0), "llama-3.1-70b": (GPUS, 2.0), "deepseek-v3": ("h200-sxm,dgx-h200", 5.0)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.claims import judge
+from roofline.audit.claims import judge
 
 FALSE = [
     # gputracker.dev lists it; 15.01 GB of streamed weights over 2,039 GB/s are 7.36 ms, which is 136 tokens a second

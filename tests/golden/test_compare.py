@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from roofline.comparison.capacity import AIDED
-from roofline.comparison.compare import Comparison, compare
-from roofline.comparison.rows import Row
+from roofline.audit.engine_logs.capacity import AIDED
+from roofline.audit.engine_logs.compare import Comparison, compare
+from roofline.audit.engine_logs.rows import Row
 
 TOKEN = 32 * 2 * 8 * 128 * 2  # Llama 3.1 8B: 128 KiB a token
 
@@ -114,7 +114,7 @@ def test_capacity_from_the_logs_memory(small: Comparison) -> None:
 
 def test_device(truth: Path) -> None:
     """What the process saw of the card, against what is predicted from what the driver reports."""
-    from roofline.comparison.budgets.device import seen
+    from roofline.audit.engine_logs.budgets.device import seen
     from roofline.specs.library import load_hardware
 
     total = _run(truth, "rtx4090_llama-3.1-8b").meta["hardware"]["device_total_memory_bytes"]
@@ -156,9 +156,9 @@ def test_ttft_of_closed_loops(truth: Path) -> None:
     import csv
     import math
 
-    from roofline.comparison.benches import Load
-    from roofline.comparison.loaded import Server
-    from roofline.serving.closed_loop import ClosedLoop
+    from roofline.audit.engine_logs.benches import Load
+    from roofline.audit.engine_logs.loaded import Server
+    from roofline.serving.queueing.closed_loop import ClosedLoop
 
     path = truth / "truth" / "serving" / "end_to_end.csv"
     if not path.is_file():

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from roofline.validate.beneath import UNEXPLAINED
-from roofline.validate.summary import Validation, groups, to_dict, validate
+from roofline.measure.validate.beneath import UNEXPLAINED
+from roofline.measure.validate.summary import Validation, groups, to_dict, validate
 
 pytest.importorskip("pyarrow", reason="the kernels are a Parquet file")
 

@@ -13,9 +13,9 @@ import pytest
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.preemption import curves
-from roofline.preemption.break_even import needed_rate
-from roofline.preemption.preemption import Preemption
+from roofline.serving.preemption import curves
+from roofline.serving.preemption.break_even import needed_rate
+from roofline.serving.preemption.preemption import Preemption
 
 TABLE = [
     # model, hardware, link GB/s, parameters of the layers, then recompute ms, swap ms, ratio, break-even GB/s

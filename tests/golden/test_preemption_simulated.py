@@ -19,11 +19,11 @@ from simulated import serve
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.simulation.eviction import Linear, Preempting
-from roofline.simulation.job import Job
-from roofline.simulation.room import longest, room
-from roofline.simulation.schedulers import scheduler
-from roofline.simulation.tables import StepTables
+from roofline.serving.simulation.eviction import Linear, Preempting
+from roofline.serving.simulation.job import Job
+from roofline.serving.simulation.room import longest, room
+from roofline.serving.simulation.schedulers import scheduler
+from roofline.serving.simulation.tables import StepTables
 
 ROOT = Path(__file__).resolve().parents[2]
 WAYS = pytest.mark.parametrize("mode", MODES)

@@ -7,10 +7,10 @@ import pytest
 from event_server import Server, run
 from simulated import serve
 
-from roofline.simulation.book import END
-from roofline.simulation.job import Job
-from roofline.simulation.room import Room
-from roofline.simulation.step_time import Affine
+from roofline.serving.simulation.book import END
+from roofline.serving.simulation.job import Job
+from roofline.serving.simulation.room import Room
+from roofline.serving.simulation.step_time import Affine
 
 MANY_BLOCKS = 10**9
 SERVERS = {

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from roofline.simulation.replays.replay import replay
-from roofline.simulation.replays.result import Beside, Replay
-from roofline.traffic import read_run
+from roofline.audit.replay.replay import replay
+from roofline.audit.replay.result import Beside, Replay
+from roofline.serving.traffic import read_run
 
 RUNS = {"rtx4090_llama-3.1-8b": None, "rtxpro6000_qwen3-32b": "rtx-pro-6000-server"}
 """With the hardware, where the run does not name it."""

@@ -11,13 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.bench.devices.base import Effort
-from roofline.bench.kernels.base import NotRunnableError
-from roofline.bench.measure import measure
-from roofline.bench.pace import Pace
-from roofline.bench.place import Place
-from roofline.bench.point import Point
-from roofline.bench.suites import Scope, plan
+from roofline.measure.bench.devices.base import Effort
+from roofline.measure.bench.kernels.base import NotRunnableError
+from roofline.measure.bench.measure import measure
+from roofline.measure.bench.pace import Pace
+from roofline.measure.bench.place import Place
+from roofline.measure.bench.point import Point
+from roofline.measure.bench.suites import Scope, plan
 
 pytestmark = [
     pytest.mark.gpu,
@@ -27,7 +27,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def device() -> Any:
-    from roofline.bench.devices.cuda import Cuda
+    from roofline.measure.bench.devices.cuda import Cuda
 
     return Cuda()
 
@@ -65,7 +65,7 @@ def test_every_op_runs(device: Any, points: list[Point]) -> None:
 
 def test_a_copy_is_not_faster_than_the_memory(device: Any) -> None:
     """2 GiB read and written: between a third of the datasheet's bandwidth and all of it, where the card is a shipped one."""
-    from roofline.bench.machine import shipped_id
+    from roofline.measure.bench.machine import shipped_id
     from roofline.specs.library import load_hardware
 
     name = shipped_id(device)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import Served, World, world
 
-from roofline.simulation.book import END, RUN
+from roofline.serving.simulation.book import END, RUN
 
 WORLDS = 1000
 

@@ -14,8 +14,8 @@ from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption,
 from roofline.predict.options import DEPLOYMENT
 
 if TYPE_CHECKING:
-    from roofline.comparison.compare import Comparison
-    from roofline.comparison.rows import Row
+    from roofline.audit.engine_logs.compare import Comparison
+    from roofline.audit.engine_logs.rows import Row
     from roofline.report.summary import Table
     from roofline.specs.assumption import Assumption
 
@@ -65,8 +65,8 @@ def compare(
     The deployment is read from the log; flags come before it. A ratio is predicted over measured.
     Example: roofline compare --engine-log vllm.log --bench result.json --hardware rtx-4090
     """
+    from roofline.audit.engine_logs.compare import compare as run
     from roofline.cli.output import Answer, emit
-    from roofline.comparison.compare import compare as run
     from roofline.version import envelope
 
     result = run(model, hardware, engine_log_path=engine_log, bench_path=bench, **options)

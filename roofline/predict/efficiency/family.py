@@ -24,7 +24,7 @@ UNGATED = "ungated"
 def name(op: str, dtypes: Dtypes, *, multiplies_weights: bool, ungated: bool = False) -> str:
     """The family's key in a fit.
 
-    >>> from roofline.records.formats import dtypes as of
+    >>> from roofline.measure.records.formats import dtypes as of
     >>> name("gemm", of("fp8"), multiplies_weights=True), name("attention_decode", of("fp16", "fp8"), multiplies_weights=False)
     ('gemm/fp8', 'attention_decode/bf16/kv-fp8')
     """

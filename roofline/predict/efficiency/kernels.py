@@ -9,7 +9,8 @@ from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.operators.grouped_gemm import GroupedGemm
 
-# The routed experts of a layer are one kernel to an engine, and one row of a record. NB: the words of `roofline.records.ops`.
+# The routed experts of a layer are one kernel to an engine, and one row of a record.
+# NB: the names are those of `roofline.measure.records.ops`.
 EXPERTS = "moe"
 _PARTS = {
     "experts/up_proj": "up_proj",

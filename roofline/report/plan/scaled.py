@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.capacity.rank import front
 from roofline.report.plan.planned import Candidate, Planned, Pool, Price
+from roofline.serving.planning.rank import front
 
 _TINY = 1e-9
 """By which a quotient may miss a whole number."""

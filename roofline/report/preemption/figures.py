@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from roofline import formatting
 from roofline.formatting import plural
-from roofline.preemption.copies import Curve
-from roofline.preemption.result import Answer, Preempted
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series
 from roofline.report.preemption.words import rate as rate_of
 from roofline.report.view.cells import amount, seconds, table, whole, words
+from roofline.serving.preemption.copies import Curve
+from roofline.serving.preemption.result import Answer, Preempted
 
 _SMALLEST, _LARGEST = 2**10, 2**30
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline import formatting
 from roofline.formatting import plural, seconds
-from roofline.preemption.result import Answer, Preempted
 from roofline.report.preemption.words import rate
 from roofline.report.summary import Table
+from roofline.serving.preemption.result import Answer, Preempted
 
 
 def tables(result: Preempted) -> list[Table]:

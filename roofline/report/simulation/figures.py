@@ -9,7 +9,7 @@ from typing import Any
 from roofline import formatting
 from roofline.report.figure import Axis, Cell, Figure, Mark, Section, Series
 from roofline.report.view.cells import figure, seconds, share, table
-from roofline.simulation.result import Simulation
+from roofline.serving.simulation.result import Simulation
 
 _ROWS = 24
 """Of the table beside a figure, at most."""

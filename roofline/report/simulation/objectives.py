@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.report.figure import Mark
 from roofline.report.simulation.told import Curve
-from roofline.simulation.result import Simulation
+from roofline.serving.simulation.result import Simulation
 
 _ORDER = (("ttft", "TTFT", "requests"), ("e2e", "E2E", "requests"), ("tpot", "TPOT", "requests"), ("itl", "ITL", "tokens"))
 

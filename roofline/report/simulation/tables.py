@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.formatting import percent, seconds
 from roofline.report.summary import Table
-from roofline.simulation.result import Latency, Simulation
+from roofline.serving.simulation.result import Latency, Simulation
 from roofline.version import DATA_VERSION, __version__
 
 NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}

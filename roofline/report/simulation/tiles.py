@@ -6,7 +6,7 @@ from roofline.formatting import percent, plural
 from roofline.formatting import seconds as text
 from roofline.report.figure import Cell, Tile
 from roofline.report.view.cells import figure, seconds, share, whole
-from roofline.simulation.result import Simulation
+from roofline.serving.simulation.result import Simulation
 
 
 def tiles(result: Simulation) -> tuple[Tile, ...]:

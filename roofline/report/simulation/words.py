@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.formatting import percent, plural, seconds
-from roofline.simulation.result import Simulation
+from roofline.serving.simulation.result import Simulation
 
 
 def sentences(result: Simulation) -> list[str]:

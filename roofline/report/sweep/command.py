@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.predict.engine_command import shell_line
+from roofline.predict.sweeps.spec import PLAIN, THROUGH
 from roofline.report.sweep.swept import Swept, written
-from roofline.sweeps.spec import PLAIN, THROUGH
 
 _MOST = 60
 """Values that a line can have and still be read."""

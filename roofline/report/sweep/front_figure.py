@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline import formatting
+from roofline.predict.sweeps.rules.pareto import front
 from roofline.report.figure import Axis, Cell, Figure, Series
 from roofline.report.sweep.columns import LENGTHS, called, cell
 from roofline.report.sweep.swept import LENGTH, Swept, absent, thinned
 from roofline.report.view.cells import table, whole, words
-from roofline.sweeps.rules.pareto import front
 
 if TYPE_CHECKING:
     import numpy as np

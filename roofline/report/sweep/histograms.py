@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from roofline import formatting
+from roofline.predict.sweeps.rules.histogram import A_DECADE
 from roofline.report.figure import Axis, Figure, Section, Series
 from roofline.report.sweep.columns import called, unit
 from roofline.report.sweep.swept import Swept
 from roofline.report.view.cells import table, whole, words
-from roofline.sweeps.rules.histogram import A_DECADE
 
 if TYPE_CHECKING:
     import pandas as pd

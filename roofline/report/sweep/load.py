@@ -9,9 +9,9 @@ from roofline import files
 from roofline.errors import InputError, SpecError
 from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import PHASES
+from roofline.predict.sweeps.folder import MANIFEST, arrow, read
+from roofline.predict.sweeps.run import MOST_ROWS
 from roofline.report.sweep.swept import COUNTED, Swept
-from roofline.sweeps.folder import MANIFEST, arrow, read
-from roofline.sweeps.run import MOST_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import PHASES
+from roofline.predict.sweeps.axes import WORKLOAD
+from roofline.predict.sweeps.evaluate import FORMATS
+from roofline.predict.sweeps.rules import Objective
 from roofline.report.view.points import spread
-from roofline.sweeps.axes import WORKLOAD
-from roofline.sweeps.evaluate import FORMATS
-from roofline.sweeps.rules import Objective
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Rows as `roofline.sweeps.folder.read` gives them, and the description as of `Sweep.describe`."""
+    """Rows as `roofline.predict.sweeps.folder.read` gives them, and the description as of `Sweep.describe`."""
 
     name: str
     """Of the file or the folder."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.limits.row import first_of
-from roofline.limits.slo import Slo, first_token, next_token, within
-from roofline.predict.limits import critical_batch_step
+from roofline.predict.batch_limits import critical_batch_step
+from roofline.predict.limits.row import first_of
+from roofline.predict.limits.slo import Slo, first_token, next_token, within
 from roofline.predict.memory import UNLIMITED
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from roofline.formatting import plural
 from roofline.graph import build
-from roofline.limits.slo import Slo
 from roofline.predict.analyze import run
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.engine_command import engine_command, shell_line
+from roofline.predict.limits.slo import Slo
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis
 from roofline.report import summary

@@ -9,12 +9,12 @@ import roofline
 from roofline.blocks.base import MixerBlock, State
 from roofline.dtypes import BF16, Precision
 from roofline.errors import InputError
-from roofline.explanation.explain import explain, subjects
 from roofline.graph import Graph, build, local, states
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.gemm import Gemm
 from roofline.operators.scan import Scan
 from roofline.predict.compiled import compile
+from roofline.predict.explain.explain import explain, subjects
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Deployment
 from roofline.specs.sections import kinds

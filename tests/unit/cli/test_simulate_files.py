@@ -59,7 +59,7 @@ def test_refusals(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wor
     """Exit 2, before a request is served, and no file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.html").mkdir()
-    monkeypatch.setattr("roofline.simulation.simulate.run", lambda *_, **__: pytest.fail("the work was done"))
+    monkeypatch.setattr("roofline.serving.simulation.simulate.run", lambda *_, **__: pytest.fail("the work was done"))
     answer = run(*ASK, *words)
     assert (answer.code, answer.out) == (2, "")
     assert said in answer.err

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from roofline.worksheets import TOPICS, registry
+from roofline.teach.worksheets import TOPICS, registry
 
 Run = Callable[..., Any]
 

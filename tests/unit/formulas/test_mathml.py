@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from strategies import STRATEGIES
 
 from roofline.cost import FIELDS
-from roofline.explanation import Explanation, explain, explain_step
-from roofline.explanation.explain import QUANTITIES
 from roofline.formulas.latex import latex, substituted
 from roofline.formulas.mathml import _named, mathml, spaced, substituted_mathml, symbol_mathml
 from roofline.formulas.symbolic import evaluate, symbol
 from roofline.numeric import ceil_div, floor_div
 from roofline.operators import registry
 from roofline.operators.base import Operator
+from roofline.predict.explain import Explanation, explain, explain_step
+from roofline.predict.explain.explain import QUANTITIES
 from roofline.predict.request import prepare
 from roofline.specs.library import load_model
 from roofline.symbols import TABLE

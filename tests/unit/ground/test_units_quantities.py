@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from roofline.claims.options import statement
+from roofline.audit.claims.options import statement
 from roofline.cli.measuring import seconds as parse_budget
 from roofline.errors import UnitError
 from roofline.predict.flags import quantity
-from roofline.simulation.arrivals import parse_arrivals
-from roofline.simulation.asking import ask
+from roofline.serving.simulation.arrivals import parse_arrivals
+from roofline.serving.simulation.asking import ask
+from roofline.serving.traffic import load_traffic, single
 from roofline.specs.fit import Family
-from roofline.traffic import load_traffic, single
+from roofline.teach.worksheets.reading import read
 from roofline.units import parse_quantity
-from roofline.worksheets.reading import read
 
 
 @pytest.mark.parametrize(

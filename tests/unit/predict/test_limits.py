@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.predict.limits import standard_contexts
+from roofline.predict.batch_limits import standard_contexts
 
 LAST = 3000
 

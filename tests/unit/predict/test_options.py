@@ -36,7 +36,7 @@ def test_a_new_option_is_one_entry() -> None:
         from roofline.cli.app import app
         commands = typer.main.get_command(app).commands
         flags = {name: [flag for entry in command.params for flag in entry.opts] for name, command in commands.items()}
-        from roofline.sweeps.axes import AXES, COUNTS
+        from roofline.predict.sweeps.axes import AXES, COUNTS
         print(json.dumps({
             "commands": sorted(name for name, listed in flags.items() if "--moon-phase" in listed and "--mp" in listed),
             "signatures": ["moon_phase" in inspect.signature(f).parameters for f in (roofline.analyze, roofline.compile)],

@@ -7,7 +7,7 @@ import pytest
 import roofline
 from roofline.blocks.base import MixerBlock, Operators, Site, State
 from roofline.dtypes import FORMATS
-from roofline.explanation.explain import explain
+from roofline.predict.explain.explain import explain
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import prepare
 from roofline.specs.library import load_model

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.cost import FIELDS
-from roofline.explanation import explain_step
-from roofline.explanation.totals import meaning
 from roofline.predict.analyze import analyze
+from roofline.predict.explain import explain_step
+from roofline.predict.explain.totals import meaning
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import OperatorResult, Phase
 from roofline.report.alike import NEW, Explained, Sharing, models

@@ -335,7 +335,7 @@ def test_a_pool_that_cannot_be_is_refused(key: str, value: Any) -> None:
 
 def test_a_real_plan_is_its_own_first_state() -> None:
     """What the planner says and what the page counts: replicas, money, headroom."""
-    from roofline.capacity.plan import plan as answer
+    from roofline.serving.planning.plan import plan as answer
 
     made = answer("llama-3.1-8b", hardware="h100-sxm,l40s", rate=20, input_len="512", output_len="128", tpot="50 ms", top=4)
     text = plan_page(made, line="roofline plan llama-3.1-8b")

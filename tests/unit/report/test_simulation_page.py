@@ -13,8 +13,8 @@ from roofline.report.simulation.controls import controls
 from roofline.report.simulation.distributions import at_share, view, within
 from roofline.report.simulation.words import sentences
 from roofline.report.simulation_page import page, told
-from roofline.simulation.result import Simulation
-from roofline.simulation.simulate import simulate
+from roofline.serving.simulation.result import Simulation
+from roofline.serving.simulation.simulate import simulate
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
 LINE = "roofline simulate"

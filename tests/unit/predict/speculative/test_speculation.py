@@ -9,7 +9,7 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
-from roofline.limits.answer import limits
+from roofline.predict.limits.answer import limits
 from roofline.predict.speculative.asked import take
 
 NAMES = ("bound", "estimate", "low", "high")

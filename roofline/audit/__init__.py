@@ -1,0 +1,1 @@
+"""Checks of what others say: performance claims, engine logs, configuration files of deployments."""

@@ -1,0 +1,46 @@
+"""Whether a number that somebody states is possible.
+
+>>> from roofline.audit.claims import judge
+>>> judge("llama-3.1-8b on a100-sxm-80gb: 3500 tok/s at batch 1 fp16").verdict
+'impossible'
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from roofline.audit.claims.judge import judge_statement
+from roofline.audit.claims.options import statement
+
+if TYPE_CHECKING:
+    from roofline.audit.claims.result import Judgement
+    from roofline.specs.hardware import Hardware
+    from roofline.specs.model import Model
+
+__all__ = ["judge"]
+
+
+def judge(
+    text: str | None = None,
+    model: str | PathLike[str] | Model | None = None,
+    hardware: str | PathLike[str] | Hardware | None = None,
+    **options: Any,
+) -> Judgement:
+    """Judge a claim, in words or by options, or what one leaves open by the other.
+
+    Args:
+        text: the claim in words (docs/claims.md has the grammar).
+        model: an id, a name as people write it, a path, or a loaded model.
+        hardware: likewise.
+        **options: those of `roofline claim`, with underscores: `tokens_per_s` (of the whole batch, unless `per_user` or
+            `per_gpu`), `phase`, `ttft`, `tpot` (seconds, or text with a unit), `fits`, `peak_flops`; `batch`, `input_len`,
+            `output_len`, `context`, `dtype`, `kv_cache_dtype`, `quantization`, `tp`, `pp`, `dp`, `ep`, `devices`.
+
+    Returns:
+        The verdict with its ceiling and derivation; `.to_dict()` has the layout of `roofline claim --json`.
+
+    Raises:
+        roofline.errors.RooflineError: words that cannot be read, a name that is ambiguous, something missing.
+    """
+    return judge_statement(statement(text, model, hardware, options))

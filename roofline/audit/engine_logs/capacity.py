@@ -1,0 +1,179 @@
+"""Memory and cache: what an engine's log says beside what is predicted, unaided and from the log's own memory lines.
+
+Unaided is a prediction from the model, the hardware and the arguments. From the log's memory: its bytes for the cache, put
+through the layout of the cache, so that what is left is how the engine lays it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.audit.engine_logs.budgets import Budget, budget
+from roofline.audit.engine_logs.engine_log import EngineLog
+from roofline.audit.engine_logs.rows import Row
+from roofline.predict.memory import StageMemory
+from roofline.predict.request import Request
+
+AIDED = "kv_capacity_tokens (from the log's memory)"
+_PRINTED = 0.005 * 2**30
+"""Half of the last digit that engines print."""
+_SAME = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The cache of one replica, and where its size comes from."""
+
+    request: Request
+    engine: str
+    log: EngineLog | None
+    eager: bool = False
+
+    def rows(self) -> list[Row]:
+        """Everything that the log measured, with its prediction."""
+        return [row for row in (*self._memory(), *self._cache()) if row is not None]
+
+    @property
+    def budgets(self) -> list[tuple[StageMemory, Budget]]:
+        """A budget each pipeline stage."""
+        release = self.log.release if self.log is not None else None
+        return [
+            (part, budget(self.engine, self.request, part, release, eager=self.eager)) for part in self.request.memory.stages
+        ]
+
+    @property
+    def tokens(self) -> float:
+        """Tokens in the cache of one replica: as measured, else as predicted."""
+        measured = self.measured_tokens
+        return self._tokens(self._least()[0]) if measured is None else measured
+
+    def _number(self, name: str) -> float | None:
+        return None if self.log is None else self.log.number(name)
+
+    def _argument(self, name: str) -> str | None:
+        return None if self.log is None else self.log.argument(name)
+
+    @property
+    def max_model_len(self) -> int:
+        """The longest sequence that the engine takes."""
+        return self.request.deployment.max_model_len or self.request.model.max_position_embeddings
+
+    @property
+    def measured_tokens(self) -> float | None:
+        """Tokens in the cache by the log: of one replica."""
+        tokens, blocks = self._number("kv_tokens"), self._number("kv_blocks")
+        return tokens if tokens is not None or blocks is None else blocks * self.request.memory.block_size
+
+    def _memory(self) -> list[Row | None]:
+        part, expected = max(self.budgets, key=lambda entry: entry[0].weights_bytes)
+        named = {entry.name: entry for entry in expected.taken}
+        weights = self._number("weights_bytes")
+        device = self._number("begin_bytes" if self.engine == "sglang" else "total_bytes")
+        rows: list[Row | None] = [
+            None
+            if device is None
+            else Row("device_bytes", "byte", device, expected.device.size, expected.device.low, expected.device.high),
+            None if weights is None else Row("weights_bytes", "byte", weights, part.weights_bytes),
+        ]
+        for name, fact in (("activations", "peak_bytes"), ("graphs", "graph_bytes")):
+            measured, found = self._number(fact), named.get(name)
+            if measured is not None and found is not None:
+                rows.append(Row(f"{name}_bytes", "byte", measured, found.size, found.low, found.high))
+        return rows
+
+    def _cache(self) -> list[Row | None]:
+        rows: list[Row | None] = []
+        least, (low, high) = self._least()
+        available = self.available
+        if available is not None:
+            rows.append(Row("kv_cache_bytes", "byte", available, least, low, high))
+        measured = self.measured_tokens
+        if measured is None:
+            return rows
+        if (fixed := self._fixed()) is not None:
+            rows.append(Row("kv_capacity_tokens", "token", measured, float(fixed), basis="the log's arguments"))
+        else:
+            expected, fewest, most = map(self._tokens, (least, low, high))
+            rows.append(Row("kv_capacity_tokens", "token", measured, expected, fewest, most))
+        if available is not None:
+            expected, fewest, most = map(self._tokens, (available, available - _PRINTED, available + _PRINTED))
+            rows.append(Row(AIDED, "token", measured, expected, fewest, most, basis="the log's memory"))
+        longest, times = self._number("concurrency_len"), self._number("concurrency")
+        if longest and times is not None:
+            expected, fewest, most = (self._held(int(longest), size) / longest for size in (least, low, high))
+            rows.append(Row("max_concurrency", "x", times, expected, fewest, most))
+        return rows
+
+    def _least(self) -> tuple[float, tuple[float, float]]:
+        """Bytes for the cache on the stage with the least room for it, and their band."""
+        found = min((expected for _, expected in self.budgets), key=lambda expected: expected.available)
+        low, high = found.band
+        return max(found.available, 0.0), (max(low, 0.0), max(high, 0.0))
+
+    @property
+    def available(self) -> float | None:
+        """Bytes for the cache by the log: as it says, or as its lines about memory leave them."""
+        begin, end = self._number("begin_bytes"), self._number("end_bytes")
+        if self.engine == "sglang":
+            share = self.request.memory.utilization
+            return None if begin is None or end is None else end - begin * (1 - share)
+        if (said := self._number("available_kv_bytes")) is not None:
+            return said
+        parts = [self._number(name) for name in ("total_bytes", "weights_bytes", "peak_bytes")]
+        if any(part is None for part in parts):
+            return None
+        total, weights, peak = (float(part or 0.0) for part in parts)
+        other = (self._number("non_torch_bytes") or 0.0) + (self._number("graph_bytes") or 0.0)
+        return total * self.request.memory.utilization - weights - peak - other
+
+    def _fixed(self) -> int | None:
+        """Tokens of a cache whose size was given, and not left to the engine."""
+        blocks, most = self._argument("num_gpu_blocks_override"), self._argument("max_total_tokens")
+        if blocks is not None and blocks.isdigit():
+            return int(blocks) * self.request.memory.block_size
+        given = self._argument("kv_cache_memory_bytes")
+        if given is not None and given.isdigit():
+            return int(self._tokens(float(given)))
+        if most is not None and most.isdigit():
+            return min(int(most), int(self._tokens(self._least()[0])))
+        return None
+
+    def _tokens(self, available: float) -> float:
+        """Tokens that fit into so many bytes a device, in one replica."""
+        if available <= 0:
+            return 0.0
+        if self._in_groups:
+            kinds = [part.layout.kinds for part in self.request.memory.stages]
+            return float(
+                min(
+                    available // sum(kind.block_bytes for kind in held) * min(kind.block for kind in held)
+                    for held in kinds
+                    if held
+                )
+            )
+        return self._held(self.max_model_len, available)
+
+    def _held(self, length: int, available: float) -> float:
+        """Tokens in sequences of a length that fit into so many bytes a device, in one replica.
+
+        A kind of layers with a window keeps it and the prompt's chunk of a step, as the engine counts on.
+        """
+        found = []
+        for part in self.request.memory.stages:
+            layout = part.layout
+            if layout.block is not None:
+                found.append(float(available // sum(kind.block_bytes for kind in layout.kinds) * layout.block))
+            else:
+                new = min(part.max_num_batched_tokens, length)
+                found.append(available / float(layout.bytes(length - new, new)) * length)
+        return min(found)
+
+    @property
+    def _in_groups(self) -> bool:
+        """Whether the log counts tokens as blocks of each group of layers, as vLLM did up to 0.19, and not as those of
+        sequences as long as may be: where layers differ the two are not the same, and the log's own figures tell."""
+        tokens, longest, times = (self._number(name) for name in ("kv_tokens", "concurrency_len", "concurrency"))
+        if not tokens or not longest or not times:
+            return False
+        mixed = any(part.layout.block is None for part in self.request.memory.stages)
+        return mixed and abs(times * longest / tokens - 1) > _SAME

@@ -1,8 +1,0 @@
-"""Deployments as they stand in repositories, judged by the objectives of a traffic."""
-
-from __future__ import annotations
-
-from roofline.capacity.check.judge import check
-from roofline.capacity.check.result import Check, Finding
-
-__all__ = ["Check", "Finding", "check"]

@@ -1,0 +1,1 @@
+"""Measurements: kernels timed through torch, their records, fits to them, and predictions compared with them."""

@@ -1,0 +1,125 @@
+"""The machine as measured: a hardware file made of the best that its records show, in the layout of the shipped ones."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from roofline import files
+from roofline.cost import ZERO
+from roofline.measure.bench.devices.base import Device
+from roofline.measure.bench.ledger import FILE
+from roofline.measure.records.columns import COLUMNS
+from roofline.measure.records.formats import dtypes
+from roofline.measure.records.ops import Call, registry
+from roofline.measure.records.read import read
+from roofline.specs.hardware import MATRIX_DTYPES
+from roofline.specs.library import by_driver_name, load_hardware
+
+NAME = "hardware.yaml"
+_PRODUCTS = ("gemm", "bmm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode")
+_LONG = 64 * 2**20  # bytes of a transfer whose latency no longer matters
+
+
+def shipped_id(device: Device) -> str | None:
+    """The shipped accelerator that the driver calls so; None where there is none. NB: a slice of a card (MIG) has a name of
+    its own, and is not the card."""
+    return by_driver_name(device.name)
+
+
+def gpu_id(device: Device) -> str:
+    """What the records of a device carry in `gpu`: the shipped id, or that of the hardware.yaml beside them."""
+    return shipped_id(device) or measured_id(device)
+
+
+def measured_id(device: Device) -> str:
+    """The id in the hardware.yaml."""
+    return f"{device.slug}-measured"
+
+
+@dataclass(slots=True)
+class Ceilings:
+    """The best rates of a folder: FLOP/s by dtype, bytes/s of memory, of the link to the host and of that to other ranks."""
+
+    peaks: dict[str, float] = field(default_factory=dict)
+    bandwidth: float = 0.0
+    host_link: float = 0.0
+    link: float = 0.0
+    ceilings: bool = False
+    """Whether there are square products among them: those of operators alone are no peak."""
+
+
+def ceilings(folder: Path) -> Ceilings:
+    """The best that the records of a folder show, by the fastest tenth of each point's samples."""
+    found = Ceilings()
+    for row in read([folder / FILE]).frame.to_dict("records"):
+        seconds = (row["latency_p10_us"] if row["latency_p10_us"] > 0 else row["latency_us"]) * 1e-6
+        if row["op"] in _PRODUCTS and row["dtype"] in MATRIX_DTYPES:
+            rate = _cost(row).matrix_flops / seconds
+            found.peaks[row["dtype"]] = max(found.peaks.get(row["dtype"], 0.0), rate)
+            found.ceilings |= row["op"] == "gemm" and row["m"] == row["n"] == row["k"]
+        elif row["op"] in ("copy_d2d", "add") and row["cache"] == "cold":
+            found.bandwidth = max(found.bandwidth, _cost(row).bytes / seconds)
+        elif row["op"] in ("copy_h2d", "copy_d2h") and row["pinned"] == "true" and row["bytes"] >= _LONG and not row["kernel"]:
+            found.host_link = max(found.host_link, row["bytes"] / seconds)
+        elif row["world"] > 1:
+            found.link = max(found.link, _cost(row).link_bytes / seconds)
+    return found
+
+
+def _cost(row: dict[Any, Any]) -> Any:
+    numbers = {name: row[name] for name, column in COLUMNS.items() if column.kind == "count" and row[name] >= 0}
+    if not row["window"] > 0:
+        numbers.pop("window", None)
+    operators = registry()[row["op"]].operators(Call(dtypes(row["dtype"]), numbers, {"kernel": row["kernel"]}))
+    return sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
+
+
+def write_hardware(folder: Path, device: Device) -> bool:
+    """Write the hardware.yaml of a folder; False where its records do not yet say enough (no ceilings)."""
+    best = ceilings(folder)
+    if not best.ceilings or not best.bandwidth:
+        return False
+    shipped = shipped_id(device)
+    day = datetime.now(UTC).date().isoformat()
+
+    def fact(value: str, note: str = "") -> str:
+        return f"{{value: {value}, source: measured, grade: B{f', note: {json.dumps(note)}' if note else ''}}}"
+
+    by_memory = "of the fastest cold pass (read, write, copy or add), by the p10 of its samples"
+    lines = [
+        "# Written by `roofline bench run` from the records beside it: the best rates that were seen, not a datasheet's.",
+        "schema_version: 1",
+        "kind: accelerator",
+        f"name: {measured_id(device)}",
+        f"title: {json.dumps(f'{device.name} (as measured)', ensure_ascii=False)}",
+        f"vendor: {'nvidia' if device.kind == 'cuda' else 'host'}",
+        f"architecture: {json.dumps(device.facts().get('capability') or platform.machine())}",
+        *([f"aliases: [{shipped}]"] if shipped else []),
+        "peak_flops:",
+        *(
+            f"  {dtype}: {fact(f'{best.peaks[dtype] / 1e9:.6g} GFLOP/s', 'of the fastest product, by the p10 of its samples')}"
+            for dtype in MATRIX_DTYPES
+            if dtype in best.peaks
+        ),
+        "memory:",
+        "  type: as measured",
+        f"  label: {fact(f'{device.memory_bytes} B')}",
+        f"  reported: {fact(f'{device.memory_bytes} B')}",
+        f"  bandwidth: {fact(f'{best.bandwidth / 1e9:.6g} GB/s', by_memory)}",
+        f"l2: {fact(f'{device.cache_bytes} B', 'last cache before memory')}",
+    ]
+    if best.link:
+        note = "of the fastest collective, by the bytes that a ring sends"
+        lines.append(f"links: [{{name: between ranks, per_direction: {fact(f'{best.link / 1e9:.6g} GB/s', note)}}}]")
+    if best.host_link:
+        note = "of the fastest copy from or to pinned memory"
+        lines.append(f"host_link: {{name: host, per_direction: {fact(f'{best.host_link / 1e9:.6g} GB/s', note)}}}")
+    lines += ["sources:", f"  measured: {{title: records.csv and environment.json in this folder, read: {day}}}"]
+    files.write_whole(folder / NAME, ("\n".join(lines) + "\n").encode())
+    load_hardware(folder / NAME)  # what we write, we can read
+    return True

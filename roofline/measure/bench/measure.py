@@ -1,0 +1,85 @@
+"""Measure one point: make its inputs, time it, and say what was found in the columns of a record."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from typing import Any
+
+import torch
+
+from roofline.measure.bench.devices.base import Device, Effort, Timing
+from roofline.measure.bench.kernels import make
+from roofline.measure.bench.kernels.base import NotRunnableError, first_line, nbytes
+from roofline.measure.bench.pace import Pace
+from roofline.measure.bench.place import Place, tf32
+from roofline.measure.bench.point import Point
+from roofline.measure.bench.suites import COLD, MOST_SETS
+from roofline.measure.bench.variants import COMPILED
+
+_SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need room too
+
+
+def measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:
+    """The time of a call. `NotRunnableError` where the device or the library cannot."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with tf32(allowed=point.dtype == "tf32"), torch.no_grad():
+                return _measure(point, device, place, effort, pace)
+        except NotRunnableError as error:
+            why = " ".join([str(error), *_words(caught)])
+        except torch.OutOfMemoryError:
+            why = "out of memory"
+        except Exception as error:  # noqa: BLE001 - compilers and kernels raise what they like, and the next point goes on
+            why = f"{type(error).__name__}: {first_line(error)}"
+    # NB: raised out here, where nothing holds the frames above with the memory of the point in them.
+    raise NotRunnableError(why)
+
+
+def _words(caught: list[warnings.WarningMessage]) -> list[str]:
+    """Why torch did not choose a kernel, which it says in warnings."""
+    said = [str(warning.message).partition(" (Triggered internally")[0] for warning in caught]
+    return [text for text in dict.fromkeys(said) if not text.rstrip().endswith("not used because:")][:1]
+
+
+def _measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:
+    least = point.cost.bytes
+    if least > _SHARE_OF_MEMORY * device.free_bytes():
+        raise NotRunnableError(f"needs {least / 2**30:.1f} GiB, {device.free_bytes() / 2**30:.1f} GiB are free")
+    kernel = make(point, place)
+    first = kernel.inputs()
+    begin = time.monotonic()
+    outputs: list[Any] = [kernel.run(*first)]  # also shows early whether it runs at all
+    device.wait()
+    if point.backend != COMPILED:  # whose first call compiles
+        pace.check_first(time.monotonic() - begin)
+    each = min(nbytes((first, outputs)), point.cost.bytes)  # of a table or of many experts a call touches a part
+    sets = [first]
+    if point.cache == "cold":
+        wanted = max(1, min(MOST_SETS, math.ceil(2 * COLD * device.cache_bytes / each)))
+        room = _SHARE_OF_MEMORY * device.free_bytes()
+        if wanted > 1 and (wanted - 1) * each > room:
+            raise NotRunnableError("too little memory for inputs that are not in the cache")
+        sets += [kernel.inputs() for _ in range(wanted - 1)]
+    # Each set keeps its last output, so that outputs take turns in memory as inputs do.
+    outputs += [None] * (len(sets) - 1)
+
+    def run(turn: int) -> None:
+        index = turn % len(sets)
+        outputs[index] = kernel.run(*sets[index])
+
+    pace.check(point)
+    return device.measure(run, len(sets), effort, launches=point.timing == "eager", composed=kernel.composed)
+
+
+def record(point: Point, timing: Timing, columns: dict[str, str], counted: dict[str, float]) -> dict[str, str]:
+    """The row of a measurement."""
+    return columns | {
+        "latency_us": f"{timing.median * 1e6:.4f}",
+        "latency_p10_us": f"{timing.p10 * 1e6:.4f}",
+        "latency_p90_us": f"{timing.p90 * 1e6:.4f}",
+        "notes": timing.notes,
+        **{name: f"{value:.0f}" for name, value in counted.items()},
+    }

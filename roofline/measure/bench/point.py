@@ -1,0 +1,72 @@
+"""One thing to measure: the columns that identify it, and through them the operators that predict it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from roofline.cost import ZERO, Cost
+from roofline.measure.records.columns import COLUMNS, RESULTS
+from roofline.measure.records.formats import dtypes
+from roofline.measure.records.ops import Call, registry
+from roofline.measure.records.ops.base import Operators
+
+Suite = Literal["ceilings", "operators", "transfers", "collectives"]
+SUITES: tuple[Suite, ...] = ("ceilings", "operators", "transfers", "collectives")
+SOURCE = "roofline"
+
+
+@dataclass(frozen=True)
+class Point:
+    """`numbers` and `texts` are columns of a record. Points of a lower `tier` tell more, and are measured first."""
+
+    suite: Suite
+    op: str
+    dtype: str
+    numbers: Mapping[str, int]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    backend: str = "torch"
+    cache: Literal["cold", "warm"] = "cold"
+    tier: int = 1
+    timing: Literal["auto", "eager"] = "auto"
+    """eager: launched call by call, also where a CUDA graph could be replayed."""
+
+    @cached_property
+    def operators(self) -> Operators:
+        """The operators of the point, as `roofline.measure.validate` will make them of its record."""
+        numbers = {name: value for name, value in self.numbers.items() if name != "window" or value}
+        return registry()[self.op].operators(Call(dtypes(self.dtype), numbers, self.texts))
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What all of them cost."""
+        return sum((operator.cost() * repeat for operator, repeat in self.operators.values()), ZERO)
+
+    def columns(self, gpu: str, version: str) -> dict[str, str]:
+        """What identifies its record, as text."""
+        found: dict[str, Any] = dict.fromkeys((name for name in COLUMNS if name not in RESULTS), "")
+        found |= {"source": SOURCE, "gpu": gpu, "op": self.op, "dtype": self.dtype, "backend": self.backend}
+        found |= {"version": version, "cache": self.cache, **self.numbers, **self.texts}
+        return {name: str(value) for name, value in found.items()}
+
+    def __str__(self) -> str:
+        dims = [f"{name}={value}" for name, value in self.numbers.items() if not (name == "window" and not value)]
+        words = [word for word in self.texts.values() if word]
+        return " ".join([self.op, self.dtype, *dims, *words, self.backend, self.cache])
+
+
+def in_order(points: list[Point]) -> list[Point]:
+    """Lower tiers first; within one the ops take turns, so that a run that is stopped has seen something of each.
+
+    Ceilings go before all else: every other figure is compared with them.
+    """
+    turns: dict[tuple[str, str], int] = {}
+    keyed = []
+    for point in points:
+        kind = (point.op, point.backend)
+        turns[kind] = turns.get(kind, 0) + 1
+        first = point.suite == "ceilings" and point.tier == 0
+        keyed.append(((not first, point.tier, turns[kind]), point))
+    return [point for _, point in sorted(keyed, key=lambda pair: pair[0])]

@@ -1,0 +1,274 @@
+"""A run: the points of its suites in order, until all are measured or the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from roofline.errors import InputError, RooflineError
+from roofline.measure.bench.collectives import Group, groups
+from roofline.measure.bench.counters import count
+from roofline.measure.bench.devices import device as find_device
+from roofline.measure.bench.devices.base import Device, DeviceLostError, Effort
+from roofline.measure.bench.environment import Environment
+from roofline.measure.bench.kernels.base import NotRunnableError
+from roofline.measure.bench.ledger import Ledger
+from roofline.measure.bench.machine import gpu_id, measured_id, write_hardware
+from roofline.measure.bench.measure import measure, record
+from roofline.measure.bench.pace import Pace
+from roofline.measure.bench.place import Place
+from roofline.measure.bench.point import Point, Suite
+from roofline.measure.bench.suites import Scope, plan
+
+Outcome = Literal["done", "budget", "interrupted", "failed"]
+_DEFAULT_DTYPE = {"cuda": "bf16", "cpu": "fp32"}
+_AT = ".at"  # names the point that is being measured: if a run dies of it, the next one knows
+_ENDING = 2.0  # seconds kept for writing what is left to write
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run is, for whoever shows it."""
+
+    total: int
+    done: int
+    left_s: float | None
+    words: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did."""
+
+    outcome: Outcome
+    records: int
+    before: int
+    points: int
+    seconds: float
+    hardware: bool
+    """Whether there is a hardware.yaml."""
+    shipped: bool
+    """Whether the device is one whose figures are shipped."""
+    not_run: list[dict[str, str]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for."""
+
+    folder: Path
+    suites: tuple[Suite, ...]
+    device: str
+    dtypes: tuple[str, ...] = ()
+    budget: float | None = None
+    counters: bool = False
+
+
+def scope_of(device: Device, dtypes: tuple[str, ...]) -> Scope:
+    """What the suites are cut to."""
+    return Scope(
+        device.kind,
+        device.cache_bytes,
+        dtypes or (_DEFAULT_DTYPE[device.kind],),
+        torch.cuda.device_count() if device.kind == "cuda" else 1,
+    )
+
+
+def execute(request: Request, show: Callable[[Progress], None]) -> Report:
+    """Run. Whatever ends it, every finished record is on the disk, and the folder says how it ended."""
+    begin = time.monotonic()
+    device = find_device(request.device)
+    if device.kind == "cpu" and "tf32" in request.dtypes:
+        msg = "--dtype tf32: a way in which CUDA devices multiply fp32; on a host use fp32"
+        raise InputError(msg)
+    points = plan(request.suites, scope_of(device, request.dtypes))
+    ledger = Ledger(request.folder)
+    try:
+        gpu = gpu_id(device)
+        _same_machine(ledger, gpu)
+        environment = Environment(request.folder, device, gpu)
+        runner = _Runner(request, device, gpu, ledger, environment, begin, show)
+        return runner.run(points)
+    finally:
+        ledger.close()
+
+
+def _same_machine(ledger: Ledger, gpu: str) -> None:
+    """One folder holds one device and one version of torch: anything else could not be told apart afterwards."""
+    if others := ledger.gpus - {gpu}:
+        msg = f"{ledger.path}: holds records of {', '.join(sorted(others))}, and this device is {gpu}: name another folder"
+        raise InputError(msg)
+    if others := ledger.versions - {torch.__version__}:
+        msg = (
+            f"{ledger.path}: holds records of torch {', '.join(sorted(others))}, and this is {torch.__version__}: "
+            "name another folder"
+        )
+        raise InputError(msg)
+
+
+class _Runner:
+    """One run: `place`, `effort` and `pace` are set when its points are known."""
+
+    place: Place
+    effort: Effort
+    pace: Pace
+
+    def __init__(
+        self,
+        request: Request,
+        device: Device,
+        gpu: str,
+        ledger: Ledger,
+        environment: Environment,
+        begin: float,
+        show: Callable[[Progress], None],
+    ) -> None:
+        self.request, self.device, self.gpu = request, device, gpu
+        self.ledger, self.environment, self.begin, self.show = ledger, environment, begin, show
+        self.records, self.seen, self.total = 0, 0, 0
+        self.at = request.folder / _AT
+        self.machine: bool | None = None
+        self.not_run: list[dict[str, str]] = []
+        self.said: list[str] = []
+        self.counted: dict[str, dict[str, float]] = {}
+
+    @property
+    def left(self) -> float | None:
+        """Seconds of the budget that are left."""
+        return None if self.request.budget is None else self.request.budget - _ENDING - (time.monotonic() - self.begin)
+
+    def run(self, points: list[Point]) -> Report:
+        """All points that are not yet in the ledger."""
+        suspects = self._suspects()
+        todo = [point for point in points if self._columns(point) not in self.ledger]
+        todo.sort(key=lambda point: str(point) in suspects)  # last: whatever they do, the others are measured
+        self.environment.begin(
+            {
+                "suites": list(self.request.suites),
+                "dtypes": list(self.request.dtypes),
+                "budget_s": self.request.budget,
+                "counters": self.request.counters,
+            },
+            len(todo),
+        )
+        if busy := self.device.busy():
+            self.said.append(busy)
+        if self.ledger.cut_off:
+            self.said.append("a record that an earlier run had not finished writing was cut away")
+        outcome: Outcome = "interrupted"
+        try:
+            outcome = self._points(todo)
+        except KeyboardInterrupt:  # also SIGTERM: `TerminatedError`
+            self.at.unlink(missing_ok=True)
+        except DeviceLostError as error:
+            outcome = "failed"
+            self.said.append(f"the device does not answer any more ({error}); the same command goes on in a new process")
+        finally:
+            hardware = self._write_hardware()
+            self.environment.end(outcome, self.records, self.not_run)
+        return Report(
+            outcome, self.records, len(points) - len(todo), len(points), time.monotonic() - self.begin, hardware,
+            self.gpu != measured_id(self.device), self.not_run, self.said,
+        )  # fmt: skip
+
+    def _suspects(self) -> list[str]:
+        """Points in which an earlier run of this folder died."""
+        with suppress(FileNotFoundError):
+            self.environment.suspect(self.at.read_text(encoding="utf-8"))
+            self.at.unlink()
+        return self.environment.suspects
+
+    def _write_hardware(self) -> bool:
+        """The machine as measured; what cannot be written now must not end a run."""
+        try:
+            return write_hardware(self.request.folder, self.device)
+        except RooflineError as error:
+            self.said.append(f"no hardware.yaml: {error}")
+            return False
+
+    def _columns(self, point: Point) -> dict[str, str]:
+        return point.columns(self.gpu, torch.__version__)
+
+    def _points(self, todo: list[Point]) -> Outcome:
+        if self.request.counters:
+            self.show(Progress(len(todo), 0, self.left, "hardware counters"))
+            found = count(todo, self.device.kind, self.left)
+            self.counted = found.by_point
+            self.said += [found.said] if found.said else []
+        alone = [point for point in todo if point.suite != "collectives"]
+        together = [point for point in todo if point.suite == "collectives"]
+        self.total, self.place = len(todo), Place(self.device.kind)
+        self.effort, self.pace = self._effort(len(alone)), Pace(self._longest())
+        # Collectives need processes of their own, which take seconds to start: with a budget a part of it is kept for them.
+        left = self.left or 0.0
+        kept = min(30.0, max(0.15 * left, min(6.0, 0.3 * left))) if together else 0.0
+        remaining = self._until(alone, kept)
+        finished = self._together(groups(together, self.device.cores))
+        remaining = self._until(remaining, 0.0)
+        self.show(Progress(self.total, self.seen, 0.0, ""))
+        return "done" if finished and not remaining else "budget"
+
+    def _until(self, points: list[Point], kept: float) -> list[Point]:
+        """Measure points until no more than so much of the budget is left; those that it did not come to."""
+        for index, point in enumerate(points):
+            if self.left is not None and self.left <= kept:
+                return points[index:]
+            if self.machine is None and not (point.suite == "ceilings" and point.tier == 0):
+                self.machine = self._write_hardware()  # a run that is killed has it too
+            self._next(point)
+            self._alone(point)
+        return []
+
+    def _next(self, point: Point) -> None:
+        """Say what comes next."""
+        self.show(Progress(self.total, self.seen, self._ahead(), str(point)))
+        self.seen += 1
+
+    def _alone(self, point: Point) -> None:
+        self.at.write_text(str(point), encoding="utf-8")
+        try:
+            self.pace.check(point)
+            timing = measure(point, self.device, self.place, self.effort, self.pace)
+        except NotRunnableError as error:
+            self.not_run.append({"point": str(point), "why": str(error)})
+        else:
+            self.pace.learn(point, timing.median)
+            self.ledger.add(record(point, timing, self._columns(point), self.counted.get(str(point), {})))
+            self.records += 1
+        self.device.finish()
+        self.at.unlink()
+
+    def _together(self, parts: list[Group]) -> bool:
+        """Measure groups of processes; whether the budget was enough for all."""
+        for group in parts:
+            for point, found in group.run(self.device.kind, self.left):
+                self._next(point)
+                if isinstance(found, str):
+                    self.not_run.append({"point": str(point), "why": found})
+                else:
+                    self.ledger.add(record(point, found, self._columns(point), {}))
+                    self.records += 1
+            if group.stopped:
+                return False
+        return True
+
+    def _effort(self, points: int) -> Effort:
+        """Longer samples where the budget has room for them."""
+        each = 0.1 if self.left is None else 0.5 * self.left / max(points, 1)
+        return Effort(min(max(each, 0.02), 0.25))
+
+    def _longest(self) -> float:
+        return 30.0 if self.left is None else max(2.0, min(10.0, 0.05 * self.left))
+
+    def _ahead(self) -> float | None:
+        """Seconds to go: of the budget, or at the pace so far if that is sooner."""
+        spent = time.monotonic() - self.begin
+        pace = spent / self.seen * (self.total - self.seen) if self.seen >= 5 else None
+        return min((value for value in (self.left, pace) if value is not None), default=None)

@@ -1,0 +1,42 @@
+"""Suites: which points are worth measuring on a device of some size. One file a suite, found by walking this package.
+
+A suite is a function `points(scope)`; it needs no torch. Tier 0 says most a point (a few of each op); tier 1 is the plan;
+tier 2 fills the grids.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from roofline.errors import UnknownNameError
+from roofline.measure.bench.point import SUITES, Point, Suite, in_order
+from roofline.measure.bench.suites.scope import Scope
+
+__all__ = ["COLD", "MOST_SETS", "Scope", "plan", "suites"]
+
+COLD = 4
+"""A call is cold when the sets of inputs that take turns are so many times the last cache."""
+MOST_SETS = 1024
+"""So many sets are made at most; what is too small to be cold with that is measured warm, and says so."""
+
+
+def suites(name: str) -> tuple[Suite, ...]:
+    """Suites by name; `all` is every one."""
+    if name == "all":
+        return SUITES
+    if name not in SUITES:
+        raise UnknownNameError("suite", name, [*SUITES, "all"], list_all=True)
+    return (next(suite for suite in SUITES if suite == name),)
+
+
+def plan(names: Iterable[Suite], scope: Scope) -> list[Point]:
+    """The points of suites, each once, in the order in which they are to be measured."""
+    found: dict[str, Point] = {}
+    for name in names:
+        for point in importlib.import_module(f"{__name__}.{name}").points(scope):
+            reachable = point.cache == "warm" or point.cost.bytes * MOST_SETS >= COLD * scope.cache_bytes
+            kept = point if reachable else replace(point, cache="warm")
+            found.setdefault(str(kept), kept)
+    return in_order(list(found.values()))

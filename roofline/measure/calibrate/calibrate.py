@@ -1,0 +1,176 @@
+"""Fit every family of which records hold enough, on one accelerator and one backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofline.errors import InputError, UnknownNameError
+from roofline.formatting import percent
+from roofline.measure.calibrate.family import Fitting, fit
+from roofline.measure.calibrate.kernels import Kernels, kernels, once
+from roofline.measure.records.calls import of_rows
+from roofline.measure.records.check import Refusal
+from roofline.measure.records.read import read
+from roofline.measure.records.tables import own_kernel
+from roofline.measure.validate.predict import Library
+from roofline.predict.efficiency.chip import chip
+from roofline.predict.efficiency.family import name
+from roofline.predict.efficiency.forms import registry as forms
+from roofline.specs.fit import Fit
+from roofline.specs.hardware import Hardware
+from roofline.specs.library import Input
+from roofline.specs.source import Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Calibration:
+    """A fit, what it was fitted to, and what was left out and why."""
+
+    fit: Fit
+    fittings: list[Fitting]
+    inputs: list[Input]
+    refusals: list[Refusal]
+    files: list[Path]
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Rows by the reason for which they were not used."""
+
+
+def calibrate(
+    paths: Iterable[str | Path],
+    hardware: str,
+    backend: str | None = None,
+    progress: Progress = lambda _: None,
+    today: date | None = None,
+) -> Calibration:
+    """Fit the records of one accelerator and backend. Without a backend the records must be of one alone."""
+    records = read(paths)
+    library = Library((hardware,))
+    device: Hardware = library.only[0]
+    left_out: dict[str, int] = {}
+    frame = records.frame
+    frame = _kept(
+        frame,
+        [gpu for gpu in frame["gpu"].unique() if library.of(str(gpu), Path()) is not None],
+        "gpu",
+        "other hardware",
+        left_out,
+    )
+    chosen = _backend(frame, backend)
+    frame = _kept(frame, [chosen], "backend", "other backends", left_out)
+    frame = _kept(frame, [op for op in frame["op"].unique() if op in forms()], "op", "ops without a form", left_out)
+    if frame.empty:
+        why = "; ".join(f"{count:,} rows of {what}" for what, count in left_out.items())
+        kernels_of = f", kernels of {chosen}," if chosen else ""
+        msg = f"no record of {device.name}{kernels_of} is left to fit{': ' + why if why else ''}"
+        raise InputError(msg)
+    fittings = []
+    for key, rows in families(frame, device, left_out):
+        progress(f"{key}: {len(rows.measured):,} records")
+        fittings.append(fit(key, [form for form in forms()[rows.op] if form.suits(key)], rows))
+        progress(f"{key}: {_said(fittings[-1])}")
+    sources = tuple(Source(title=title) for title in sorted(set(frame["source"])) if title)
+    made = assemble(device, chosen, fittings, sources, today)
+    return Calibration(made, fittings, list(library.inputs.values()), records.refusals, records.files, left_out)
+
+
+def assemble(
+    device: Hardware, backend: str, fittings: list[Fitting], sources: tuple[Source, ...], today: date | None = None
+) -> Fit:
+    """Fitted families as one fit."""
+    versions = {str(version) for fitting in fittings for version in fitting.train.frame()["version"]} - {""}
+    return Fit(
+        schema_version=1,
+        kind="fit",
+        accelerator=device.accelerator.name,
+        backend=backend,
+        versions=tuple(sorted(versions, key=_order)),
+        fitted=today or date.today(),  # noqa: DTZ011 - a day in the place where the fit is made
+        sources=sources,
+        families={fitting.key: fitting.family for fitting in fittings},
+    )
+
+
+def _said(found: Fitting) -> str:
+    """How far off a fit is, and what it does not know, in a line."""
+    held, unknown = found.family.held_out, found.family.undetermined
+    error = (
+        "no second shape to hold out"
+        if held is None
+        else f"off by {percent(held.median_ape, 1)} in the median of {held.rows:,} unseen"
+    )
+    return error + (f"; not determined: {', '.join(unknown)}" if unknown else "")
+
+
+def _kept(frame: pd.DataFrame, values: list[str], column: str, what: str, left_out: dict[str, int]) -> pd.DataFrame:
+    keep = frame[column].isin(values)
+    if count := int((~keep).sum()):
+        left_out[what] = count
+    return frame[keep]
+
+
+def _backend(frame: pd.DataFrame, wanted: str | None) -> str:
+    """The backend whose records are fitted."""
+    found = [str(name) for name in frame["backend"].value_counts().index]
+    if wanted is not None:
+        if found and wanted not in found:
+            raise UnknownNameError("backend of these records", wanted, found, list_all=True)
+        return wanted
+    if len(found) > 1:
+        msg = f"the records are of {len(found)} backends ({', '.join(found)}): choose one with --backend"
+        raise InputError(msg)
+    return found[0] if found else ""
+
+
+def families(frame: pd.DataFrame, device: Hardware, left_out: dict[str, int]) -> list[tuple[str, Kernels]]:
+    """The measured kernels of one accelerator and backend by family: each point once, of the newest version."""
+    import pandas as pd
+
+    found: dict[str, list[pd.DataFrame]] = {}
+    joined = [world for world in frame["world"].dropna().unique() if _joins(device, int(world))]
+    if count := int((apart := frame["world"].notna() & ~frame["world"].isin(joined)).sum()):
+        left_out[f"more ranks than {device.name} joins"] = count
+        frame = frame[~apart]
+    for (op, _, _, ungated), rows in frame.groupby(["op", "dtype", "kv_dtype", own_kernel(frame)], observed=True, sort=True):
+        operator = next(iter(of_rows(rows.iloc[:1]).values()))[0]
+        key = name(str(op), operator.dtypes, multiplies_weights=operator.multiplies_weights, ungated=bool(ungated))
+        found.setdefault(key, []).append(rows)
+    newest = {key: once(_newest(pd.concat(parts), left_out)) for key, parts in found.items()}
+    return [(key, kernels(rows, chip(device))) for key, rows in newest.items()]
+
+
+def _joins(device: Hardware, world: int) -> bool:
+    """Whether the hardware's links join so many devices."""
+    try:
+        return world == 1 or device.connection(world) is not None
+    except InputError:
+        return False
+
+
+def _newest(rows: pd.DataFrame, left_out: dict[str, int]) -> pd.DataFrame:
+    """Of several versions of a backend the newest: kernels change."""
+    versions = sorted({str(version) for version in rows["version"]}, key=_order)
+    keep = rows["version"] == versions[-1]
+    if count := int((~keep).sum()):
+        left_out["older versions"] = left_out.get("older versions", 0) + count
+    return rows[keep]
+
+
+def _order(version: str) -> list[tuple[int, int, str]]:
+    """Numbers by value, a release after its candidates.
+
+    >>> sorted(["1.3.0", "1.3.0rc20", "1.3.0rc5", "0.24.0", "0.5.6.post2", "0.5.6"], key=_order)
+    ['0.5.6', '0.5.6.post2', '0.24.0', '1.3.0rc5', '1.3.0rc20', '1.3.0']
+    """
+    words = {"post": (1, 0, "")}
+    parts = re.findall(r"\d+|[a-z]+", version)
+    return [*((1, int(part), "") if part.isdigit() else words.get(part, (0, 0, part)) for part in parts), (0, 1, "")]

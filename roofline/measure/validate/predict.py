@@ -1,0 +1,194 @@
+"""The predicted bound of each record, many at once: rows of one structure are one call on arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline import files
+from roofline.errors import InputError, RooflineError
+from roofline.measure.records.calls import alike, of_rows
+from roofline.measure.records.check import Refusal, merged
+from roofline.measure.records.conditions import of_rows as conditions
+from roofline.predict.bounds import times
+from roofline.predict.efficiency.estimate import Estimator
+from roofline.predict.efficiency.fits import Fits
+from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.specs.hardware import Hardware
+from roofline.specs.library import Input, by_driver_name, load_hardware
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(slots=True)
+class Predicted:
+    """Records with their predictions: `bound_s`, `flops`, `bytes_moved`, `binds`, `l2_bytes`; rows that have none."""
+
+    frame: pd.DataFrame
+    refusals: list[Refusal]
+    inputs: list[Input]
+    of_others: dict[str, int] = field(default_factory=dict)
+    """Rows of hardware that was not asked for, by their `gpu`."""
+
+
+class Library:
+    """Hardware by the id that a record carries: shipped, given by the user, or in the hardware.yaml beside the record."""
+
+    def __init__(self, given: tuple[str, ...] = ()) -> None:
+        self.inputs: dict[str, Input] = {}
+        self._beside: dict[Path, Hardware | RooflineError | None] = {}
+        self._shipped: dict[str, Hardware | RooflineError] = {}
+        self._estimators: dict[tuple[str, str], Estimator] = {}
+        self.only = [self._load(name) for name in given]
+        self.given = {name: hardware for hardware in self.only for name in _names(hardware)}
+
+    def estimator(self, hardware: Hardware, backend: str) -> Estimator:
+        """Estimates for the kernels of a backend; of one that has no fit, those of the default."""
+        key = (hardware.name, backend)
+        if key not in self._estimators:
+            self._estimators[key] = Estimator(Fits(hardware, backend or None, self.inputs))
+        return self._estimators[key]
+
+    def _load(self, name: str | Path) -> Hardware:
+        hardware, inputs = load_hardware(name)
+        self.inputs |= {entry.name: entry for entry in inputs}
+        return hardware
+
+    def of(self, gpu: str, file: Path) -> Hardware | None:
+        """Hardware of that id; None where the user named other hardware only. One that was named stands for rows that name
+        none."""
+        if self.only:
+            return self.only[0] if not gpu and len(self.only) == 1 else self.given.get(gpu)
+        if not gpu:
+            raise InputError("gpu is empty: name the hardware there, or with --hardware")
+        beside = self._in(file.parent)
+        if isinstance(beside, Hardware) and beside.name == gpu:
+            return beside
+        shipped = self._of_id(gpu)
+        if isinstance(shipped, Hardware):
+            return shipped
+        if isinstance(beside, RooflineError):
+            raise InputError(f"gpu {gpu!r}, of the hardware.yaml beside it: {beside}")
+        hint = ""
+        if beside is None and "unknown" in str(shipped):
+            hint = " Nor is there a hardware.yaml beside the records, which `roofline bench run --suite ceilings` writes."
+        raise InputError(f"gpu: {shipped}{hint}")
+
+    def _in(self, folder: Path) -> Hardware | RooflineError | None:
+        """What a folder's hardware.yaml holds, or what is wrong with it."""
+        if folder not in self._beside:
+            path = folder / "hardware.yaml"
+            try:
+                self._beside[folder] = self._load(path) if files.is_file(path) else None
+            except RooflineError as error:
+                self._beside[folder] = error
+        return self._beside[folder]
+
+    def _of_id(self, gpu: str) -> Hardware | RooflineError:
+        if gpu not in self._shipped:
+            try:
+                self._shipped[gpu] = self._load(by_driver_name(gpu) or gpu)
+            except RooflineError as error:
+                self._shipped[gpu] = error
+        return self._shipped[gpu]
+
+
+def _names(hardware: Hardware) -> tuple[str, ...]:
+    node = (hardware.node.name, *hardware.node.aliases) if hardware.node else ()
+    accelerator = hardware.accelerator
+    return (*node, accelerator.name, *accelerator.aliases, *accelerator.driver_names)
+
+
+def predict(frame: pd.DataFrame, library: Library, fit: str | None = None) -> Predicted:
+    """The bound of every row that has one, and the estimate where a fit applies: that of the row's backend, or of a file."""
+    import pandas as pd
+
+    parts: list[pd.DataFrame] = []
+    found = Predicted(frame.iloc[:0], [], [])
+    for rows in alike(frame):
+        first = rows.iloc[0]
+        path = Path(first["file"])
+        try:
+            hardware = library.of(first["gpu"], path)
+            if hardware is None:
+                found.of_others[first["gpu"]] = found.of_others.get(first["gpu"], 0) + len(rows)
+                continue
+            joined = rows.assign(**bounds(rows, hardware))
+            parts.append(joined.assign(**estimates(rows, library.estimator(hardware, fit or str(first["backend"])))))
+        except RooflineError as error:
+            found.refusals.append(Refusal(path, int(first["line"]), str(error), str(error), len(rows)))
+    found.inputs = list(library.inputs.values())
+    found.refusals = merged(found.refusals)
+    if parts:
+        found.frame = pd.concat(parts).sort_index()
+    return found
+
+
+def _sums_in_switch(rows: pd.DataFrame, hardware: Hardware) -> bool:
+    """Whether what joins the ranks is a switch that can add what passes it (NVLink SHARP)."""
+    world = rows["world"].iloc[0]
+    joined = hardware.connection(int(world)) if world > 1 else None
+    link = joined.inside if joined is not None else None
+    return link is not None and link.name.startswith("NVLink") and link.per_peer is None
+
+
+def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
+    """The estimate of each row with its interval, and what it stands on. NaN where no fit is known."""
+    import numpy as np
+
+    first, nothing = rows.iloc[0], np.full(len(rows), np.nan)
+    op, operators = str(first["op"]), of_rows(rows)
+    under = replace(estimator, conditions=conditions(rows))
+    if op in forms():
+        whole = {name: operator for name, (operator, _) in operators.items()}
+        launched = [Kernel(op, whole, tuple(whole), 1)]
+    else:
+        launched = kernels(operators)
+    stands = [found for kernel in launched if (found := under.fitted(kernel)) is not None]
+    if not stands:
+        return {"estimate_s": nothing, "low_s": nothing, "high_s": nothing, "stands_on": ""}
+    whole_row, _ = under.step(launched)
+    return {
+        "estimate_s": whole_row.seconds + np.zeros(len(rows)),
+        "low_s": whole_row.low + np.zeros(len(rows)),
+        "high_s": whole_row.high + np.zeros(len(rows)),
+        "stands_on": "; ".join(sorted({f"{entry.source} ({entry.origin})" for entry in stands})),
+    }
+
+
+def bounds(rows: pd.DataFrame, hardware: Hardware) -> dict[str, Any]:
+    """Sums over the operators of each row: seconds at least (`floor_s`: also if activations between operators never reach
+    device memory), FLOP, bytes, and the resource that binds most of the time."""
+    import numpy as np
+
+    operators = of_rows(rows)
+    shares = {"compute": np.zeros(len(rows)), "memory": np.zeros(len(rows)), "link": np.zeros(len(rows))}
+    bound, floor, flops, moved = (np.zeros(len(rows)) for _ in range(4))
+    for operator, repeat in operators.values():
+        cost = operator.cost() * repeat
+        busy = times(operator, cost, hardware)
+        longest = busy.bound + np.zeros(len(rows))
+        bound += longest
+        floor += times(operator, replace(cost, activation_bytes=0), hardware).bound
+        flops += cost.matrix_flops
+        moved += cost.bytes
+        compute = np.maximum(busy.matrix, busy.vector)
+        shares["memory"] += np.where(busy.memory >= longest, longest, 0)
+        shares["link"] += np.where((busy.link >= longest) & (busy.memory < longest), longest, 0)
+        shares["compute"] += np.where((compute >= longest) & (busy.memory < longest) & (busy.link < longest), longest, 0)
+    names = np.array(list(shares))
+    l2 = hardware.accelerator.l2
+    return {
+        "hardware": hardware.name,
+        "bound_s": bound,
+        "floor_s": floor if len(operators) > 1 else bound,
+        "flops": flops,
+        "bytes_moved": moved,
+        "binds": names[np.argmax(np.stack(list(shares.values())), axis=0)],
+        "l2_bytes": l2.value if l2 else float("nan"),
+        "sums_in_switch": _sums_in_switch(rows, hardware),
+        "measured_s": rows["latency_us"].to_numpy() * 1e-6,
+    }

@@ -1,0 +1,330 @@
+"""Explain a quantity or an operator: its formula in symbols, the numbers put in, the value, the source.
+
+Formulas come from the same operators and the same graph as the numbers of `analyze`, built with symbols; the value is
+that of the formula.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from math import isclose
+from typing import Any
+
+import sympy
+
+from roofline.cost import FIELDS, Cost
+from roofline.errors import InputError, UnknownNameError
+from roofline.formulas.questions import ridge_point
+from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
+from roofline.graph import CANONICAL, build
+from roofline.numeric import Expr
+from roofline.operators.base import Operator
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.predict.batch_limits import critical_batch_linear
+from roofline.predict.bounds import matrix_dtype
+from roofline.predict.explain.in_symbols import InSymbols
+from roofline.predict.explain.limits import kv_bytes_per_token, max_batch, max_context
+from roofline.predict.explain.preemption import break_even_link
+from roofline.predict.explain.totals import MEMORY_TRAFFIC, WORK, bound, intensity, peak, total, traffic, unit
+from roofline.predict.explain.value import Explanation, explanation
+from roofline.predict.request import Request, prepare
+from roofline.specs.assumption import Assumption
+from roofline.specs.deployment import Deployment
+from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
+from roofline.specs.library import load_model
+from roofline.specs.model import Model
+from roofline.specs.workload import decode, prefill
+
+_ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'
+_SCALING = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline'
+
+
+def explain(model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any) -> Explanation:
+    """Explain a quantity (`kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
+
+    Options are those of `analyze`: `batch`, `input_len`, `context`, `phase` (an operator's: decode unless given) and
+    the deployment's. Numbers are of one device of the fullest pipeline stage; batches of the whole deployment.
+
+    >>> found = explain("llama-3.1-8b", "kv_bytes_per_token")
+    >>> found.formula, found.substituted, found.value
+    ('2·L·n_kv·d_head·b_kv', '2·32·8·128·2', 131072)
+    """
+    if options.get("segments") is not None:
+        msg = "explain looks at one kind of sequence: give --batch, --input-len and --context in place of --segments"
+        raise InputError(msg)
+    loaded = model if isinstance(model, Model) else load_model(model, options.pop("assume", None))[0]
+    if subject in _NEED_HARDWARE and hardware is None:
+        msg = f"{subject} depends on the hardware: name one with --hardware"
+        raise InputError(msg)
+    phase = options.pop("phase", None)
+    request = prepare(loaded, hardware if hardware is not None else _any_hardware(), **options)
+    if phase not in (None, "decode", "prefill", "both"):
+        raise UnknownNameError("phase", phase, ("decode", "prefill", "both"))
+    phases = (phase,) if phase in ("decode", "prefill") else ("decode", "prefill")
+    ask = InSymbols(request)
+    found = QUANTITIES[subject](ask, phases[0]) if subject in QUANTITIES else _operator(ask, subject, phases)
+    _agrees(found, request)
+    return replace(found, assumptions=(*request.assumptions, *found.assumptions))
+
+
+def _agrees(found: Explanation, request: Request) -> None:
+    """Refuse a formula whose value is not what `analyze` finds by search: there it leaves something out."""
+    memory, workload = request.memory, request.workload
+    searched: dict[str, Callable[[], float | None]] = {
+        "critical_batch": lambda: critical_batch_linear(memory, request.hardware),
+        "max_batch": lambda: memory.max_batch(workload.context),
+        "max_context": lambda: memory.max_context(workload.batch),
+    }
+    if found.subject not in searched:
+        return
+    value = searched[found.subject]()
+    same = found.value is None if value is None else found.value is not None and isclose(found.value, value, rel_tol=1e-6)
+    if not same:
+        msg = f"{found.subject} has no short closed form for these options: analyze finds {value} by search"
+        raise InputError(msg)
+
+
+def subjects(model: str | Model) -> tuple[str, ...]:
+    """Everything that `explain` knows about a model: quantities, then operators."""
+    loaded = model if isinstance(model, Model) else load_model(model)[0]
+    return (*QUANTITIES, *_paths(InSymbols(prepare(loaded, _any_hardware())), ("decode", "prefill")))
+
+
+def explain_step(request: Request) -> list[tuple[str, Explanation]]:
+    """Every operator of the steps that a request asks about, with the name of its phase."""
+    ask = InSymbols(request)
+    names = [name for name, _ in request.workload.steps]
+    if "mixed" in names or any(len(step) > 1 for _, step in request.workload.steps):
+        msg = "formulas are shown for one kind of sequence: leave out --segments"
+        raise InputError(msg)
+    found: list[tuple[str, Explanation]] = []
+    for name in names:
+        graph = ask.graph(ask.step(name))
+        found += [(name, _explained(ask, path, name, graph[path][0])) for path in _paths(ask, (name,))]
+    return found
+
+
+def _paths(ask: InSymbols, phases: tuple[str, ...]) -> list[str]:
+    request = ask.request
+    steps = {"decode": decode(1, request.workload.context), "prefill": prefill(1, request.workload.input_len)}
+    graphs = (build(request.model, request.deployment, request.precision, steps[phase], ask.stage) for phase in phases)
+    return list(dict.fromkeys(path for graph in graphs for path in graph))
+
+
+@cache
+def _any_hardware() -> Hardware:
+    """Stands in where a question has no hardware: multiplies every format; its figures reach no answer."""
+    rate, size = {"value": "1 TFLOP/s", "source": "none"}, {"value": "1 TB", "source": "none"}
+    accelerator = Accelerator(
+        schema_version=1,
+        kind="accelerator",
+        name="any",
+        title="any hardware",
+        vendor="",
+        architecture="",
+        peak_flops=dict.fromkeys(MATRIX_DTYPES, rate),
+        vector_flops=rate,
+        memory={"type": "", "label": size, "reported": size, "bandwidth": {"value": "1 TB/s", "source": "none"}},
+        links=({"name": "any", "per_direction": {"value": "1 TB/s", "source": "none"}},),
+        sources={"none": {"title": "none"}},
+    )
+    return Hardware(accelerator)
+
+
+def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation:
+    """One operator of the first of these phases that has it."""
+    for phase in phases:
+        if path in _paths(ask, (phase,)):
+            return _explained(ask, path, phase, ask.graph(ask.step(phase))[path][0])
+    raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(ask, phases)))
+
+
+def _explained(ask: InSymbols, path: str, phase: str, operator: Operator) -> Explanation:
+    """One operator of a step, all its repeats together: what it does, what it moves, and the ratio of both."""
+    source = _source_of(type(operator))
+    cost = ask.cost(operator) * ask.repeat(path)
+    parts = _parts(ask, cost, source)
+    moved = [name for name in MEMORY_TRAFFIC if name in parts]
+    values = {total(name): part.value for name, part in parts.items()}
+    if len(moved) > 1:
+        parts["bytes"] = explanation("bytes", traffic(moved), values, unit="bytes", source=source)
+        values[total("bytes")] = parts["bytes"].value
+        moved = ["bytes"]
+    worked = [name for name in WORK if name in parts]
+    listed = list(parts.values())
+    # what makes entries of several tokens does nothing in most steps of decode, and has no intensity there
+    if worked and any(parts[name].value for name in moved):
+        done = intensity(worked, moved[0])
+        listed.append(explanation("arithmetic_intensity", done, values, unit="FLOP/byte", source=_ROOFLINE))
+    if "link_bytes" not in parts:  # what a link takes depends on how it joins the devices: analyze names it
+        listed += _times_of(ask, operator, values, moved)
+    in_bytes = [part for part in listed if part.unit == "bytes"]
+    main = parts.get("matrix_flops") or (in_bytes[-1] if in_bytes else listed[0])
+    legend = {entry[0]: entry for part in listed for entry in part.legend}
+    note = Assumption("step", phase, "default", "one device's share, all repeats of the operator together")
+    return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
+
+
+def _times_of(ask: InSymbols, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
+    """The time that each resource is busy, and the longest of them, which is the bound; none without hardware.
+
+    `values` are those of the totals, of which `moved` names the one that crosses the bus of device memory.
+    """
+    hardware = ask.request.hardware
+    if hardware.accelerator is _any_hardware().accelerator:
+        return []
+    peaks = {
+        "matrix_flops": hardware.peak(matrix_dtype(operator, hardware)),
+        "vector_flops": hardware.vector_peak,
+        **dict.fromkeys(moved, hardware.bandwidth),
+    }
+    used = {name: rate for name, rate in peaks.items() if total(name) in values and rate}
+    if not used:
+        return []
+    known = {**values, **{peak(name): rate for name, rate in used.items()}}
+    return [explanation("time_bound", bound(used), known, unit="s", source=_ROOFLINE)]
+
+
+def _parts(ask: InSymbols, cost: Cost, source: str) -> dict[str, Explanation]:
+    """Every field of a cost that is not 0."""
+    expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
+    return {
+        name: explanation(name, expr, ask.values, unit=unit(name), source=source)
+        for name, expr in expressions.items()
+        if expr != 0
+    }
+
+
+def _source_of(operator: type[Operator]) -> str:
+    """The reference in an operator's docstring."""
+    match = re.search(r"Sources?(?: of [^:]*)?: (.*?)(?:\n\s*\n|\Z)", operator.__doc__ or "", re.DOTALL)
+    return " ".join(match[1].split()) if match else ""
+
+
+def _intensity(ask: InSymbols, phase: str) -> Explanation:
+    """All FLOP over all bytes of a step."""
+    graph = ask.graph(ask.step(phase))
+    totals = {name: ask.total(graph, _field(ask, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
+    parts = _parts(ask, Cost(**totals), "derived: the sum over the operators of the step")
+    values = {total(name): part.value for name, part in parts.items()}
+    flops = sum(total(name) for name in WORK if name in parts)
+    moved = sum(total(name) for name in MEMORY_TRAFFIC if name in parts)
+    note = Assumption("step", phase, "default", "all operators of the step on one device; link bytes are not counted")
+    return explanation(
+        "arithmetic_intensity",
+        flops / moved,
+        values,
+        unit="FLOP/byte",
+        source=_ROOFLINE,
+        assumptions=(note,),
+        parts=parts.values(),
+    )
+
+
+def _field(ask: InSymbols, name: str) -> Callable[[Operator], Expr]:
+    return lambda operator: getattr(ask.cost(operator), name)
+
+
+def _machine(ask: InSymbols) -> Values:
+    hardware = ask.request.hardware
+    return {symbol("P"): hardware.peak(ask.request.precision.activation.name), symbol("beta"): hardware.bandwidth}
+
+
+def _ridge_point(ask: InSymbols, phase: str) -> Explanation:
+    """The intensity at which compute and memory take equally long."""
+    del phase
+    dtype = ask.request.precision.activation.name
+    note = Assumption("peak_dtype", dtype, "default", "dense matrix peak of the activations' dtype")
+    return explanation("ridge_point", ridge_point(), _machine(ask), unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,))
+
+
+def _critical_batch(ask: InSymbols, phase: str) -> Explanation:
+    """The batch at which the linear operators of a decode step take as long to multiply as their weights to be read."""
+    del phase
+    hardware, graph = ask.request.hardware, ask.graph(ask.step("decode"), data_parallel_size=1)
+    linear = {path: entry for path, entry in graph.items() if isinstance(entry[0], (Gemm, GroupedGemm))}
+    rates: dict[float, str] = {}
+    for operator, _ in linear.values():
+        dtype = matrix_dtype(operator, hardware)
+        rates.setdefault(hardware.peak(dtype), dtype)
+    peaks = {rate: symbol("P", dtype if len(rates) > 1 else "") for rate, dtype in rates.items()}
+    values: Values = {**ask.values, **{found: rate for rate, found in peaks.items()}, symbol("beta"): hardware.bandwidth}
+    one = {symbol("B"): 1}
+    read = ask.total(linear, _all_weights)
+    busy: Expr = sympy.Integer(0)
+    for rate, found in peaks.items():
+        same = {path: entry for path, entry in linear.items() if hardware.peak(matrix_dtype(entry[0], hardware)) == rate}
+        busy += ask.total(same, lambda operator: operator.cost().matrix_flops) / found
+    short = sympy.cancel(read / symbol("beta") / (busy / symbol("B")))
+    parts: list[Explanation] = []
+    if not short.free_symbols <= {symbol("P"), symbol("beta"), symbol("b_w"), symbol("b_w", "linear")}:
+        weights = quantity("W_linear", r"W_{\mathrm{linear}}", "bytes", "weights of the linear operators")
+        work = quantity("t_1", "t_1", "s", "time to multiply one sequence's token by them")
+        parts = [
+            explanation("linear weights", read, values, unit="bytes", source="derived"),
+            explanation("time of one sequence", busy.subs(one), values, unit="s", source="derived"),
+        ]
+        short = weights / (symbol("beta") * work)
+        values = {**values, weights: parts[0].value, work: evaluate(busy, {**values, **one})}
+    notes = [Assumption("traffic", "weights", "default", "weight traffic alone; attention and activations are left out")]
+    if any(isinstance(operator, GroupedGemm) for operator, _ in linear.values()):
+        notes.append(Assumption("experts", "all", "default", "so large a batch meets every expert, so that all are read"))
+    expr = _times(ask.request.deployment.data_parallel_size, short)
+    return explanation("critical_batch", expr, values, unit="sequences", source=_SCALING, assumptions=notes, parts=parts)
+
+
+def _times(number: int, expr: Expr) -> Expr:
+    """A product whose number stays in front."""
+    return expr if number == 1 else sympy.Mul(number, expr, evaluate=False)
+
+
+def _all_weights(operator: Operator) -> Expr:
+    """Bytes of weights that an operator reads in a large step."""
+    # NB: a tied LM head reads weights that another operator holds, so that what is read and not what is held counts.
+    if isinstance(operator, GroupedGemm):
+        return operator.held_bytes
+    return operator.cost().weight_bytes
+
+
+def _decode_floor(ask: InSymbols, phase: str) -> Explanation:
+    """The shortest time of a decode step at batch 1: every weight that it needs is read once."""
+    del phase
+    streamed = ask.total(ask.graph(decode(1, 0)), lambda operator: operator.cost().weight_bytes)
+    source = "derived: what the operators of the step read"
+    part = explanation("streamed weights", streamed, ask.values, unit="bytes", source=source)
+    weights = quantity("W_streamed", r"W_{\mathrm{streamed}}", "bytes", "weights that one decode step of one sequence reads")
+    values = {**_machine(ask), weights: part.value}
+    return explanation("decode_floor", weights / symbol("beta"), values, unit="s", source=_SCALING, parts=(part,))
+
+
+def _parameters(ask: InSymbols, phase: str) -> Explanation:
+    """Every parameter of the language model, tied weights once."""
+    del phase
+    # Of the whole model on one device, whatever the deployment is.
+    whole = InSymbols(prepare(ask.request.model, _any_hardware()))
+    graph = build(whole.symbolic.model, Deployment(), whole.precision, CANONICAL)
+    source = "derived: the weights that the operators hold"
+    blocks = whole.blocks(graph, lambda operator: operator.parameters)
+    parts = [explanation(name, expr, whole.values, unit="parameters", source=source) for name, expr in blocks.items()]
+    total = sum(blocks.values())
+    return explanation("parameters", total, whole.values, unit="parameters", source=source, parts=parts)
+
+
+QUANTITIES: dict[str, Callable[[InSymbols, str], Explanation]] = {
+    "parameters": _parameters,
+    "kv_bytes_per_token": kv_bytes_per_token,
+    "arithmetic_intensity": _intensity,
+    "ridge_point": _ridge_point,
+    "critical_batch": _critical_batch,
+    "decode_floor": _decode_floor,
+    "max_batch": max_batch,
+    "max_context": max_context,
+    "break_even_link": break_even_link,
+}
+"""What can be explained beside the operators."""
+
+_NEED_HARDWARE = ("ridge_point", "critical_batch", "decode_floor", "max_batch", "max_context", "break_even_link")

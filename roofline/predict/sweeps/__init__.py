@@ -1,0 +1,34 @@
+"""Any grid of models, hardware, deployments and workloads, as a tidy table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def sweep(grid: Mapping[str, Any], *, columns: Iterable[str] | None = None, ignore_capacity: bool = False) -> pd.DataFrame:
+    """A tidy frame, one row a point of a grid.
+
+    `grid` has values by axis: `model`, `hardware`, `phase` (decode unless given), the options of a deployment as of
+    `roofline.compile` (`tp`, `kv_cache_dtype`, ...), and `batch`, `input_len` and `context`, each a value, a list, or text such
+    as `"1:512:x2"`. Columns are the axes, `devices`, the formats in use, and the answers named by `columns` (those of
+    `roofline.predict.columns.COLUMNS`; by default times with the estimate's interval, rates, memory, what fits and what
+    binds). Times and rates are NaN where the step does not fit, unless `ignore_capacity`. Configurations that cannot be (a
+    tensor-parallel size that divides no heads) have no rows; `frame.attrs["refused"]` says why.
+
+    >>> found = sweep({"model": "llama-3.1-8b", "hardware": ["l4", "h100-sxm"], "batch": [1, 8], "context": "1k,8k"})
+    >>> len(found), int(found["fits"].sum())  # an L4 has no room for 8 sequences of 8k tokens
+    (8, 7)
+
+    Raises:
+        roofline.errors.RooflineError: an unknown axis, name or column, a value that is none, a grid of which nothing can be.
+    """
+    from roofline.predict.sweeps.run import check_values, collect
+    from roofline.predict.sweeps.spec import Sweep
+
+    asked = Sweep.of(grid, columns=columns, ignore_capacity=ignore_capacity)
+    check_values(asked)
+    return collect(asked)

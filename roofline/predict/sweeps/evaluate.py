@@ -1,0 +1,193 @@
+"""The points of a part, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from roofline.errors import RooflineError
+from roofline.predict.columns import RESOURCES
+from roofline.predict.compiled import Compiled, Phase, compile
+from roofline.predict.sweeps.axes import COUNTS, WORKLOAD
+from roofline.predict.sweeps.parts import Box, Part, outer
+from roofline.predict.sweeps.spec import Sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = ("weight_dtype", "activation_dtype", "kv_dtype")
+_NOT_SERVED = ("time_", "step_", "tokens_per_s")
+"""Beginnings of the columns that have no meaning where a step does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Points that cannot be, and why."""
+
+    points: int
+    configuration: dict[str, Any]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is kept of a part, and what was refused."""
+
+    frame: pd.DataFrame
+    points: int
+    refused: tuple[Refused, ...]
+
+
+def evaluate(sweep: Sweep, part: Part) -> Found:
+    """Every point of a part; of a sweep with a rule what it keeps of them."""
+    import pandas as pd
+
+    frames, refused = [], []
+    for box in part.boxes:
+        names = outer(sweep)
+        configuration = dict(zip(names, box.configuration, strict=True))
+        compiled = _compiled(sweep.digest, _Hidden(sweep), box.configuration)
+        if isinstance(compiled, str):
+            refused.append(Refused(box.points, configuration, compiled))
+            continue
+        batches, lengths, more = _allowed(sweep, box, compiled)
+        if box.points > len(batches) * len(lengths):
+            refused.append(Refused(box.points - len(batches) * len(lengths), configuration, more))
+        if batches and lengths:
+            frames.append(_frame(sweep, configuration, compiled, batches, lengths))
+    frame = joined(frames) if frames else pd.DataFrame()
+    points = len(frame)
+    if sweep.keep is not None and points:
+        frame = sweep.keep.of_points(frame)
+    return Found(frame, points, tuple(refused))
+
+
+class _Hidden:
+    """A value that takes no part in what a cache goes by."""
+
+    def __init__(self, value: Sweep) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hidden)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@lru_cache(maxsize=64)
+def _compiled(digest: str, hidden: _Hidden, configuration: tuple[Any, ...]) -> Compiled | str:
+    """A configuration, ready to be asked; or why it cannot be."""
+    sweep = hidden.value
+    given = dict(zip(outer(sweep), configuration, strict=True))
+    model, hardware = sweep.models[given.pop("model")], sweep.hardware[given.pop("hardware")]
+    phase = cast("Phase", given.pop("phase"))
+    try:
+        return compile(model, hardware, phase, **{name: _plain(name, value) for name, value in given.items()})
+    except RooflineError as error:
+        return str(error)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """An option as a command would be given it."""
+    return value if value is None or name in COUNTS else str(value)
+
+
+def _allowed(sweep: Sweep, box: Box, compiled: Compiled) -> tuple[list[int], list[int], str]:
+    """Batches and lengths of a box that the engine takes, and why others are left out."""
+    deployment, why = compiled.request.deployment, []
+    batches = list(sweep.axes.get("batch", (1,))[slice(*box.batches)])
+    lengths = list(sweep.lengths(compiled.phase)[slice(*box.lengths)])
+    if (most := deployment.max_num_seqs) is not None and max(batches) > most * deployment.data_parallel_size:
+        batches = [batch for batch in batches if batch <= most * deployment.data_parallel_size]
+        why.append(f"max_num_seqs is {most:,} a replica")
+    new = 1 if compiled.phase == "decode" else 0
+    if (longest := deployment.max_model_len) is not None and max(lengths) + new > longest:
+        lengths = [length for length in lengths if length + new <= longest]
+        why.append(f"max_model_len is {longest:,}")
+    shared = deployment.conventions.shared_prefix
+    if compiled.phase == "decode" and shared and lengths and min(lengths) < shared:
+        lengths = [length for length in lengths if length >= shared]
+        why.append(f"a prefix of {shared:,} tokens is shared")
+    return batches, lengths, ", ".join(why)
+
+
+def _frame(
+    sweep: Sweep, configuration: dict[str, Any], compiled: Compiled, batches: list[int], lengths: list[int]
+) -> pd.DataFrame:
+    """The points of a box: axes, formats, answers."""
+    import numpy as np
+    import pandas as pd
+
+    count = len(batches) * len(lengths)
+    data: dict[str, Any] = {}
+    for name, value in configuration.items():
+        data[name] = _constant(value, sweep.axes[name], count)
+    request = compiled.request
+    precision = request.precision
+    for name, its in zip(
+        FORMATS, (precision.dtypes("linear").weight.name, precision.activation.name, precision.kv.name), strict=True
+    ):
+        data[name] = coded(np.zeros(count, np.int8), [its])
+    data["devices"] = np.full(count, request.deployment.devices, np.int64)
+    data["batch"] = np.repeat(np.array(batches, np.int64), len(lengths))
+    tokens = np.tile(np.array(lengths, np.int64), len(batches))
+    phases = sweep.axes["phase"]
+    for name, phase in (("input_len", "prefill"), ("context", "decode")):
+        if phase in phases:
+            data[name] = tokens if len(phases) == 1 else pd.arrays.IntegerArray(tokens, np.full(count, phase != compiled.phase))
+    wanted = sweep.columns if "fits" in sweep.columns else (*sweep.columns, "fits")
+    across = np.array(lengths)[None, :]
+    prompts, cached = (across, None) if compiled.phase == "prefill" else (1, across)
+    found = compiled.points(batch=np.array(batches)[:, None], input_len=prompts, context=cached, columns=wanted)
+    fits = found["fits"]
+    for name in sweep.columns:
+        values = found[name]
+        if not sweep.ignore_capacity and name.startswith(_NOT_SERVED):
+            values[~fits] = np.nan  # no rate of what does not fit
+        data[name] = coded(values.ravel(), RESOURCES) if name == "bound_by" else values.ravel()
+    return pd.DataFrame(data)
+
+
+def _constant(value: Any, values: tuple[Any, ...], count: int) -> Any:
+    """A column of one value; texts know the others of their axis."""
+    import numpy as np
+
+    if all(isinstance(one, int) for one in values):
+        return np.full(count, value, np.int64)
+    known = [str(one) for one in values if one is not None]
+    code = -1 if value is None else known.index(str(value))
+    return coded(np.full(count, code, np.int16), known)
+
+
+def coded(codes: Any, known: Sequence[str]) -> Any:
+    """A column of texts by their places in a list; -1 is none of them."""
+    import pandas as pd
+
+    categorical: Any = pd.Categorical
+    return categorical.from_codes(codes, list(known))
+
+
+def together(sweep: Sweep, frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Frames of parts as one; of a sweep with a rule what it keeps of them."""
+    import pandas as pd
+
+    some = [frame for frame in frames if len(frame)]
+    if not some:
+        return pd.DataFrame(columns=[*outer(sweep), *WORKLOAD, *sweep.columns])
+    return joined(some) if sweep.keep is None else sweep.keep.merge([joined(some)])
+
+
+def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """Frames one after another. Which formats there are is known only once all are there."""
+    import pandas as pd
+
+    if len(frames) == 1:
+        return frames[0]
+    for name in FORMATS:
+        if name in frames[0].columns:
+            known = list(dict.fromkeys(format for frame in frames for format in frame[name].cat.categories))
+            frames = [frame.assign(**{name: frame[name].cat.set_categories(known)}) for frame in frames]
+    return pd.concat(frames, ignore_index=True)

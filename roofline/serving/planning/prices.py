@@ -1,0 +1,199 @@
+"""What an hour of an accelerator costs: as the user says, or within a dated range that is shipped."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from roofline import files
+from roofline.errors import SpecError
+from roofline.serving.planning.money import HOURS_PER_YEAR
+from roofline.serving.planning.price_file import Listed, Owned, read_prices
+from roofline.specs.hardware import Hardware
+from roofline.specs.library import Input, folders, load_hardware, shipped
+from roofline.text import clean
+
+Origin = Literal["given", "default range"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """An hour of one accelerator, in units of the currency."""
+
+    hardware: str
+    """The accelerator or node that the price is listed for; of a node, this is the share of one accelerator."""
+    currency: str
+    kind: Literal["rented", "owned"]
+    origin: Origin
+    low: float
+    high: float
+    value: float
+    assumed: bool
+    """Whether the value is no more than the mean of a range."""
+    source: str = ""
+    read: date | None = None
+    note: str = ""
+    owned: Owned | None = None
+    """Amounts of what was bought, the share of one accelerator."""
+
+    def per_hour(self, power: float | None = None) -> float:
+        """The cost of an hour.
+
+        Rented: the rent, whatever is drawn. Owned, straight-line depreciation and electricity, with 8766 h a year:
+
+            capital/(years x 8766) + power/1000 x PUE x electricity + other/8766
+
+        Args:
+            power: W that the accelerator draws; None: as given, else its TDP.
+        """
+        if self.owned is None:
+            return self.value
+        return _per_hour(self.owned, power)
+
+    def describe(self) -> str:
+        """The price in words, with where it comes from.
+
+        >>> load_prices().of("h100-sxm").describe().partition(" (")[0]
+        '2.95 USD/h, of 1.99 to 5.00'
+        """
+        spread = f", of {self.low:.2f} to {self.high:.2f}" if self.low < self.high else ""
+        about: list[str] = [self.kind if self.origin == "given" else self.origin]
+        about += ["mean of the range"] if self.assumed else []
+        about += [self.source] if self.source else []
+        about += [f"read {self.read}"] if self.read else []
+        return f"{self.value:.2f} {self.currency}/h{spread} ({'; '.join(about)})"
+
+
+def _per_hour(owned: Owned, power: float | None = None) -> float:
+    drawn = owned.power if power is None else power
+    assert drawn is not None  # noqa: S101 - filled in where the price is made
+    return (
+        owned.capital / (owned.years * HOURS_PER_YEAR)
+        + drawn / 1000 * owned.pue * owned.electricity
+        + owned.other / HOURS_PER_YEAR
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """The prices of a file."""
+
+    path: Path
+    sha256: str
+    currency: str
+    listed: dict[str, Listed]
+    origin: Origin
+
+    @property
+    def input(self) -> Input:
+        """The file, for the inputs of a result."""
+        ours = self.path.is_relative_to(shipped("prices"))
+        return Input("prices", clean(self.path.stem), "shipped" if ours else str(self.path), self.sha256)
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices by accelerator: those given come before those shipped, which are used as far as they are in the same currency."""
+
+    lists: tuple[_List, ...]
+
+    @property
+    def currency(self) -> str:
+        """ISO 4217 code."""
+        return self.lists[0].currency
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The files."""
+        return tuple(each.input for each in self.lists)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Accelerators and nodes that have a price of their own."""
+        return tuple(dict.fromkeys(name for each in self.lists for name in each.listed))
+
+    @cached_property
+    def _known(self) -> dict[str, Price | None]:
+        return {}
+
+    def of(self, hardware: str | Hardware) -> Price | None:
+        """The price of one accelerator; None where none is known.
+
+        Of a node, its own price over its accelerators, or that of the accelerator; one that is given comes before one that is
+        shipped.
+
+        Raises:
+            InputError: no such hardware; owned hardware whose power nobody knows.
+        """
+        if isinstance(hardware, Hardware):
+            return self._of(hardware)
+        if hardware not in self._known:
+            self._known[hardware] = self._of(load_hardware(hardware)[0])
+        return self._known[hardware]
+
+    def _of(self, hardware: Hardware) -> Price | None:
+        for each in self.lists:
+            for name in dict.fromkeys((hardware.name, hardware.accelerator.name)):
+                if (listed := each.listed.get(name)) is not None:
+                    node = hardware.node is not None and name == hardware.node.name
+                    return _price(each, name, listed, hardware, hardware.node.count if node and hardware.node else 1)
+        return None
+
+
+def _price(prices: _List, name: str, listed: Listed, hardware: Hardware, share: int) -> Price:
+    """The price of one of `share` accelerators that a listed price is of."""
+    owned = None if listed.owned is None else _share(listed.owned, hardware, share, listed)
+    hour = None if owned is None else _per_hour(owned)
+    low, high, value = ((amount or 0.0) / share if hour is None else hour for amount in (listed.low, listed.high, listed.value))
+    return Price(
+        hardware=name,
+        currency=prices.currency,
+        kind="rented" if owned is None else "owned",
+        origin=prices.origin,
+        low=low,
+        high=high,
+        value=value,
+        assumed=owned is None and not listed.stated,
+        source=listed.source,
+        read=listed.read,
+        note=listed.note,
+        owned=owned,
+    )
+
+
+def _share(owned: Owned, hardware: Hardware, share: int, listed: Listed) -> Owned:
+    """What one of so many accelerators has of the amounts, with the power filled in."""
+    power = hardware.accelerator.power
+    if owned.power is None and power is None:
+        raise listed.fail(("owned", "power"), f"is missing: the file of {hardware.title} has no TDP. Give it, such as 700 W")
+    drawn = owned.power / share if owned.power is not None else power.value if power is not None else None
+    return Owned(owned.capital / share, owned.years, owned.electricity, drawn, owned.pue, owned.other / share)
+
+
+def load_prices(path: str | os.PathLike[str] | None = None) -> Prices:
+    """The prices of a file, and where it has none, those that are shipped.
+
+    Raises:
+        SpecError: an unknown accelerator or key, an amount that is none, with its place in the file.
+    """
+    default = _default()
+    if path is None:
+        return Prices((default,))
+    given = _read(Path(path).expanduser(), "given")
+    return Prices((given, default) if default.currency == given.currency else (given,))
+
+
+def _default() -> _List:
+    for folder in folders("prices"):
+        if files.is_file(path := folder / "default.yaml"):
+            return _read(path, "default range")
+    raise SpecError("the installation is broken: no prices/default.yaml")
+
+
+def _read(path: Path, origin: Origin) -> _List:
+    file, currency, listed = read_prices(path)
+    return _List(path, file.sha256, currency, listed, origin)

@@ -1,0 +1,1 @@
+"""Many requests at once: what a server of one deployment gives them."""

@@ -1,0 +1,152 @@
+"""Classes of requests: how often they come, how long they are, how quick their answers have to be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from roofline.errors import InputError
+from roofline.serving.traffic.lengths import Lengths
+from roofline.serving.traffic.pairs import Pairs, independent
+from roofline.serving.traffic.profile import Profile
+from roofline.specs.assumption import Assumption
+from roofline.specs.library import Input
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+PERCENTILE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Class:
+    """Requests of one kind. Either they come at a rate, whatever the server does (open loop), or so many clients each send the
+    next one when they have their answer (closed loop)."""
+
+    name: str
+    input_len: Lengths
+    output_len: Lengths
+    rate: float | None = None
+    """Requests/s, on average over the day."""
+    concurrency: int | None = None
+    """Clients."""
+    prompts: int | None = None
+    """Prompts that each client sends, on average; None: without end. Of this and the next two a steady state knows nothing."""
+    ramp: float = 0.0
+    """Seconds over which clients begin, evenly; 0: all at once."""
+    warm_up: int = 0
+    """Prompts of each client, the first ones, that are not counted."""
+    ttft: float | None = None
+    """Seconds to the first token; None: as long as it takes."""
+    tpot: float | None = None
+    """Seconds a token after the first; None: as long as it takes."""
+    percentile: float = PERCENTILE
+    """The share of requests that have to keep to each of them."""
+    prefix_hit: float = 0.0
+    """Share of a prompt's tokens whose keys and values are in the prefix cache already."""
+    burstiness: float = 1.0
+    """Standard deviation of the times between arrivals over their mean; 1: Poisson."""
+    pairs: Pairs | None = None
+    """Observed requests, where prompts and answers hang together; else the two lengths are independent."""
+
+    def __post_init__(self) -> None:
+        if (self.rate is None) == (self.concurrency is None):
+            raise InputError(f"class {self.name}: either a rate or a concurrency is needed, and not both")
+        if self.rate is not None and not 0 < self.rate < math.inf:
+            raise InputError(f"class {self.name}: a rate must be more than 0 requests/s and finite, not {self.rate}")
+        if self.concurrency is not None and self.concurrency < 1:
+            raise InputError(f"class {self.name}: a concurrency must be at least 1, not {self.concurrency}")
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Files that it was read from."""
+        return (self.pairs.source,) if self.pairs else (*self.input_len.inputs, *self.output_len.inputs)
+
+    def sample_pairs(self, n: int) -> Array:
+        """`n` equally likely (prompt, answer) pairs that stand for the class, int64 of shape (n, 2). Deterministic."""
+        return self.pairs.sample_pairs(n) if self.pairs else independent(self.input_len, self.output_len, n)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """So many random (prompt, answer) pairs, int64 of shape (size, 2)."""
+        import numpy as np
+
+        if self.pairs:
+            return self.pairs.sample(rng, size)
+        return np.stack([self.input_len.sample(rng, size), self.output_len.sample(rng, size)], axis=1)
+
+    def scaled(self, factor: float) -> Class:
+        """The class under so many times the load: the rate, or the clients, rounded up."""
+        if self.rate is not None:
+            return replace(self, rate=self.rate * factor)
+        assert self.concurrency is not None  # noqa: S101 - narrows the type
+        # NB: 10 clients at a factor of 1.1 are 11, though 10 * 1.1 is a little more
+        return replace(self, concurrency=math.ceil(self.concurrency * factor - 1e-9))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """All classes of a server, and how their load moves over a day, of all alike."""
+
+    classes: tuple[Class, ...]
+    profile: Profile | None = None
+    peak: float | None = None
+    """Highest load over the mean one, where no profile says it."""
+    source: Input | None = None
+    """The file that it was read from."""
+    assumptions: tuple[Assumption, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.classes:
+            raise InputError("traffic without a class: at least one is needed")
+        names = [each.name for each in self.classes]
+        if doubled := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(f"two classes are called {doubled[0]!r}: give each a name of its own")
+        if self.profile is not None and self.peak is not None:
+            raise InputError("a profile has its own peak: give the profile or the peak factor, not both")
+
+    @property
+    def peak_factor(self) -> float:
+        """Highest load over the mean one; 1 where nothing is known."""
+        if self.profile is not None:
+            return self.profile.peak_factor
+        return 1.0 if self.peak is None else self.peak
+
+    @property
+    def at_peak(self) -> tuple[Class, ...]:
+        """The classes when the load is highest."""
+        return tuple(each.scaled(self.peak_factor) for each in self.classes)
+
+    @property
+    def closed(self) -> bool:
+        """Whether clients send the requests, each its next one when it has its answer; else they arrive at rates.
+
+        Raises:
+            InputError: some classes are of the one kind and some of the other, for which there is no model.
+        """
+        clients = [each.name for each in self.classes if each.concurrency is not None]
+        rated = [each.name for each in self.classes if each.rate is not None]
+        if clients and rated:
+            where = "" if self.source is None else f"{self.source.path}: "
+            raise InputError(
+                f"{where}class {clients[0]!r} has a concurrency and class {rated[0]!r} a rate: give all classes the key rate "
+                "or all the key concurrency, or put the two kinds into files of their own"
+            )
+        return bool(clients)
+
+    @property
+    def rate(self) -> float | None:
+        """Requests/s of all classes together, on average; None where one is a closed loop."""
+        rates = [each.rate for each in self.classes if each.rate is not None]
+        return sum(rates) if len(rates) == len(self.classes) else None
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Files that it was read from, each once."""
+        files = [self.source, *(file for each in self.classes for file in each.inputs)]
+        if self.profile is not None:
+            files.append(self.profile.source)
+        return tuple(dict.fromkeys(file for file in files if file is not None))

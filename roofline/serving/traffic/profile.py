@@ -1,0 +1,133 @@
+"""How load moves over a day: relative weights of equal parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from roofline.errors import InputError, SpecError, UnknownNameError
+from roofline.serving.traffic.scalars import number
+from roofline.serving.traffic.tables import read_table
+from roofline.specs.base import Spec
+from roofline.specs.library import Input
+from roofline.specs.yaml_file import read_yaml
+from roofline.text import clean
+
+DAY = 86400.0
+"""Seconds."""
+_MOST = 86400
+_COLUMNS = ("weight", "load", "rate", "requests")
+_ALLOWED = "weights of the parts of a day, such as 1,1,2,4,3,1, or a .yaml or .csv file of them"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Load over a day that repeats: `factors` of equal parts of it, from midnight, with a mean of 1."""
+
+    name: str
+    factors: tuple[float, ...]
+    source: Input | None = None
+
+    @property
+    def peak_factor(self) -> float:
+        """Highest load over the mean."""
+        return max(self.factors)
+
+    @property
+    def part(self) -> float:
+        """Seconds of a part."""
+        return DAY / len(self.factors)
+
+    def at(self, seconds: float) -> float:
+        """The factor so many seconds after a midnight."""
+        return self.factors[int(seconds % DAY / self.part) % len(self.factors)]
+
+
+class ProfileFile(Spec):
+    """The keys of a profile's file."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["profile"] = "profile"
+    name: str = ""
+    weights: tuple[float, ...]
+
+
+def parse_profile(value: object, beside: Path | None = None) -> Profile:
+    """A profile from weights in a list, in a text (`h0,h1,...`), or in a file.
+
+    A .yaml file holds `weights: [...]`; a .csv file one weight a line, or a column `weight`. There may be any number of parts,
+    24 for hours; a mean of 1 is made of any weights.
+
+    Raises:
+        InputError: a weight that is no number or negative, all zero, fewer than two, no such file.
+    """
+    if isinstance(value, Profile):
+        return value
+    if isinstance(value, (list, tuple)):
+        return _profile("given", value)
+    if not isinstance(value, (str, Path)) or not str(value).strip():
+        raise InputError(f"must be {_ALLOWED}, not {str(value)[:60]!r}")
+    text = str(value).strip()
+    path = (beside or Path()) / text
+    suffix = path.suffix.lower()
+    if suffix in (".yaml", ".yml"):
+        file = read_yaml(path)
+        found = file.validate(ProfileFile)
+        source = Input("profile", clean(path.name), str(path), file.sha256)
+        return _of_file(path, file.marks.get(("weights",), (1, 1))[0], found.name or clean(path.stem), found.weights, source)
+    if suffix in (".csv", ".txt"):
+        return _csv(path)
+    if "," not in text:
+        raise InputError(f"must be {_ALLOWED}, not {text[:60]!r}")
+    return _profile(text, text.split(","))
+
+
+def _csv(path: Path) -> Profile:
+    table = read_table(path, "a profile of the load")
+    header = [cell.strip() for cell in table.rows[0]]
+    try:
+        for cell in header:
+            number(cell, "a weight")
+        first, place = 0, 0
+    except InputError:
+        known = [name.lower() for name in header]
+        places = [known.index(name) for name in _COLUMNS if name in known] or ([0] if len(header) == 1 else [])
+        if not places:
+            unknown = UnknownNameError("columns", clean(", ".join(header)), ["weight"], "A column weight is needed.")
+            raise SpecError(str(unknown), path=path, line=table.lines[0]) from None
+        first, place = 1, places[0]
+    if len(header) > 1 and first == 0:
+        raise SpecError(f"has {len(header)} columns and no header: one weight a line is needed", path=path, line=table.lines[0])
+    weights = []
+    for line, row in zip(table.lines[first:], table.rows[first:], strict=True):
+        try:
+            weights.append(_weight(row[place] if place < len(row) else ""))
+        except InputError as error:
+            raise SpecError(str(error), path=path, line=line) from None
+    return _of_file(path, None, clean(path.stem), weights, Input("profile", clean(path.name), str(path), table.sha256))
+
+
+def _of_file(path: Path, line: int | None, name: str, weights: Iterable[object], source: Input) -> Profile:
+    try:
+        return _profile(name, weights, source)
+    except InputError as error:
+        raise SpecError(f"weights: {error}", path=path, line=line) from None
+
+
+def _weight(value: object) -> float:
+    found = number(value.strip() if isinstance(value, str) else value, "a weight, 0 or more")
+    if found < 0:
+        raise InputError(f"a weight must be 0 or more, not {str(value)[:60]}")
+    return found
+
+
+def _profile(name: str, values: Iterable[object], source: Input | None = None) -> Profile:
+    weights = [_weight(value) for value in values]
+    if not 2 <= len(weights) <= _MOST:
+        raise InputError(f"a profile has 2 to {_MOST:,} parts of a day, not {len(weights):,}: 24 for hours")
+    mean = sum(weights) / len(weights)
+    if mean == 0:
+        raise InputError("all weights are 0: at least one part of the day must have load")
+    return Profile(name, tuple(weight / mean for weight in weights), source)

@@ -1,0 +1,54 @@
+"""How many tokens of cache fit beside the weights."""
+
+from __future__ import annotations
+
+from roofline.teach.worksheets import facts, worked, wrong
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem
+from roofline.teach.worksheets.rng import Rng
+from roofline.teach.worksheets.template import Template
+
+_GIB = 2**30
+
+
+def draw(rng: Rng) -> Problem | None:
+    """A model, and memory that is left."""
+    name, room = rng.choice(facts.DENSE), rng.whole(6, 60, 2)
+    token = facts.kv_bytes_per_token(name)
+    attention, found = facts.mixer(name), facts.model(name)
+    queries, kv = attention.num_attention_heads, attention.num_key_value_heads
+    tokens = room * _GIB // token
+    mistakes = (
+        Mistake(
+            name="GB for GiB",
+            value=room * 10**9 / token,
+            hint="You took 1 GiB for 10^9 bytes. It is 1024^3 bytes, 7 % more.",
+        ),
+        wrong.k_without_v(2 * tokens),
+        wrong.query_heads(tokens * kv / queries, queries, kv),
+        wrong.hidden_size(tokens * kv * attention.head_dim / found.hidden_size, found.hidden_size),
+        wrong.bits_for_bytes(tokens / 8, 16),
+        wrong.one_layer(tokens * found.num_hidden_layers, found.num_hidden_layers),
+    )
+    return Problem(
+        title="Tokens that fit",
+        text=(
+            f"An engine that serves {facts.title(name)} reports {room} GiB for the KV cache. The model has "
+            f"{facts.shape(name, 'layers', 'hidden', 'queries', 'kv', 'head')}; the cache is in bf16. How many tokens "
+            f"can it hold, "
+            "of all sequences together?"
+        ),
+        answer=Answer(value=tokens, kind="tokens"),
+        mistakes=mistakes,
+        solution=(
+            worked.explained("A token takes, over all layers:", name, "kv_bytes_per_token"),
+            worked.formula(
+                f"In {room} GiB = {room * _GIB:,} bytes ($M$) there is room for so many, whole ones:",
+                "M / k_token",
+                {"M": (room * _GIB, ""), "k_token": (token, "cache of a token [bytes]")},
+                "tokens",
+            ),
+        ),
+    )
+
+
+TEMPLATE = Template(id="kv-cache-tokens-that-fit", topic="kv-cache", minutes=4, draw=draw, order=30)

@@ -1,0 +1,68 @@
+"""What so many clients get out of a server."""
+
+from __future__ import annotations
+
+from roofline import formatting
+from roofline.teach.worksheets import worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem
+from roofline.teach.worksheets.rng import Rng
+from roofline.teach.worksheets.template import Template
+
+
+def draw(rng: Rng) -> Problem:
+    """Clients, and what each of their requests takes."""
+    clients, out = rng.choice((8, 16, 32, 64, 128)), rng.whole(60, 300, 20)
+    first, each = rng.whole(200, 3000, 100) / 1000, rng.whole(10, 50) / 1000
+    seconds = first + (out - 1) * each
+    right = clients * out / seconds
+    mistakes = (
+        Mistake(
+            name="first token forgotten",
+            value=clients / each,
+            hint="You let each client have a token every TPOT. While it waits for a first token it has none.",
+        ),
+        Mistake(
+            name="requests",
+            value=clients / seconds,
+            hint="Those are requests a second. Each of them brings a whole answer.",
+        ),
+        Mistake(name="one client", value=out / seconds, hint=f"That is what one client gets. There are {clients} of them."),
+        Mistake(
+            name="first token for every token",
+            value=clients / (first + each),
+            hint="You waited for a first token before each token. It comes once a request.",
+        ),
+    )
+    return Problem(
+        title="A closed loop",
+        text=(
+            f"{clients} clients each send a request, wait for its answer, and send the next one at once. Under this load a "
+            f"first token takes {formatting.quantity(first, 's')} on average (TTFT) and each further one "
+            f"{formatting.quantity(each, 's')} (TPOT); "
+            f"all answers have {out} tokens. How many tokens of answers does the server put out a second, in all?"
+        ),
+        answer=Answer(value=right, kind="tokens/s"),
+        mistakes=mistakes,
+        solution=(
+            worked.formula(
+                "A request takes:",
+                "t_first + (n - 1) * t_each",
+                {"t_first": (first, "TTFT [s]"), "n": (out, "tokens of an answer"), "t_each": (each, "TPOT [s]")},
+                "s",
+            ),
+            worked.formula(
+                "In that time each client gets one answer (Little's law, with all clients in flight):",
+                "C * n / t",
+                {
+                    "C": (clients, "clients"),
+                    "n": (out, "tokens of an answer"),
+                    "t": (seconds, "time of a request [s]"),
+                },
+                "tokens/s",
+            ),
+        ),
+        source="docs/closed-loop.md",
+    )
+
+
+TEMPLATE = Template(id="serving-closed-loop", topic="serving", minutes=4, draw=draw, order=80)

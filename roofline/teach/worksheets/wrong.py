@@ -1,0 +1,77 @@
+"""Usual mistakes that several templates share, with what is said to each."""
+
+from __future__ import annotations
+
+from roofline.teach.worksheets.problem import Mistake
+
+PREFIXES = ((2.0**40, 1e12, "TiB", "TB"), (2.0**30, 1e9, "GiB", "GB"), (2.0**20, 1e6, "MiB", "MB"), (2.0**10, 1e3, "KiB", "kB"))
+
+
+def k_without_v(value: float) -> Mistake:
+    """One of the two tensors forgotten: `value` is half."""
+    return Mistake(name="K without V", value=value, hint="The cache holds keys and values: two tensors a layer, not one.")
+
+
+def query_heads(value: float, queries: int, kv: int) -> Mistake:
+    """Query heads in the place of KV heads."""
+    hint = f"You used the {queries} query heads. With grouped queries the cache holds the {kv} KV heads only, which are shared."
+    return Mistake(name="query heads for KV heads", value=value, hint=hint)
+
+
+def hidden_size(value: float, hidden: int) -> Mistake:
+    """The width of the residual stream in the place of that of keys."""
+    hint = (
+        f"You used the hidden size {hidden:,} as the width of K and V. Theirs is KV heads times head width, which is less "
+        "where heads are shared."
+    )
+    return Mistake(name="hidden size for KV width", value=value, hint=hint)
+
+
+def bits_for_bytes(value: float, bits: int) -> Mistake:
+    """Bits an element taken for bytes: `value` is eight times as much."""
+    return Mistake(
+        name="bits for bytes", value=value, hint=f"An element has {bits} bits: that is {bits / 8:g} bytes, not {bits} bytes."
+    )
+
+
+def one_layer(value: float, layers: int) -> Mistake:
+    """One layer's share for the whole."""
+    hint = f"That is one layer. Each of the {layers} layers has its own."
+    return Mistake(name="one layer", value=value, hint=hint)
+
+
+def gb_for_gib(value: float) -> Mistake:
+    """The binary number with a decimal prefix: 4 GiB written as 4 GB.
+
+    >>> gb_for_gib(2.0**32).value
+    4000000000.0
+    """
+    binary, decimal, right, wrong = next((entry for entry in PREFIXES if value >= entry[0]), PREFIXES[-1])
+    hint = (
+        f"You divided by powers of 1024, which gives {right}, and wrote {wrong}: 1 {right} is {binary / decimal:.4g} {wrong}."
+    )
+    return Mistake(name="GB for GiB", value=value / binary * decimal, hint=hint)
+
+
+def sparse_peak(value: float, peak: str) -> Mistake:
+    """The datasheet's peak with structured sparsity, twice the dense one."""
+    hint = f"You used the peak with 2:4 sparsity, which datasheets print first. The dense one is half of it: {peak}."
+    return Mistake(name="sparse peak", value=value, hint=hint)
+
+
+def multiply_accumulates(value: float) -> Mistake:
+    """A multiply and an add counted as one FLOP: `value` is half."""
+    hint = "You counted a multiply and an add as one. Each is a FLOP, so that a product of matrices takes 2 m n k."
+    return Mistake(name="multiply-accumulates", value=value, hint=hint)
+
+
+def causal_forgotten(value: float) -> Mistake:
+    """Every query against every key."""
+    hint = "You let every query see every key. With a causal mask token i sees i keys: p (p + 1) / 2 pairs in all, about half."
+    return Mistake(name="causal mask forgotten", value=value, hint=hint)
+
+
+def all_experts(value: float, experts: int, used: int) -> Mistake:
+    """Every expert counted where a token uses a few."""
+    hint = f"You counted all {experts} experts. A token goes through {used} of them."
+    return Mistake(name="all experts read", value=value, hint=hint)

@@ -1,1 +1,0 @@
-"""Templates of problems, one a file; `roofline.worksheets` says what is in one."""

@@ -1,0 +1,134 @@
+"""Budgets of memory, and tokens in the cache, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit.audit.engine_logs.engine_lines import INIT, MEMORY, SAMPLES
+
+from roofline.audit.engine_logs.budgets.base import Budget, Part
+from roofline.audit.engine_logs.budgets.device import KEPT, KEPT_SHARE, seen
+from roofline.audit.engine_logs.budgets.vllm import GRAPHS, SAMPLER
+from roofline.audit.engine_logs.capacity import AIDED
+from roofline.audit.engine_logs.compare import Comparison, compare
+from roofline.audit.engine_logs.rows import Row
+from roofline.specs.library import load_hardware
+
+GIB = 2**30
+TOKEN = 32 * 2 * 8 * 128 * 2  # Llama 3.1 8B: K and V of 8 heads of 128 in 32 layers at 2 bytes = 128 KiB
+
+
+def _row(found: Comparison, quantity: str) -> Row:
+    return next(row for row in found.rows if row.quantity == quantity)
+
+
+def test_budget() -> None:
+    """Half of 10, less 1 and 2, are 2; rooms of 0.5 x 2 and 1 add up in squares to 1.414."""
+    found = Budget(0.5, Part.around("device", 10, 2), (Part.around("a", 1, 1), Part.around("b", 2, 0)))
+    assert found.available == 2
+    assert found.band == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
+
+
+def test_device() -> None:
+    """24,564 MiB less 450 MiB and 0.15 %; a capacity that is given is not touched."""
+    hardware, _ = load_hardware("rtx-4090")
+    assert seen(hardware).size == pytest.approx(24_564 * 2**20 * (1 - KEPT_SHARE) - KEPT)
+    assert seen(type(hardware)(hardware.accelerator, None, {"memory_bytes": 2.0**34})).size == 2**34
+
+
+def test_unaided(write: Callable[..., Path]) -> None:
+    """0.9 of the device, less 8.03 G weights of 2 bytes, the logits of 256 sequences, and 0.08 GiB, in blocks of 16."""
+    found = compare(None, "rtx-4090", engine_log_path=write(INIT, *MEMORY))
+    device = 24_564 * 2**20 * (1 - KEPT_SHARE) - KEPT
+    available = 0.9 * device - 8_030_261_248 * 2 - SAMPLER * 4 * 256 * 128_256 - 0.08 * GIB
+    assert _row(found, "kv_cache_bytes").predicted == pytest.approx(available)
+    assert _row(found, "kv_capacity_tokens").predicted == available // (16 * TOKEN) * 16
+    assert _row(found, "max_concurrency").predicted == available // (16 * TOKEN) * 16 / 8192
+
+
+def test_from_the_logs_memory(write: Callable[..., Path]) -> None:
+    """5 GiB hold 40,960 tokens of 128 KiB; ratio is predicted over measured."""
+    row = _row(compare(None, "rtx-4090", engine_log_path=write(INIT, *MEMORY)), AIDED)
+    assert (row.measured, row.predicted, row.ratio, row.within, row.why) == (40_960, 40_960, 1, True, "")
+
+
+def test_graphs_since_0_21(write: Callable[..., Path]) -> None:
+    """The same start of 0.22 has so much less for its cache; an eager one has not."""
+    older = _row(compare(None, "rtx-4090", engine_log_path=write(INIT, *MEMORY)), "kv_cache_bytes")
+    newer = INIT.replace("v0.19.0", "v0.22.0")
+    later = _row(compare(None, "rtx-4090", engine_log_path=write(newer, *MEMORY)), "kv_cache_bytes")
+    eager = newer.replace("enforce_eager=False", "enforce_eager=True")
+    none = _row(compare(None, "rtx-4090", engine_log_path=write(eager, *MEMORY)), "kv_cache_bytes")
+    assert older.predicted is not None
+    assert later.predicted == pytest.approx(older.predicted - GRAPHS)
+    assert none.predicted == older.predicted
+
+
+def test_first_engine() -> None:
+    """28,122 blocks are 449,952 tokens; 54.93 GiB over 2 MiB a block are 28,124."""
+    found = compare(None, "a100-sxm-80gb", engine_log_path=SAMPLES / "vllm-0.7.3.log")
+    row = _row(found, AIDED)
+    assert (row.measured, row.predicted) == (28_122 * 16, 28_124 * 16)
+    assert _row(found, "activations_bytes").measured == pytest.approx(1.19 * GIB)
+    assert _row(found, "device_bytes").measured == pytest.approx(79.14 * GIB)
+
+
+def test_fp8_cache() -> None:
+    """64 KiB a token: 4.79 GiB are 78,479.4 of them, and 4,904 whole blocks."""
+    row = _row(compare(None, "rtx-4090", engine_log_path=SAMPLES / "vllm-0.22.0.log"), AIDED)
+    assert row.predicted == 4.79 * GIB // (16 * TOKEN / 2) * 16 == 78_464
+
+
+def test_sglang() -> None:
+    """63.48 GiB after loading, less 12 % of 78.58: 54.0504 GiB, 442,780 tokens in pages of one."""
+    row = _row(compare(None, "h100-sxm", engine_log_path=SAMPLES / "sglang-0.5.log"), AIDED)
+    assert row.predicted == int((63.48 - 0.12 * 78.58) * GIB / TOKEN) == 442_780
+
+
+def test_sizes_that_were_given(write: Callable[..., Path]) -> None:
+    """A number of blocks that was given is no prediction of memory."""
+    args = "INFO [utils.py:1] non-default args: {'num_gpu_blocks_override': 512}"
+    found = compare(None, "rtx-4090", engine_log_path=write(args, INIT, *MEMORY))
+    row = _row(found, "kv_capacity_tokens")
+    assert (row.predicted, row.basis) == (512 * 16, "the log's arguments")
+
+
+def test_mixed_layers_in_the_older_count(write: Callable[..., Path]) -> None:
+    """gpt-oss has 12 full and 12 sliding layers in two groups, which share the pool.
+
+    Up to 0.19 the log counts blocks of one group: memory over 24 layers x 2 x 8 heads x 64 x 2 bytes, in blocks of 16.
+    """
+    init = INIT.replace("meta-llama/Llama-3.1-8B", "openai/gpt-oss-20b").replace("max_seq_len=8192", "max_seq_len=131072")
+    token = 24 * 2 * 8 * 64 * 2
+    tokens = 5 * GIB // (16 * token) * 16
+    lines = [
+        MEMORY[1],
+        f"INFO [kv_cache_utils.py:1] GPU KV cache size: {tokens:,} tokens",
+        "INFO [kv_cache_utils.py:2] Maximum concurrency for 131,072 tokens per request: 1.55x",
+    ]
+    row = _row(compare(None, "rtx-4090", engine_log_path=write(init, *lines)), AIDED)
+    assert row.predicted == tokens
+
+
+def test_flags_come_before_the_log(write: Callable[..., Path]) -> None:
+    """Half of the heads a device: twice the tokens; and the answer says what was overridden, and that it is why."""
+    found = compare(None, "h100-sxm", engine_log_path=write(INIT, *MEMORY), tensor_parallel_size="2")
+    row = _row(found, AIDED)
+    assert row.predicted == 2 * 40_960
+    assert "--tensor-parallel-size 2 was given in place of the log's 1 (line 1)" in row.why
+    assert any(note.why == "in place of the log's 1 (line 1)" for note in found.assumptions)
+
+
+def test_flags_that_say_the_same_contradict_nothing(write: Callable[..., Path]) -> None:
+    """bf16 is the log's torch.bfloat16, 8k its 8192."""
+    found = compare(None, "rtx-4090", engine_log_path=write(INIT, *MEMORY), dtype="bf16", max_model_len="8k")
+    assert not [note for note in found.assumptions if note.why.startswith("in place of the log's")]
+
+
+def test_the_log_may_name_the_card(write: Callable[..., Path]) -> None:
+    """A file of tuned kernels has the driver's name in its own."""
+    line = "INFO [fused_moe.py:1] Using configuration from configs/E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json for MoE"
+    found = compare(engine_log_path=write(line, INIT, *MEMORY))
+    assert found.request.hardware.name == "h100-sxm"

@@ -1,0 +1,179 @@
+"""Reading logs: formats, ranks, restarts, wrappings, and what is none of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit.audit.engine_logs.engine_lines import INIT, MEMORY, SAMPLES
+
+from roofline.audit.engine_logs import lines as reading
+from roofline.audit.engine_logs.engine_log import EngineLog, read
+from roofline.audit.engine_logs.lines import Lines
+from roofline.audit.engine_logs.logs import formats
+from roofline.errors import InputError
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "version"),
+    [
+        ("vllm-0.7.3.log", "vllm 0.2 to 0.8 (V0)", "0.7.3"),
+        ("vllm-0.10.0-tp2.log", "vllm 0.8 to 0.20 (V1)", "0.10.0"),
+        ("vllm-0.22.0.log", "vllm 0.21 and later (V1)", "0.22.0"),
+        ("sglang-0.5.log", "sglang 0.4 and 0.5", None),
+    ],
+)
+def test_samples_are_read_in_their_format(name: str, title: str, version: str | None) -> None:
+    """Each composed log is known by its lines, and its version read where the engine prints it."""
+    log = read(SAMPLES / name)
+    assert log.format.title == title
+    assert log.version == version
+
+
+def test_every_format_has_a_sample() -> None:
+    """A new format comes with a log in it."""
+    assert {read(path).format.title for path in SAMPLES.glob("*.log")} == {form.title for form in formats()}
+
+
+def test_first_engine() -> None:
+    """What the lines of 0.7.3 say, in bytes."""
+    log = read(SAMPLES / "vllm-0.7.3.log")
+    for name, gib in (("total_bytes", 79.14), ("weights_bytes", 14.9888), ("non_torch_bytes", 0.12), ("peak_bytes", 1.19)):
+        assert log.number(name) == pytest.approx(gib * GIB)
+    assert log.number("available_kv_bytes") == pytest.approx(54.93 * GIB)
+    assert (log.number("kv_blocks"), log.number("concurrency_len"), log.number("concurrency")) == (28122, 8192, 54.93)
+    assert log.argument("model") == "meta-llama/Llama-3.1-8B-Instruct"
+    assert log.argument("max_num_seqs") is None  # it prints None
+
+
+def test_ranks() -> None:
+    """Of two ranks the one with least room counts: 38.71 and not 38.79 GiB, 317,104 and not 317,760 tokens."""
+    log = read(SAMPLES / "vllm-0.10.0-tp2.log")
+    assert log.number("available_kv_bytes") == pytest.approx(38.71 * GIB)
+    assert log.number("kv_tokens") == 317_104
+    assert log.arguments["max_num_batched_tokens"].line == 5
+    assert any("2 ranks" in note for note in log.notes)
+
+
+def test_graphs() -> None:
+    """0.22 names its estimate for graphs, and the share of memory in the line about it."""
+    log = read(SAMPLES / "vllm-0.22.0.log")
+    assert log.number("graph_bytes") == pytest.approx(0.64 * GIB)
+    assert log.number("utilization") == 0.92
+    assert log.number("concurrency") == 4.79
+
+
+def test_sglang() -> None:
+    """Its GB are GiB; arguments come from ServerArgs, what it settled on from the last line."""
+    log = read(SAMPLES / "sglang-0.5.log")
+    assert log.number("begin_bytes") == pytest.approx(78.58 * GIB)
+    assert log.number("end_bytes") == pytest.approx(63.48 * GIB)
+    assert log.number("kv_tokens") == 442_778
+    assert log.argument("gpu_memory_utilization") == "0.88"
+    assert log.argument("max_num_seqs") == "4096"
+
+
+def test_draft_models_do_not_count(write: Callable[..., Path]) -> None:
+    """SGLang loads a draft model after the model: the first lines are the model's."""
+    path = write(
+        "[2026-08-28 21:19:23] server_args=ServerArgs(model_path='org/m', mem_fraction_static=0.8)",
+        "[2026-08-28 21:19:30] Load weight begin. avail mem=78.00 GB",
+        "[2026-08-28 21:19:33] Load weight end. elapsed=3 s, type=A, avail mem=60.00 GB, mem usage=18.00 GB.",
+        "[2026-08-28 21:19:34] Load weight begin. avail mem=60.00 GB",
+        "[2026-08-28 21:19:35] Load weight end. elapsed=1 s, type=B, avail mem=59.00 GB, mem usage=1.00 GB.",
+    )
+    log = read(path)
+    assert log.number("weights_bytes") == 18 * GIB
+    assert log.number("begin_bytes") == 78 * GIB
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_wrapped_lines(write: Callable[..., Path], end: str) -> None:
+    """Containers wrap lines in JSON or put a time before them, terminals colour them."""
+    lines = [INIT, *MEMORY]
+    plain = _facts(read(write(*lines)))
+    docker = [json.dumps({"log": f"{line}\n", "stream": "stderr", "time": "2026-08-20T23:19:50Z"}) for line in lines]
+    kubernetes = [f"2026-08-20T23:19:50.1Z stderr F {line}" for line in lines]
+    coloured = [f"\x1b[1;36m{line.replace(') INFO', chr(27) + '[0;0m) INFO')}" for line in lines]
+    for number, wrapped in enumerate((docker, kubernetes, coloured)):
+        assert _facts(read(write(*wrapped, name=f"{number}.log", end=end))) == plain
+
+
+def _facts(log: EngineLog) -> dict[str, object]:
+    return {name: fact.value for name, fact in (log.facts | log.arguments).items()}
+
+
+def test_last_start_counts(write: Callable[..., Path]) -> None:
+    """Two starts in a file: the second, with another cache, is taken, and its lines are named."""
+    again = [line.replace("40,960", "20,480") for line in MEMORY]
+    log = read(write(INIT, *MEMORY, INIT.replace("8192", "4096"), *again))
+    assert log.number("kv_tokens") == 20_480
+    assert log.argument("max_model_len") == "4096"
+    assert log.facts["kv_tokens"].line == 9
+    assert log.notes == ("the log holds 2 starts; the last, from line 6, is taken",)
+
+
+def test_last_complete_start_counts(write: Callable[..., Path]) -> None:
+    """A start that died before its cache is passed over."""
+    log = read(write(INIT, *MEMORY, INIT, MEMORY[0].replace("14.99", "15.99")))
+    assert log.number("weights_bytes") == pytest.approx(14.99 * GIB)
+    assert "last that got as far as its cache, from line 1" in log.notes[0]
+
+
+def test_replicas_are_no_restarts(write: Callable[..., Path]) -> None:
+    """Data-parallel engines each print a start; they are one."""
+    first = [line.replace("EngineCore", "EngineCore_DP0") for line in (INIT, *MEMORY)]
+    second = [line.replace("EngineCore", "EngineCore_DP1").replace("40,960", "40,000") for line in (INIT, *MEMORY)]
+    log = read(write(first[0], second[0], *first[1:], *second[1:]))
+    assert log.number("kv_tokens") == 40_000
+    assert not any("starts" in note for note in log.notes)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("llama_model_loader: loaded meta data",), "no start-up lines of vLLM or SGLang"),
+        (("",), "Known formats: sglang 0.4 and 0.5, vllm 0.2 to 0.8 (V0)"),
+        ((INIT,), "the start failed before them"),
+    ],
+)
+def test_refused(write: Callable[..., Path], lines: tuple[str, ...], message: str) -> None:
+    """What is no log of these says what would be, and what is one without its memory says that."""
+    with pytest.raises(InputError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        read(write(*lines))
+
+
+def test_places_that_are_no_file(tmp_path: Path) -> None:
+    """A folder, and nothing."""
+    with pytest.raises(InputError, match="is a folder"):
+        read(tmp_path)
+    with pytest.raises(InputError, match="no such file"):
+        read(tmp_path / "none.log")
+
+
+@pytest.mark.parametrize(("chunk", "longest"), [(7, 5), (16, 8), (64, 32)])
+def test_lines_keep_their_numbers(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, chunk: int, longest: int
+) -> None:
+    """Whatever the size of a chunk, and however long lines are, a line keeps its number; long ones keep their starts."""
+    monkeypatch.setattr(reading, "_CHUNK", chunk)
+    monkeypatch.setattr(reading, "_LONGEST", longest)
+    texts = ["K1", "", "K" * 100, "nothing", "K2 and a tail", "", "x" * 90, "K3"]
+    found = dict(Lines(write(*texts), ("K",)))
+    assert found[1] == "K1"
+    assert found[8] == "K3"
+    assert set(found) == {1, 3, 5, 8}
+    assert found[3] == "K" * longest
+
+
+def test_cut(write: Callable[..., Path]) -> None:
+    """A log that ends after the weights names the two lines that a whole start has; a whole one has no such note."""
+    log = read(write(INIT, MEMORY[0]))
+    assert any('no line with "Available KV cache memory" or "GPU KV cache size"' in note for note in log.notes)
+    assert read(write(INIT, *MEMORY)).notes == ()
+    for path in SAMPLES.glob("*.log"):
+        assert not any("cut" in note for note in read(path).notes), path

@@ -1,0 +1,158 @@
+"""Measured runs served again: what was measured beside what is simulated, and the card that is fitted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofline.audit.replay.card import Card, distance, fit
+from roofline.audit.replay.question import Question
+from roofline.audit.replay.replay import replay
+from roofline.audit.replay.serving import again
+from roofline.audit.replay.times import Times
+from roofline.errors import InputError, UnknownNameError
+from roofline.serving.traffic import read_run
+
+MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
+TRUE = Card(0.8 * 312e12, 0.7 * 2039e9)  # of the datasheet's
+META = {
+    "model": "meta-llama/Llama-3.1-8B", "vllm_version": "0.19.0",
+    "engine_kwargs": {"max_num_seqs": 48, "max_num_batched_tokens": 2048, "max_model_len": 8192, "dtype": "bfloat16"},
+    "hardware": {"device_name": "NVIDIA A100-SXM4-80GB"},
+}  # fmt: skip
+
+
+def write(place: Path, requests: list[tuple[float, float, float, int, int]], meta: Any = META) -> Path:
+    """A run of requests (queued, first, last, prompt, answer)."""
+    names = ("queued_ts", "first_token_ts", "last_token_ts", "input_toks", "output_toks")
+    lines = [json.dumps(dict(zip(names, one, strict=True))) for one in requests]
+    (place / "requests.jsonl").write_text("\n".join(lines) + "\n")
+    (place / "meta.json").write_text(json.dumps(meta))
+    return place
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a card whose constants are known, made by the simulator itself: 150 requests, 12 a second."""
+    import numpy as np
+
+    rng = np.random.default_rng(7)
+    many = 150
+    arrived = np.cumsum(rng.exponential(1 / 12, many)).tolist()
+    prompts, answers = rng.integers(100, 3000, many).tolist(), rng.integers(20, 400, many).tolist()
+    place = tmp_path_factory.mktemp("asked")
+    write(place, [(at, at, at, *tokens) for at, *tokens in zip(arrived, prompts, answers, strict=True)])
+    run = read_run(place)
+    found = again(run, Question(run, None, None, None, None, None, {}, []).server(TRUE, [])).times
+    rows = zip(run.arrived.tolist(), found.ttft.tolist(), found.e2e.tolist(), prompts, answers, strict=True)
+    whole = tmp_path_factory.mktemp("measured")
+    return write(whole, [(at, at + ttft, at + e2e, *tokens) for at, ttft, e2e, *tokens in rows])
+
+
+def test_the_card_is_found_again(served: Path) -> None:
+    """From the first 60 requests: both constants within 4 %, and the requests that the fit has not seen within 2 %."""
+    found = replay(served, fit_first=60)
+    assert found.card is not None
+    assert found.fitted is not None
+    assert found.card["peak_flops"] == pytest.approx(TRUE.peak_flops, rel=0.04)
+    assert found.card["bandwidth"] == pytest.approx(TRUE.bandwidth, rel=0.04)
+    assert found.fitted.requests == 90
+    for latency in ("ttft_s", "tpot_s", "e2e_s"):
+        error = found.fitted.error(latency, "mean")
+        assert error is not None
+        assert abs(error) < 0.02
+    unfitted = found.unfitted.error("tpot_s", "mean")
+    assert unfitted is not None
+    assert unfitted < -0.1  # the datasheet's card is faster
+
+
+def test_given_constants(served: Path) -> None:
+    """What the fit prints can be handed back: with the card's own constants nothing is off."""
+    found = replay(served, peak_flops=TRUE.peak_flops, bandwidth=TRUE.bandwidth)
+    for latency in ("ttft_s", "tpot_s", "e2e_s"):
+        for figure in ("mean", "p50", "p90", "p99"):
+            assert found.unfitted.error(latency, figure) == pytest.approx(0, abs=0.01)
+    assert found.card is None
+    assert found.fitted is None
+
+
+def test_what_the_run_says(served: Path) -> None:
+    """Model, device, limits, and how steps are formed; what is given comes first."""
+    found = replay(served)
+    assert (found.model["name"], found.hardware["name"]) == (MODEL, HARDWARE)
+    assert (found.server["max_num_seqs"], found.server["max_num_batched_tokens"]) == (48, 2048)
+    assert found.server["scheduler"] == "vllm-v1-async"  # vLLM 0.19 forms steps ahead
+    assert found.server["prefix_caching"] is True
+    notes = {note.name: note for note in found.assumptions}
+    assert notes["async_scheduling"].origin == "assumed"
+    assert notes["model"].why == "the run names meta-llama/Llama-3.1-8B: the same dimensions"
+    other = replay(served, scheduler="vllm-v1", max_num_seqs=16, num_gpu_blocks_override=900, tp=2)
+    assert (other.server["scheduler"], other.server["max_num_seqs"], other.server["blocks"]) == ("vllm-v1", 16, 900)
+    assert other.deployment["tensor_parallel"] == 2
+
+
+def test_figures(tmp_path: Path) -> None:
+    """Two requests: TPOT = (last - first)/(tokens - 1), of one token none. Measured 1 s and 2 s to the first token."""
+    run = replay(write(tmp_path, [(0, 1, 6, 10, 11), (10, 12, 12, 10, 1)]))
+    assert run.unfitted.measured["ttft_s"]["mean"] == 1.5
+    assert run.unfitted.measured["tpot_s"] == {"mean": 0.5, "p50": 0.5, "p90": 0.5, "p99": 0.5}
+    assert run.unfitted.measured["e2e_s"]["mean"] == 4
+    rows = run.rows()
+    assert len(rows) == 12
+    assert rows[0]["error"] == pytest.approx(rows[0]["simulated_s"] / 1.5 - 1)
+    assert json.loads(run.to_json())["unfitted"]["error"]["ttft_s"]["mean"] == pytest.approx(rows[0]["error"])
+
+
+def test_refusals(tmp_path: Path) -> None:
+    """By what is missing or wrong."""
+    few = [(float(at), at + 1.0, at + 2.0, 10, 5) for at in range(12)]
+    place = write(tmp_path, few)
+    with pytest.raises(InputError, match="12 requests, and some have to be left"):
+        replay(place, fit_first=12)
+    with pytest.raises(InputError, match="--fit-first"):
+        replay(place, fit_first=2)
+    with pytest.raises(UnknownNameError, match="unknown option"):
+        replay(place, tensor_paralel_size=2)
+    with pytest.raises(InputError, match=r"names 'A card', which is no accelerator that is shipped: give --hardware"):
+        replay(write(tmp_path, few, {**META, "hardware": {"device_name": "A card"}}))
+    with pytest.raises(InputError, match="nothing beside it names the model"):
+        replay(write(tmp_path, few, {}), hardware=HARDWARE)
+    with pytest.raises(InputError, match="data_parallel_size 2"):
+        replay(write(tmp_path, few, {**META, "engine_kwargs": {"data_parallel_size": 2}}))
+    with pytest.raises(InputError, match="request 0 has 15 tokens, and a sequence at most 14"):
+        replay(write(tmp_path, few), max_model_len=14)
+    with pytest.raises(InputError, match="--num-gpu-blocks-override 9,999,999"):
+        replay(write(tmp_path, few), num_gpu_blocks_override=9_999_999)
+
+
+def _times(ttft: list[float], tpot: list[float], e2e: list[float]) -> Times:
+    import numpy as np
+
+    return Times(np.array(ttft), np.array(tpot), np.array(e2e))
+
+
+def test_distance() -> None:
+    """Twice as long in one of three latencies: log(2)^2/3; an answer of one token has no TPOT."""
+    from math import log, nan
+
+    measured = _times([1, 1], [1, nan], [1, 1])
+    assert distance(measured, measured) == 0
+    assert distance(_times([2, 2], [1, nan], [1, 1]), measured) == pytest.approx(log(2) ** 2 / 3)
+    assert distance(_times([1, 1], [0.5, nan], [1, 1]), measured) == pytest.approx(log(2) ** 2 / 3)
+
+
+def test_a_fit_of_plain_times() -> None:
+    """TTFT is work over FLOP/s, TPOT bytes over bandwidth: both are found, from three times too fast and too slow."""
+    import numpy as np
+
+    def serve(card: Card) -> Times:
+        first, later = np.array([2.0, 3.0]) / card.peak_flops, np.array([5.0, 7.0]) / card.bandwidth
+        return Times(first, later, first + 9 * later)
+
+    found = fit(serve, serve(Card(2.0, 4.0)), Card(6.0, 1.5))
+    assert found.card.peak_flops == pytest.approx(2.0, rel=0.005)
+    assert found.card.bandwidth == pytest.approx(4.0, rel=0.005)
+    assert found.error < 0.005

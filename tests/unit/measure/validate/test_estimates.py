@@ -1,0 +1,118 @@
+"""Records against estimates: what is said of each row, the page, serving points."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roofline.errors import InputError
+from roofline.measure.validate.serving import validate_serving
+from roofline.measure.validate.summary import to_dict, validate
+from roofline.serving.queueing.closed_loop import ClosedLoop
+
+pytestmark = pytest.mark.slow
+
+HEADER = "source,gpu,op,dtype,backend,m,n,k,latency_us"
+
+
+@pytest.fixture
+def products(tmp_path: Path) -> Path:
+    """A few products, near what they take and far from it."""
+    rows = [
+        f"aiconfigurator,h100-sxm,gemm,bf16,vllm,{m},4096,4096,{us}" for m, us in ((1, 14), (64, 15), (4096, 190), (16, 900))
+    ]
+    path = tmp_path / "records.csv"
+    path.write_text("\n".join([HEADER, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_each_row_has_an_estimate_and_an_interval(products: Path) -> None:
+    """Of the fit of its backend; the point that takes sixty times as long leads the worst and lies outside its interval."""
+    found = to_dict(validate([products]))
+    worst = found["worst"][0]
+    assert (worst["dims"]["m"], worst["stands_on"]) == (16, "h100-sxm vllm gemm/bf16 (fitted)")
+    assert worst["low_s"] < worst["estimate_s"] < worst["high_s"] < worst["measured_s"]
+    assert found["overall"]["coverage"] <= 0.75
+    assert found["overall"]["estimate"]["median_ape"] < found["overall"]["bound"]["median_ape"]
+
+
+def test_warm_and_cold_differ_where_a_cache_matters(tmp_path: Path) -> None:
+    """On an L40S, with 96 MB of L2, a matrix of 32 MB that is read again and again is faster than one that is cold."""
+    path = tmp_path / "records.csv"
+    rows = [f"ours,l40s,gemm,bf16,vllm,1,4096,4096,50,{cache}" for cache in ("cold", "warm")]
+    path.write_text("\n".join([HEADER + ",cache", *rows]) + "\n", encoding="utf-8")
+    cold, warm = validate([path]).frame.sort_values("cache")["estimate_s"]
+    assert warm < 0.8 * cold
+
+
+def test_page(products: Path, tmp_path: Path) -> None:
+    """It holds both plots and the tables, and loads nothing from anywhere."""
+    page = tmp_path / "parity.html"
+    command = [sys.executable, "-m", "roofline", "validate", str(products), "-o", str(page)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    text = page.read_text(encoding="utf-8")
+    assert 'id="parity"' in text
+    assert 'id="residuals"' in text
+    assert "Furthest off" in text
+    body = text[text.index("<body>") :]
+    assert not re.search(r"(src|href)\s*=\s*[\"']https?:", body)
+    assert "default-src 'none'" in text
+
+
+POINTS = "backend,backend_version,model_path,system,gemm_quant_mode,batch_size,isl,osl,tp_size,silicon_tpot_ms"
+
+
+def test_serving_points(tmp_path: Path) -> None:
+    """A point of the closed loop: predicted to a third; a model that is not known is refused by line, the others are used."""
+    path = tmp_path / "points.csv"
+    rows = [
+        "vllm,0.12.0,meta-llama/Llama-3.1-8B-Instruct,h100_sxm,,32,1024,256,1,11",
+        "vllm,0.12.0,nobody/nothing,h100_sxm,,32,1024,256,1,11",
+        "vllm,0.12.0,meta-llama/Llama-3.1-8B-Instruct,h100_sxm,,many,1024,256,1,11",
+        "vllm,0.12.0,meta-llama/Llama-3.1-8B-Instruct,h100_sxm,,32,1024,256,1,-3",
+    ]
+    path.write_text("\n".join([POINTS, *rows]) + "\n", encoding="utf-8")
+    found = validate_serving([path])
+    (row,) = found.frame.to_dict("records")
+    assert row["estimate_s"] == pytest.approx(0.011, rel=0.35)
+    assert row["bound_s"] < row["estimate_s"]
+    assert sorted((refusal.line, refusal.rows) for refusal in found.refusals) == [(3, 1), (4, 1), (5, 1)]
+    with pytest.raises(InputError, match="serving points need the columns"):
+        validate_serving([_without_a_column(tmp_path)])
+
+
+def _without_a_column(folder: Path) -> Path:
+    path = folder / "short.csv"
+    path.write_text("backend,isl\nvllm,3\n", encoding="utf-8")
+    return path
+
+
+def test_serving_command(tmp_path: Path) -> None:
+    """JSON in the layout of records; exit code 1 beyond --max-error."""
+    path = tmp_path / "points.csv"
+    path.write_text(f"{POINTS}\nsglang,1,meta-llama/Llama-3.1-8B,h200_sxm,fp8_block,64,1000,500,1,50\n", encoding="utf-8")
+    command = [sys.executable, "-m", "roofline", "validate", "--serving", str(path), "--json", "--max-error", "10%"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    assert found["groups"][0]["op"] == "tpot"
+    assert found["overall"]["estimate"]["mape"] > 0.1
+
+
+def test_a_closed_loop_adds_up() -> None:
+    """One client alone sees decode steps only; of many each sees the others' prompts, and the more, the shorter answers are."""
+    loop = ClosedLoop.of("llama-3.1-8b", "h100-sxm", backend="trtllm")
+    alone = loop.tpot(1, 1024, 128)
+    assert alone["prefill"] == 0
+    many = loop.tpot([64, 64], 1024, [128, 512])
+    assert many["prefill"][0] > 3 * many["prefill"][1] > 0
+    total = many["decode"] + many["prefill"] + many["engine"]
+    assert many["estimate"] == pytest.approx(total)
+    assert (many["low"] < many["estimate"]).all()
+    assert (many["bound"] < many["estimate"]).all()

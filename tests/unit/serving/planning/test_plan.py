@@ -1,0 +1,248 @@
+"""`plan`: what is searched, what is counted, what is refused. Small searches, so that each takes a second."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.errors import InputError, RooflineError
+from roofline.serving.planning.layouts import layouts
+from roofline.serving.planning.result import Plan
+from roofline.serving.traffic import load_traffic
+from roofline.specs.library import load_hardware, load_model
+
+CHAT: dict[str, Any] = {"input_len": "lognormal:1155:900", "output_len": "lognormal:211:160", "ttft": "2 s", "tpot": "50 ms"}
+ONE: dict[str, Any] = {"hardware": "h100-sxm", "tp": 1, "dtype": "bf16", "mode": "colocated"}
+
+
+def planned(**options: Any) -> Plan:
+    return roofline.plan("llama-3.1-8b", **{**ONE, "rate": 60, **CHAT, **options})
+
+
+def first(**options: Any) -> Any:
+    found = planned(**options)
+    assert found.best is not None
+    return found.best
+
+
+def test_sizes_that_are_tried() -> None:
+    def tried(model: str, hardware: str, most: int = 8, **fixed: int) -> list[dict[str, int]]:
+        return list(layouts(load_model(model)[0], load_hardware(hardware)[0], fixed, most))
+
+    assert tried("llama-3.1-8b", "h100-sxm") == [{}, {"tp": 2}, {"tp": 4}, {"tp": 8}]
+    assert tried("llama-3.1-8b", "h100-sxm", 4) == [{}, {"tp": 2}, {"tp": 4}]
+    assert {"pp": 2} in tried("llama-3.1-8b", "l40s")  # no link of its own: stages exchange least
+    assert {"dp": 8, "ep": 8} in tried("deepseek-v3", "h200-sxm")
+    assert {"tp": 8, "pp": 2} in tried("deepseek-v3", "dgx-h200", 16)  # whole nodes
+    assert tried("llama-3.1-8b", "h100-sxm", tensor_parallel_size=4) == [{"tp": 4}]
+    assert tried("falcon-7b", "h100-sxm") == [{}]  # 71 heads
+
+
+def test_replicas_by_hand() -> None:
+    """As many as the rate that one serves goes into the rate, and one spare; cost by the hour and by the token."""
+    best = first(spare=1, top=1)
+    (pool,) = best.pools
+    assert pool.replicas == math.ceil(60 / pool.max_rate) + 1
+    assert best.devices == pool.replicas
+    assert best.headroom == pytest.approx(pool.max_rate * (pool.replicas - 1) / 60 - 1)
+    assert best.cost.per_hour == pytest.approx(2.95 * best.devices)
+    assert best.cost.total == pytest.approx(2.95 * best.devices / 3600 / (60 * (1155 + 211)) * 1e6, rel=1e-3)
+    spent = (best.cost.input * 1155 + best.cost.output * 211) / (1155 + 211)
+    assert spent == pytest.approx(best.cost.total, rel=1e-3)
+    assert best.power.watts == 700 * best.devices
+    assert best.output_tokens_per_s == pytest.approx(60 * 211, rel=1e-3)
+
+
+def test_the_peak_is_planned_for_and_the_mean_is_paid_by() -> None:
+    """Twice the rate at the peak: the replicas of twice the rate, and a token at twice the cost."""
+    peak, twice = first(peak_factor=2), first(rate=120)
+    assert peak.devices == twice.devices
+    assert peak.requests_per_s == twice.requests_per_s == 120
+    assert peak.cost.total == pytest.approx(2 * twice.cost.total)
+
+
+def test_a_day_with_fewer_replicas_at_night() -> None:
+    """Half of the day 1.5 times the mean, half of it half the mean: each half with the replicas that it needs."""
+    day = first(profile="1,3")
+    most = day.pools[0].max_rate
+    assert day.requests_per_s == pytest.approx(90)
+    expected = 2.95 * (math.ceil(90 / most) + math.ceil(30 / most)) / 2
+    assert day.cost.scaled_per_hour == pytest.approx(expected)
+
+
+def test_a_prefix_cache_saves_prompts() -> None:
+    none, most = first(), first(prefix_hit=0.8)
+    assert most.pools[0].max_rate > 1.5 * none.pools[0].max_rate
+    assert "--enable-prefix-caching" in most.pools[0].engine_flags["vllm@0.19"]
+
+
+def test_bursts_and_percentiles_cost() -> None:
+    """Answers that keep to 25 ms."""
+    calm, bursty, strict = (
+        first(tpot="25 ms", **more).pools[0].max_rate for more in ({}, {"burstiness": 2}, {"percentile": 99})
+    )
+    assert bursty < calm
+    assert strict < calm
+    assert any(note.name == "burstiness" for note in planned(burstiness=2).assumptions)
+
+
+def test_pools_apart() -> None:
+    """Prompts on one pool, answers on another: each with its own replicas, the cache moves between them."""
+    best = first(mode="disaggregated", hardware="dgx-h100")
+    prefill, decode = best.pools
+    assert (prefill.role, decode.role) == ("prefill", "decode")
+    for pool in best.pools:
+        assert pool.replicas == math.ceil(60 / pool.max_rate)
+    assert any("50 GB/s" in note for note in best.notes)  # the node's network, a device's share
+    assert "kv_producer" in prefill.engine_flags["vllm@0.19"][-1]
+    assert "--disaggregation-mode" in decode.engine_flags["sglang@0.5"]
+    assert best.cost.input / best.cost.output == pytest.approx(
+        (prefill.replicas / 1155) / (decode.replicas / 211), rel=1e-3
+    )  # each pool's cost on its own tokens
+
+
+def test_what_is_fixed_is_not_searched() -> None:
+    found = planned(tp=2, max_num_seqs=64, max_num_batched_tokens=4096, kv_cache_dtype="fp8", max_model_len="16k")
+    for one in found.candidates:
+        ours = one.pools[0].deployment
+        assert (ours["tensor_parallel"], ours["max_num_seqs"], ours["max_num_batched_tokens"]) == (2, 64, 4096)
+        assert (ours["kv_dtype"], ours["max_model_len"]) == ("fp8", 16384)
+    line = found.candidates[0].pools[0].engine_flags["vllm@0.19"]
+    for flag in ("--tensor-parallel-size 2", "--max-num-seqs 64", "--max-num-batched-tokens 4096", "--max-model-len 16384"):
+        assert flag in " ".join(line)
+
+
+def test_classes_have_their_own_objectives(tmp_path: Path) -> None:
+    """A class that asks for little does not loosen the other; both are told of."""
+    path = tmp_path / "traffic.yaml"
+    path.write_text(
+        "classes:\n"
+        "  - {name: chat, rate: 30, input_len: 'lognormal:1155:900', output_len: 'lognormal:211:160', ttft: 2 s, tpot: 20 ms}\n"
+        "  - {name: batch, rate: 30, input_len: 'lognormal:1155:900', output_len: 'lognormal:211:160', ttft: 60 s}\n"
+    )
+    both = roofline.plan("llama-3.1-8b", **ONE, traffic=load_traffic(path))
+    assert both.best is not None
+    assert set(both.best.expected.classes) == {"chat", "batch"}
+    same = first(tpot="20 ms")
+    assert both.best.pools[0].max_rate == pytest.approx(same.pools[0].max_rate, rel=1e-6)
+    with pytest.raises(InputError, match="leave out --ttft"):
+        roofline.plan("llama-3.1-8b", **ONE, traffic=str(path), ttft="1 s")
+
+
+def test_infeasible_objectives_name_what_would_do() -> None:
+    """What is named as the nearest feasible objective is feasible."""
+    none = planned(tpot="2 ms")
+    assert none.candidates == ()
+    assert none.infeasible is not None
+    (relax,) = none.infeasible["relax"]
+    assert relax["constraint"] == "tpot"
+    assert relax["from"] == 0.002
+    assert planned(tpot=relax["to"]).best is not None
+    assert planned(tpot=relax["to"] * 0.8).best is None
+
+
+@pytest.mark.parametrize(
+    ("options", "constraint", "needed"),
+    [({"max_cost": 3}, "max_cost", 4 * 2.95), ({"max_gpus": 2}, "max_gpus", 4), ({"inventory": "h100-sxm=3"}, "inventory", 4)],
+)
+def test_infeasible_limits_name_what_would_do(options: dict[str, Any], constraint: str, needed: float) -> None:
+    """60 requests/s take four H100, as `test_replicas_by_hand` has it without the spare."""
+    assert first().devices == 4
+    none = planned(**options)
+    assert none.infeasible is not None
+    relax = {one["constraint"]: one["to"] for one in none.infeasible["relax"]}
+    assert relax[constraint] == pytest.approx(needed)
+
+
+def test_what_fits_nowhere() -> None:
+    none = roofline.plan("deepseek-v3", hardware="l40s", rate=1, max_gpus=4, **CHAT)
+    assert none.infeasible is not None
+    assert none.infeasible["relax"][0]["constraint"] == "memory"
+    assert len(none.refused) == none.considered["deployments"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": 0}, "--rate"), ({"rate": "inf"}, "--rate"), ({"rate": -3}, "--rate"),
+        ({"input_len": "normal:3"}, "--input-len"),
+        ({"output_len": 0}, "--output-len"), ({"max_cost": -1}, "--max-cost"), ({"max_cost": "nan"}, "--max-cost"),
+        ({"max_gpus": 0}, "max-gpus"), ({"percentile": 101}, "--percentile"), ({"prefix_hit": 1}, "--prefix-hit"),
+        ({"rank": "speed"}, "rank"), ({"mode": "both"}, "mode"), ({"tp": 3}, "Sizes that work"),
+        ({"hardware": "h100"}, "ambiguous"),
+        ({"hardware": ""}, "--hardware"), ({"batch": 4}, "batch"), ({"input_len": "200k"}, "131,072"), ({"pue": 0.5}, "--pue"),
+        ({"ttft": "2"}, "--ttft"), ({"dtype": "fp88"}, "fp8"), ({"price": "nowhere.yaml"}, "nowhere.yaml"),
+        ({"concurrency": 4}, "--concurrency"), ({"top": 0}, "top"), ({"spare": -1}, "spare"),
+    ],
+)  # fmt: skip
+def test_wrong_questions(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(RooflineError, match=message):
+        planned(**options)
+
+
+def test_a_closed_loop_is_little_s_law() -> None:
+    """Clients are those who run and those who wait: n = rate x (TTFT + E[m] TPOT)."""
+    best = first(rate=None, concurrency=48)
+    assert best.replicas == 1
+    held = best.requests_per_s * (best.expected.ttft.mean + 210 * best.expected.tpot.mean)
+    assert held == pytest.approx(48, rel=0.02)
+    more = first(rate=None, concurrency=400)
+    assert more.replicas > 1 or more.expected.ttft.mean > best.expected.ttft.mean
+
+
+def test_clients_who_want_one_token_are_served_no_faster_than_the_server_can() -> None:
+    """Answers without decode steps: the rate is what prompts allow, and Little's law holds with TTFT alone."""
+    for clients in (2, 64):
+        best = first(rate=None, concurrency=clients, output_len=1, input_len=1024, tpot=None, ttft=None)
+        assert best.requests_per_s <= best.pools[0].max_rate / 0.85 * 1.001  # a plan stops at 0.85 of what saturates
+        assert best.requests_per_s * best.expected.ttft.mean == pytest.approx(clients, rel=0.02)
+
+
+def test_a_given_price_comes_first(tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text("h100-sxm: 1 USD/h\n")
+    found = planned(price=str(path))
+    assert found.best is not None
+    assert found.best.cost.per_hour == found.best.devices
+    assert found.best.cost.low == found.best.cost.high
+    assert next(note for note in found.assumptions if note.name == "price.h100-sxm").origin == "given"
+
+
+def test_hardware_without_a_price_is_ranked_last() -> None:
+    found = planned(hardware="mi300x,h100-sxm", dtype="bf16", top=20)
+    costs = [one.cost.per_hour for one in found.candidates]
+    assert costs[0] is not None
+    assert costs[-1] is None
+    assert found.candidates[-1].cost.total is None
+
+
+def test_the_result_is_plain_data() -> None:
+    found = planned(top=2)
+    data = json.loads(found.to_json())
+    assert list(data)[:4] == ["schema_version", "tool_version", "data_version", "inputs"]
+    one = data["candidates"][0]
+    for key in (
+        "hardware", "devices", "replicas", "deployment", "engine_flags", "ttft_s", "tpot_s", "throughput", "cost_per_hour",
+        "cost_per_million_tokens", "binds", "headroom",
+    ):  # fmt: skip
+        assert key in one
+    assert {"mean", "p50", "pP", "low", "high"} <= set(one["ttft_s"])
+    assert one["ttft_s"]["low"] <= one["ttft_s"]["mean"] <= one["ttft_s"]["high"]
+    assert one["ttft_s"]["bound"] < one["ttft_s"]["mean"]
+    assert data["pareto"]
+    assert data["infeasible"] is None
+    assert len(found.to_frame()) == len(found.candidates)
+
+
+def test_no_time_of_a_plan_is_below_its_bound() -> None:
+    """Where nothing was measured on the accelerator the band is wide, and its quick end is held at the bound of every time."""
+    load: dict[str, Any] = {"rate": 2, "input_len": 1000, "output_len": 200, "ttft": "20 s", "tpot": "500 ms"}
+    found = roofline.plan("qwen3-8b", **{**ONE, "hardware": "mi300x"}, **load)
+    times = [one[name] for one in found.to_dict()["candidates"] for name in ("ttft_s", "tpot_s")]
+    assert times
+    assert all(time["bound"] <= time["low"] <= time["mean"] <= time["high"] for time in times)

@@ -1,0 +1,130 @@
+"""Recomputation: that of the step that `analyze` times, chunk by chunk, beside a batch, and as a table."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofline
+from roofline.errors import InputError
+from roofline.predict.limits.slo import without_estimate
+from roofline.predict.request import prepare
+from roofline.predict.timing import pipeline
+from roofline.serving.preemption.recompute import Recompute
+from roofline.specs.workload import Segment, decode, prefill
+
+A100 = "a100-sxm-80gb"
+
+
+def of(model: str = "llama-3.1-8b", hardware: str = A100, batch: int = 0, context: int = 0, **options: Any) -> Recompute:
+    request = prepare(model, hardware, **{"context": options.get("shared_prefix", 0), "phase": "decode", **options})
+    return Recompute(request, batch, context, options.get("shared_prefix", 0))
+
+
+def test_alone_it_is_a_prompt() -> None:
+    """As `analyze` times it, with its interval."""
+    found = of().answer(2048)
+    asked = roofline.analyze("llama-3.1-8b", A100, input_len=2048, phase="prefill").prefill
+    assert asked is not None
+    span = asked.pipeline
+    assert (found.seconds, found.bound, found.low, found.high) == pytest.approx(
+        (span.estimate, span.bound, span.low, span.high)
+    )
+    assert found.steps == 1
+
+
+def test_chunks() -> None:
+    """8292 tokens are a step of 8192, and one of a hundred after them."""
+    recompute = of()
+    parts = [pipeline(recompute.request, step).estimate for step in (prefill(1, 8192), (Segment(1, 100, 8192),))]
+    assert [recompute.steps(tokens) for tokens in (1, 8192, 8193, 8292)] == [1, 1, 2, 2]
+    assert recompute.exact(8292) == pytest.approx(sum(part or 0.0 for part in parts))
+    small = of(max_num_batched_tokens=512)
+    assert small.steps(2048) == 4
+    assert small.exact(2048) > of().exact(2048)  # the weights are read four times
+
+
+def test_a_prefix_that_stays_is_attended_to() -> None:
+    recompute = of(shared_prefix=4096)
+    assert recompute.exact(1000) == pytest.approx(pipeline(recompute.request, (Segment(1, 1000, 4096),)).estimate)
+
+
+def test_a_prefix_that_stays_beside_a_batch() -> None:
+    """Of a model with windows too; close to what `analyze` has with the prefix read once."""
+    for model, hardware in (("gpt-oss-20b", "h100-sxm"), ("llama-3.1-8b", A100)):
+        recompute = of(model, hardware, 8, 3000, shared_prefix=1000)
+        running, prompt = Segment(8, 1, 3000, decode=True), Segment(1, 700, 1000)
+        whole, alone = (pipeline(recompute.request, step).bound or 0 for step in ((running, prompt), (running,)))
+        assert recompute.exact(700, "bound") == pytest.approx(whole - alone, rel=0.02)
+
+
+def test_beside_a_batch_it_is_what_it_adds() -> None:
+    """The step with the prompt in it less the step without."""
+    recompute = of(batch=32, context=2048)
+    running, prompt = Segment(32, 1, 2048, decode=True), Segment(1, 1000, 0)
+    whole, alone = (pipeline(recompute.request, step) for step in ((running, prompt), decode(32, 2048)))
+    assert recompute.exact(1000) == pytest.approx((whole.estimate or 0) - (alone.estimate or 0))
+    assert recompute.exact(1000, "bound") == pytest.approx((whole.bound or 0) - (alone.bound or 0))
+    assert recompute.budget == 8192 - 32
+    assert recompute.exact(64) < of().exact(64) / 5  # the weights are read anyway
+
+
+@pytest.mark.parametrize("tokens", [1, 20, 500, 20_000])
+def test_beside_a_batch_the_interval_holds_the_estimate(tokens: int) -> None:
+    """On slow matrix units rows that fill one tile take as long as fewer do, and the bounds differ: it is held at that."""
+    for options in ({}, {"peak_flops": "5 TFLOP/s"}):
+        found = of("llama-3.1-8b", "h100-sxm", batch=8, context=4096, **options).answer(tokens)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.bound <= found.low <= found.seconds <= found.high
+
+
+def test_a_budget_of_tokens_that_nothing_reaches() -> None:
+    """No table is made for chunks that never come: 4096 tokens are one chunk, of a budget of 8192 as of one of 10^12."""
+    assert of(max_num_batched_tokens=10**12).seconds(4096) == pytest.approx(of(max_num_batched_tokens=8192).seconds(4096))
+
+
+def test_a_batch_that_fills_the_step() -> None:
+    with pytest.raises(InputError, match="leaves none of the 64 tokens of a step"):
+        _ = of(batch=64, max_num_batched_tokens=64).budget
+
+
+def test_at_the_bound() -> None:
+    """Where nothing was measured."""
+    measured = of()
+    recompute = Recompute(without_estimate(measured.request))
+    found = recompute.answer(512)
+    assert (found.seconds, found.low, found.high) == (found.bound, None, None)
+    assert found.bound == measured.answer(512).bound < measured.answer(512).seconds
+
+
+CASES = [
+    ("llama-3.1-8b", A100, {}),
+    ("gemma-3-12b", "h100-sxm", {}),
+    ("mixtral-8x7b", "h100-sxm", {"tp": 2}),
+    ("deepseek-v3", "h200-sxm", {"tp": 8}),
+    ("qwen3-32b", "h100-sxm", {"tp": 2, "pp": 2}),
+]
+
+
+@pytest.mark.parametrize("batch", [0, 1, 33])
+@pytest.mark.parametrize(("model", "hardware", "options"), CASES)
+def test_the_table_is_within_two_per_cent(model: str, hardware: str, options: dict[str, Any], batch: int) -> None:
+    """At lengths between those that it holds, short and of many chunks; half of them within a thousandth."""
+    recompute = of(model, hardware, batch, 1000, **options)
+    rnd = random.Random(batch)  # noqa: S311 - lengths to try, not a secret
+    lengths = [rnd.randrange(1, 9000) for _ in range(40)] + [rnd.randrange(9000, 100_000) for _ in range(15)]
+    off = np.array([recompute.seconds(tokens) / recompute.exact(tokens) - 1 for tokens in lengths])
+    assert abs(off).max() < 0.02
+    assert np.median(abs(off)) < 0.001
+
+
+def test_the_table_has_its_own_points() -> None:
+    recompute = of(max_num_batched_tokens=1000)
+    for tokens in (1, 2, 63, 512, 513, 576, 577, 1000, 1001, 1064, 2000, 2001):
+        assert recompute.seconds(tokens) == pytest.approx(recompute.exact(tokens), rel=1e-9)
+    assert recompute.seconds(0) == 0.0
+    assert list(recompute.many(np.array([5, 700]))) == [recompute.seconds(5), recompute.seconds(700)]

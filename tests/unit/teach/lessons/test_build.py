@@ -1,0 +1,174 @@
+"""What is built: pages, notebooks that run, figures whose colours are in them; the same bytes each time."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from figure_samples import SAMPLES
+from lessons_done import NAMES, done
+
+from roofline.errors import InputError
+from roofline.report.svg import svg
+from roofline.teach.lessons.build import build
+from roofline.teach.lessons.execute import execute
+from roofline.teach.lessons.notebook import SETUP, notebook
+from roofline.teach.lessons.page import page
+from roofline.teach.lessons.plain_svg import plain_svg
+from roofline.teach.lessons.slides import write_png
+from roofline.teach.lessons.source import cells
+
+pytestmark = pytest.mark.slow
+
+SMALL = """# %% [markdown]
+# # 1. Small
+#
+# About little.
+
+# %%
+from roofline.teach.lessons import bars, figure, lesson, predict
+lesson(1, "Small", "about", goals=["g"], prerequisites=["p"], plan=[(50, "All")])
+
+# %% [markdown]
+# ## All
+
+# %% tags=["open"]
+print("hello")
+
+# %%
+figure(bars("kinds", "Kinds", ("share", "%"), {"one": {"a": 0.25}}))
+
+# %%
+predict("Is it?", ["yes", "no"], answer="yes", why="So.")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources" / "01_small.py").write_text(SMALL, encoding="utf-8")
+    return tmp_path
+
+
+def test_everything_is_written(folder):
+    built = build(folder / "sources", folder / "to", png=False)
+    names = {path.relative_to(folder / "to").as_posix() for path in built.files}
+    pictures = {"figures/01-kinds.svg", "figures/01-kinds-dark.svg"}
+    assert names == {"01_small.html", "index.html", "notebooks/01_small.ipynb"} | pictures
+    assert "PNG" in built.left_out
+    text = (folder / "to" / "01_small.html").read_text(encoding="utf-8")
+    assert "hello" in text
+    assert "http-equiv" in text
+    assert not re.search(r'(?:src|href)="(?!#|data:|index\.html|\d\d_)', text), "a page needs nothing else"
+
+
+def test_the_same_bytes_each_time(folder):
+    lesson = folder / "sources" / "01_small.py"
+    assert page(execute(lesson)) == page(execute(lesson))
+    assert notebook(execute(lesson)) == notebook(execute(lesson))
+
+
+def test_the_code_of_a_question_is_not_on_the_page(folder):
+    """It holds the answer; the code to be read is there."""
+    text = page(execute(folder / "sources" / "01_small.py"))
+    assert "predict(" not in text
+    assert "print(&quot;hello&quot;)" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("# # 1. Small", "# Small"), "the first cell is the title"),
+        (('lesson(1, "Small", "about", ', "dict("), r"one cell shows lesson\(...\); here are 0"),
+        (("# About little.", "About little."), "a line of Markdown begins with"),
+        (('print("hello")', "1 / 0"), "division by zero"),
+    ],
+    ids=["no title", "no head", "no comment", "an error"],
+)
+def test_what_is_wrong_is_told(folder, change, why):
+    path = folder / "sources" / "01_small.py"
+    path.write_text(SMALL.replace(*change), encoding="utf-8")
+    with pytest.raises((InputError, ZeroDivisionError), match=why):
+        execute(path)
+
+
+def test_an_error_says_where_its_cell_is(folder):
+    path = folder / "sources" / "01_small.py"
+    path.write_text(SMALL.replace('print("hello")', "1 / 0"), encoding="utf-8")
+    with pytest.raises(ZeroDivisionError) as raised:
+        execute(path)
+    line = SMALL.splitlines().index('print("hello")') + 1
+    assert raised.value.__notes__ == [f"in the cell of 01_small.py that begins in line {line}"]
+
+
+def test_an_empty_folder_is_told(tmp_path):
+    with pytest.raises(InputError, match="has no lesson"):
+        build(tmp_path, tmp_path / "to")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_valid_and_has_its_outputs(name):
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    text = notebook(done(name))
+    nbformat.validate(nbformat.reads(text, as_version=4))
+    made = json.loads(text)["cells"]
+    code = [cell for cell in made if cell["cell_type"] == "code"]
+    assert "".join(code[0]["source"]) == SETUP
+    assert len(made) == len(cells(done(name).path)) + 1
+    shown = [output for cell in code for output in cell["outputs"]]
+    assert sum("text/markdown" in output.get("data", {}) for output in shown) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_runs(name, tmp_path, monkeypatch):
+    """In a kernel of its own, as a student runs it."""
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[4]))
+    for variable in ("HOME", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(variable, str(tmp_path))  # where kernels write: this user may have no home
+    made = nbformat.reads(notebook(done(name)), as_version=4)
+    client = nbclient.NotebookClient(made, timeout=1200, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    with client.setup_kernel():
+        for at, cell in enumerate(made.cells):
+            client.execute_cell(cell, at)
+    markdown = [
+        "".join(output.data["text/markdown"])
+        for cell in made.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+        if "text/markdown" in output.get("data", {})
+    ]
+    wanted = [item.value.markdown() for item in done(name).cells if hasattr(item.value, "markdown")]
+    assert markdown == wanted
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("figure", SAMPLES, ids=lambda figure: f"{figure.key} {figure.title}")
+def test_slides_need_no_style(figure, dark):
+    """Every colour is written out: no class, no custom property, no inherited colour."""
+    text = plain_svg(svg(figure), dark=dark)
+    ET.fromstring(text)  # noqa: S314 - our own
+    for left in ("class=", "var(", "currentColor", "light-dark"):
+        assert left not in text
+    assert f'fill="{"#12161b" if dark else "#ffffff"}"' in text
+
+
+def test_png_where_there_is_a_browser(tmp_path):
+    """Three pixels of the file for each of the picture."""
+    path = tmp_path / "one.svg"
+    path.write_text(plain_svg(svg(SAMPLES[0])), encoding="utf-8")
+    with ThreadPoolExecutor(1) as apart:  # Playwright refuses to run beside another one in a thread
+        written, why = apart.submit(write_png, [path]).result()
+    if why:
+        pytest.skip(why)
+    head = written[0].read_bytes()[:24]
+    assert head.startswith(b"\x89PNG")
+    width = float(re.search(r'width="([\d.]+)"', path.read_text(encoding="utf-8"))[1])
+    assert int.from_bytes(head[16:20]) == pytest.approx(3 * width, abs=3)

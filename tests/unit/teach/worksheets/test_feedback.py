@@ -1,0 +1,95 @@
+"""What is said to answers: right ones in any spelling, usual mistakes by their hint, others by the factor they are off by."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofline.teach.worksheets.feedback import Asked, Known, judge
+
+ASKED = Asked(
+    kind="bytes",
+    value=131072.0,
+    tolerance=0.01,
+    choices=(),
+    mistakes=(
+        Known(value=65536.0, hint="keys and values"),
+        Known(value=524288.0, hint="query heads"),
+        Known(value=128000.0, hint="binary"),
+    ),
+)
+EXACT = Asked(kind="sequences", value=113.0, tolerance=0.0, choices=(), mistakes=(Known(value=114.0, hint="round down"),))
+CHOICE = Asked(
+    kind="choice", value=1.0, tolerance=0.01, choices=("yes", "no"), mistakes=(Known(value=0.0, hint="divide again"),)
+)
+
+
+@pytest.mark.parametrize("text", ["131072", "128 KiB", "0.131 MB", "2*32*8*128*2", "0.13 MB", "131,072 bytes"])
+def test_right(text: str) -> None:
+    said = judge(ASKED, text)
+    assert said.status == "right"
+    assert said.text == "Right: 128 KiB (131,072 B)."
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("64 KiB", "keys and values"), ("512 KiB", "query heads"), ("128 kB", "binary"), ("65,900", "keys and values")],
+)
+def test_hints(text: str, hint: str) -> None:
+    """Of a usual mistake, up to rounding."""
+    assert (judge(ASKED, text).status, judge(ASKED, text).text) == ("hint", hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 MiB", "factor of 8"),
+        ("16 KiB", "factor of 8"),
+        ("256 KiB", "factor of 2"),
+        ("128 MiB", "prefix"),
+        ("131 GB", "prefix"),
+        ("134.2 kB", "between decimal and binary"),
+        ("140 kB", "within 10 %"),
+        ("384 KiB", "factor of 3"),
+        ("1.7 MB", "factor of 13"),
+        ("200 kB", "too large, but by less"),
+        ("1 kB", "factor of 131"),
+        ("37 B", "too small, by more than a factor of ten"),
+        ("0", "not zero"),
+        ("128 Kb", "eight of them are a byte"),
+    ],
+)
+def test_what_is_off(text: str, said: str) -> None:
+    """Neither right nor a mistake that is listed: the factor says what to look at."""
+    found = judge(ASKED, text)
+    assert found.status == "off"
+    assert said in found.text
+
+
+def test_nothing_and_no_number() -> None:
+    """A kind word, and what would be read."""
+    assert judge(ASKED, "  ").status == "empty"
+    assert "guess" in judge(ASKED, "").text
+    assert judge(CHOICE, "").status == "empty"
+    assert judge(ASKED, "no idea").status == "unread"
+    assert "320 KiB" in judge(ASKED, "no idea").text
+
+
+def test_exact_counts() -> None:
+    """One more is not right, and is told so."""
+    assert judge(EXACT, "113").status == "right"
+    assert judge(EXACT, "114").text == "round down"
+    assert judge(EXACT, "112").status == "off"
+    assert judge(EXACT, "113.4").status == "off"
+
+
+def test_choices() -> None:
+    assert judge(CHOICE, "1").status == "right"
+    assert judge(CHOICE, "1").text == "Right: no."
+    assert judge(CHOICE, "0").text == "divide again"
+
+
+def test_percent_or_fraction() -> None:
+    """12 where 12 % is right is off by a hundred, and that is said."""
+    share = Asked(kind="share", value=0.12, tolerance=0.01, choices=(), mistakes=())
+    assert judge(share, "12 %").status == "right"
+    assert "percent" in judge(share, "12").text
