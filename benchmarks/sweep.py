@@ -77,17 +77,21 @@ def grid(side: int, runs: int) -> None:
 
 
 def others(side: int, runs: int) -> None:
-    """Points in a list, where no axis saves work, and prompts."""
+    """Points in a list, against the same by hand, and prompts."""
     random = np.random.default_rng(0)
     points: dict[str, Any] = {"batch": random.integers(1, 512, side**2), "context": random.integers(0, 100_000, side**2)}
     step, prompts = roofline.compile(MODEL, HARDWARE), roofline.compile(MODEL, HARDWARE, "prefill")
     lengths: dict[str, Any] = {"batch": axes(side)[0], "input_len": np.linspace(16, 32_768, side).round()[None, :]}
+    batch, context = (points[name].astype(float) for name in ("batch", "context"))
+    check(step(**points, columns=FEW), by_hand.step(batch, context))
+    turns = {"ours": lambda: step(**points, columns=FEW), "hand": lambda: by_hand.step(batch, context)}
+    listed = in_turns(turns, runs)
     taken = {
-        "decode, points in a list": seconds(lambda: step(**points, columns=FEW), runs),
+        "decode, points in a list": listed["ours"],
         "prompts, a grid": seconds(lambda: prompts(**lengths, columns=FEW), runs),
         "prompts, with estimates": seconds(lambda: prompts(**lengths, estimate=True), runs),
     }
-    print(f"{side**2:,} points")
+    print(f"{side**2:,} points; the list: ours/by hand {listed['hand'] / listed['ours']:.2f}")
     for name, spent in taken.items():
         print(f"  {name:34} {side**2 / spent:12,.0f} points/s")
 

@@ -2,7 +2,8 @@
 
 The graph is number-agnostic, so it is built once with arrays for the batch and the lengths, each on its own axis.
 Linear operators depend on the token count alone and are therefore evaluated on the batch axis only; what every axis moves
-is evaluated a tile at a time (`tiles.py`). Numbers are those of `analyze`, point by point.
+is evaluated a tile at a time (`tiles.py`). A list of decode points is a grid of its distinct batches and contexts, of which
+only the points listed are evaluated. Numbers are those of `analyze`, point by point.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from roofline.predict.grid import Grid
 from roofline.predict.options import DEPLOYMENT, DeploymentOptions, keywords
 from roofline.predict.request import Request, prepare
 from roofline.predict.sums import Sum
-from roofline.predict.tiles import POINTS, tiles
+from roofline.predict.tiles import POINTS, listed, tiles
 from roofline.specs.hardware import Hardware
 from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step
@@ -135,12 +136,32 @@ class Compiled:
         found = {name: np.empty(shape, COLUMNS[name].dtype) for name in columns}
         if not prod(shape):
             return found
+        most = POINTS // (len(columns) + 1)
+        if (parts := self._listed(every, shape)) is not None:
+            axes, points = parts
+            step = self._step(axes)
+            grid = Grid(self.request, step, (axes["batch"].size, axes["context"].size), step[0].count, columns)
+            for at in range(0, prod(shape), most):
+                for name, values in grid.at(tuple(index[at : at + most] for index in points)).items():
+                    found[name].reshape(-1)[at : at + most] = values
+            return found
         (segment,) = step
         grid = Grid(self.request, step, shape, segment.count if self.phase == "decode" else segment.tokens, columns)
-        for tile in tiles(shape, POINTS // (len(columns) + 1)):
+        for tile in tiles(shape, most):
             for name, values in grid.at(tile).items():
                 found[name][tile] = values
         return found
+
+    def _listed(self, axes: dict[str, Array], shape: tuple[int, ...]) -> tuple[dict[str, Array], tuple[Array, ...]] | None:
+        """Decode points in a list, as points of the grid of their distinct batches and contexts. NB: not prompts, whose tokens
+        are a product of both."""
+        size, name = prod(shape), "context" if "context" in axes else "input_len"
+        if self.phase != "decode" or axes["batch"].size != size or axes[name].size != size:
+            return None
+        if (parts := listed(axes["batch"].reshape(-1), axes[name].reshape(-1))) is None:
+            return None
+        (batches, contexts), points = parts
+        return {"batch": batches, "input_len": contexts, "context": contexts}, points
 
     def _step(self, axes: dict[str, Array]) -> Step:
         if self.phase == "decode":

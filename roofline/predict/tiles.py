@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 Shape = tuple[int, ...]
-Tile = tuple[slice, ...]
+Tile = tuple[Any, ...]
+"""A box of a grid, a slice for each axis; or points of it, an array of indices for each axis, all of one length."""
 Item = TypeVar("Item")
 
 _ALL = slice(None)
+FEW_POINTS = 2**10
+"""Of a list: fewer are evaluated as they are."""
 POINTS = 2**19
 """Of a tile, times the columns that are asked for: so many float64 and what they are made of stay in the caches."""
 
@@ -50,6 +53,45 @@ def tiles(shape: Shape, most: int) -> Iterator[Tile]:
     return ((*first, *rest) for first in product(*ranges))
 
 
+def listed(*axes: Array) -> tuple[list[Array], tuple[Array, ...]] | None:
+    """Points of a list as points of a grid: the distinct values of each axis, on axes of their own, and the points' indices.
+
+    What depends on one axis alone is then evaluated at its distinct values. None where that saves nothing: few points, or
+    most values of every axis distinct.
+
+    Args:
+        axes: float64 arrays of one length that hold whole numbers from 0.
+
+    >>> import numpy as np
+    >>> values, points = listed(np.tile([8.0, 2.0, 8.0, 4.0], 500), np.full(2000, 5.0))
+    >>> [value.tolist() for value in values], [index[:4].tolist() for index in points]
+    ([[[2.0], [4.0], [8.0]], [[5.0]]], [[2, 0, 2, 1], [0, 0, 0, 0]])
+    """
+    import numpy as np
+
+    size = axes[0].size
+    if size < FEW_POINTS:
+        return None
+    distinct = []
+    for axis in axes:
+        last = float(np.max(axis))
+        if last < 4 * size:  # a table finds them in one pass; sorting would take longer than what is saved
+            whole = axis.astype(np.int64)
+            present = np.zeros(int(last) + 1, dtype=bool)
+            present[whole] = True
+            values = np.flatnonzero(present)
+            index = np.empty(present.size, dtype=np.int64)
+            index[values] = np.arange(values.size)
+            distinct.append((values.astype(np.float64), index[whole]))
+        else:
+            distinct.append((axis, np.arange(size)))
+    if min(values.size for values, _ in distinct) > size / 4:
+        return None
+    count = len(axes)
+    shaped = [values.reshape([-1 if at == own else 1 for at in range(count)]) for own, (values, _) in enumerate(distinct)]
+    return shaped, tuple(index for _, index in distinct)
+
+
 def cut(value: Any, tile: Tile) -> Any:
     """The part of something in a tile: arrays of as many axes as the tile (those of one point stay), and what holds them."""
     import numpy as np
@@ -57,6 +99,8 @@ def cut(value: Any, tile: Tile) -> Any:
     if isinstance(value, np.ndarray):
         if not value.ndim:
             return value
+        if tile and isinstance(tile[0], np.ndarray):
+            return value[tuple([part if size > 1 else 0 for size, part in zip(value.shape, tile, strict=True)])]
         return value[tuple([part if size > 1 else _ALL for size, part in zip(value.shape, tile, strict=True)])]
     if isinstance(value, Operator):
         arrays = {name: cut(its, tile) for name, its in value.dims().items() if isinstance(its, np.ndarray)}

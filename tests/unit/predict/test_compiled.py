@@ -98,6 +98,40 @@ def test_tiles_change_nothing(model: str, phase: str, monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(values, whole[name], err_msg=name)
 
 
+@pytest.mark.parametrize(("model", "hardware", "deployment"), DEPLOYMENTS)
+@pytest.mark.parametrize("shape", [(2000,), (40, 50)])
+def test_a_list_is_a_grid_point_by_point(
+    model: str, hardware: str, deployment: dict[str, Any], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Distinct batches and contexts of a list are evaluated once each, or each point by itself: the same numbers."""
+    random = np.random.default_rng(7)
+    points: dict[str, Any] = {"batch": random.integers(1, 90, shape), "context": random.integers(0, 3000, shape)}
+    step = compile(model, hardware, **deployment)
+    wanted = tuple(COLUMNS)
+    once = step(**points, estimate=True, columns=wanted)
+    monkeypatch.setattr(tiles, "FEW_POINTS", 10**9)
+    each = step(**points, estimate=True, columns=wanted)
+    for name in wanted:
+        if once[name].dtype.kind == "f":
+            assert once[name] == pytest.approx(each[name], rel=1e-12, nan_ok=True), name
+        else:
+            assert np.array_equal(once[name], each[name]), name
+        assert once[name].shape == shape
+
+
+@pytest.mark.parametrize("contexts", [[0, 2**52], [5] * 2])
+def test_a_list_of_far_apart_lengths(contexts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No table as long as the longest context is made, and nothing overflows."""
+    monkeypatch.setattr(tiles, "FEW_POINTS", 2)
+    step = compile("llama-3.1-8b", "a100-sxm-80gb")
+    batch = np.tile([3, 1, 2, 3], 300)
+    context = np.resize(contexts, batch.size)
+    found = step(batch=batch, context=context, columns=["time_bound_s"])["time_bound_s"]
+    for index in (0, 1, 2, 1199):
+        (alone,) = step(batch=[batch[index]], context=[context[index]], columns=["time_bound_s"])["time_bound_s"]
+        assert found[index] == pytest.approx(alone, rel=1e-12)
+
+
 def test_columns_are_named() -> None:
     """Those that are asked for, in that order; a misspelt one is refused with the nearest."""
     step = compile("llama-3.2-1b", "l4")
