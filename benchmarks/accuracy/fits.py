@@ -16,9 +16,9 @@ from roofline.measure.calibrate.engine import engine_steps
 from roofline.measure.calibrate.family import Fitting, fit
 from roofline.measure.calibrate.write import as_yaml, steps_yaml
 from roofline.measure.records.read import read
-from roofline.predict.efficiency.family import UNGATED
 from roofline.predict.efficiency.fits import slug
-from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.forms import forms_by_op
+from roofline.predict.efficiency.kernels import UNGATED
 from roofline.specs.library import load_hardware
 from roofline.specs.source import Source
 
@@ -38,7 +38,7 @@ SOURCES = {
 def jobs(records: Path) -> list[tuple[str, str]]:
     """Accelerators that have a file, and the backends of their records."""
     frame = read([records]).frame
-    frame = frame[frame["op"].isin(list(forms()))]
+    frame = frame[frame["op"].isin(list(forms_by_op()))]
     known = {path.stem for path in (ROOT / "hardware").glob("*.yaml")}
     sizes = frame.groupby(["gpu", "backend"], observed=True).size().sort_values(ascending=False)
     pairs = sizes[sizes >= FEWEST].index
@@ -48,12 +48,12 @@ def jobs(records: Path) -> list[tuple[str, str]]:
 def one(records: Path, gpu: str, backend: str, only: str = "") -> str:
     """Fit one accelerator and backend, and write the file."""
     frame = read([records]).frame
-    frame = frame[(frame["gpu"] == gpu) & (frame["backend"] == backend) & frame["op"].isin(list(forms()))]
+    frame = frame[(frame["gpu"] == gpu) & (frame["backend"] == backend) & frame["op"].isin(list(forms_by_op()))]
     device = load_hardware(gpu)[0]
     fittings: list[Fitting] = []
     for key, rows in families(frame, device, {}):
         if only in key:
-            fittings.append(fit(key, [form for form in forms()[rows.op] if form.suits(key)], rows))
+            fittings.append(fit(key, [form for form in forms_by_op()[rows.op] if form.suits(key)], rows))
             held = fittings[-1].family.held_out
             if held is not None:
                 sys.stderr.write(

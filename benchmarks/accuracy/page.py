@@ -24,8 +24,7 @@ from roofline.measure.calibrate.split import held_out
 from roofline.measure.records.read import read
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.form import Form, Parameter, Values
-from roofline.predict.efficiency.forms import by_name
-from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
 
@@ -76,7 +75,7 @@ def study(task: tuple[str, str, str]) -> list[dict[str, Any]]:
     """All figures of one accelerator and backend."""
     records, gpu, backend = task
     frame = read([records]).frame
-    frame = frame[(frame["gpu"] == gpu) & (frame["backend"] == backend) & frame["op"].isin(list(forms()))]
+    frame = frame[(frame["gpu"] == gpu) & (frame["backend"] == backend) & frame["op"].isin(list(forms_by_op()))]
     device = load_hardware(gpu)[0]
     fitted = {
         key: family
@@ -96,8 +95,8 @@ def study(task: tuple[str, str, str]) -> list[dict[str, Any]]:
 
 def _cell(gpu: str, backend: str, key: str, parts: tuple[Kernels, Kernels], family: Family) -> dict[str, Any]:
     train, test = parts
-    form = by_name(family.form)
-    baseline = by_name("ceilings")
+    form = FORMS[family.form]
+    baseline = FORMS["ceilings"]
     simple = solve_family(baseline, train, baseline.starts(), FEW).values
     cell: dict[str, Any] = {
         "gpu": gpu, "backend": backend, "key": key, "rows": len(test.measured), "shapes": len(set(test.shapes)),

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from roofline.measure.calibrate.engine import engine_steps
-from roofline.predict.efficiency.forms import by_name
+from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit
 
@@ -75,7 +75,7 @@ def terms(cells: Cells) -> list[str]:
             worth[form][name].append((change, f"{cell['gpu']} {cell['backend']} {cell['key']}"))
     lines: list[str] = []
     for name in sorted(worth):
-        form = by_name(name)
+        form = FORMS[name]
         lines += ["", f"### `{name}`", "", f"{form.about[0].upper()}{form.about[1:]}.", ""]
         rows = []
         for entry in form.parameters:

@@ -20,8 +20,7 @@ from roofline.measure.calibrate.family import solve_family
 from roofline.measure.calibrate.kernels import Kernels
 from roofline.measure.calibrate.write import spread_yaml
 from roofline.measure.records.read import read
-from roofline.predict.efficiency.forms import by_name
-from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
 from roofline.specs.spread import Allowance, Spread
@@ -40,12 +39,12 @@ def own_band(family: Family) -> float:
 
 def reach(rows: Kernels, family: Family, there: Any) -> tuple[float, float]:
     """Of a fit that was made elsewhere, on these rows: the logarithm that 80 % stay within, and the median error."""
-    form, values = by_name(family.form), dict(family.parameters)
+    form, values = FORMS[family.form], dict(family.parameters)
     if there is not rows.chip and there.hardware.name != rows.chip.hardware.name:
         if form.transfer is not None:
             values = form.transfer(values, there, rows.chip)
         if form.elsewhere is not None:
-            form = by_name(form.elsewhere(rows.chip))
+            form = FORMS[form.elsewhere(rows.chip)]
     ratio = rows.predicted(form, values) / rows.measured
     return float(np.quantile(np.abs(np.log(ratio)), SHARE)), float(np.median(np.abs(ratio - 1)))
 
@@ -58,7 +57,7 @@ def extra(reached: float, own: float) -> float:
 def cells(records: Path) -> tuple[dict[Cell, Kernels], dict[Cell, Family]]:
     """Measured kernels and fits by accelerator, backend and family."""
     frame = read([records]).frame
-    frame = frame[frame["op"].isin(list(forms()))]
+    frame = frame[frame["op"].isin(list(forms_by_op()))]
     rows: dict[Cell, Kernels] = {}
     fits: dict[Cell, Family] = {}
     for gpu, paths in fit_files().items():
@@ -82,7 +81,7 @@ def grown(rows: Kernels, family: Family) -> float | None:
     small = size <= np.quantile(size, 0.5)
     if small.sum() < 200 or (~small).sum() < 200:
         return None
-    form = by_name(family.form)
+    form = FORMS[family.form]
     values = solve_family(form, rows.of(small), form.starts(), 1500).values
     ratio = np.abs(np.log(rows.of(~small).predicted(form, values) / rows.of(~small).measured))
     doublings = np.log2(size[~small] / np.quantile(size, 0.5))

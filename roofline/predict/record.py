@@ -10,8 +10,7 @@ from roofline.dtypes import Precision
 from roofline.formatting import percent
 from roofline.graph import communicating, replicated, states
 from roofline.operators.grouped_gemm import busiest
-from roofline.predict.efficiency.band import beyond
-from roofline.predict.efficiency.estimate import Estimator
+from roofline.predict.efficiency.estimate import Estimator, beyond
 from roofline.predict.efficiency.fits import DEFAULT, Fitted
 from roofline.predict.efficiency.kernels import Kernel
 from roofline.predict.memory import MemoryModel

@@ -15,7 +15,7 @@ from roofline import operators as operator_kinds
 from roofline.formulas.javascript import EVALUATED, Program
 from roofline.operators.base import Operator
 from roofline.predict import flags, record
-from roofline.predict.efficiency import forms
+from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.result import Analysis
 from roofline.specs import library, quantization, workload, yaml_file
 from roofline.specs.base import Spec
@@ -36,8 +36,7 @@ _READ_ONCE: dict[Any, str] = {
     # found by walking packages
     Operator.dimensions: EVALUATED,
     operator_kinds.registry: EVALUATED,
-    forms.registry: EVALUATED,
-    forms._all: EVALUATED,  # noqa: SLF001 - what `by_name` looks into
+    forms_by_op: EVALUATED,
     quantization.schemes: EVALUATED,
     # controls give numbers in base units, within their ranges, and names that exist
     flags.validated: "$.construct",

@@ -12,9 +12,8 @@ from roofline.measure.records.formats import dtypes
 from roofline.measure.records.ops import Call
 from roofline.measure.records.ops import registry as rules
 from roofline.predict.bounds import times as bound_of
-from roofline.predict.efficiency.chip import chip
-from roofline.predict.efficiency.form import SERVING, Form
-from roofline.predict.efficiency.forms import by_name, registry
+from roofline.predict.efficiency.form import SERVING, Form, chip
+from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
 
@@ -48,7 +47,7 @@ ROWS: dict[str, list[dict[str, int]]] = {
     },
     "p2p": [{"bytes": b, "world": 2} for b in (1024, 1 << 28)],
 }
-CASES = [(op, form) for op, forms in registry().items() for form in forms]
+CASES = [(op, form) for op, forms in forms_by_op().items() for form in forms]
 IDS = [f"{op} {form.name}" for op, form in CASES]
 FITTED = [
     (accelerator, path, key, family)
@@ -105,7 +104,7 @@ def test_arrays_and_floats_agree(op: str, form: Form) -> None:
 )
 def test_shipped_fits_are_sane(accelerator: str, path: Any, key: str, family: Family) -> None:
     """Values are within their bounds; cold, no kernel takes less than 0.8 of what it has to move and to multiply."""
-    form, op = by_name(family.form), key.split("/", maxsplit=1)[0]
+    form, op = FORMS[family.form], key.split("/", maxsplit=1)[0]
     for entry in form.parameters:
         assert entry.low * 0.999 <= family.parameters[entry.name] <= entry.high * 1.001
     assert form.suits(key)

@@ -17,8 +17,7 @@ from roofline.measure.calibrate.engine import engine_steps
 from roofline.measure.calibrate.family import regimes
 from roofline.measure.calibrate.split import held_out
 from roofline.measure.records.read import read
-from roofline.predict.efficiency.forms import by_name
-from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_engine_steps, load_fit, load_hardware
 
@@ -80,7 +79,7 @@ def records(truth: Path) -> pd.DataFrame:
     if not path.is_file():
         pytest.skip("the measured kernels are not there")
     frame = read([path]).frame
-    return frame[frame["op"].isin(list(forms()))]
+    return frame[frame["op"].isin(list(forms_by_op()))]
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +97,7 @@ def judged(records: pd.DataFrame) -> dict[tuple[str, str, str], tuple[Family, An
                 out = held_out(kernels.shapes)
                 unseen = kernels.of(np.array([shape in out for shape in kernels.shapes]))
                 family = fit.families[key]
-                ratio = unseen.measured / unseen.predicted(by_name(family.form), family.parameters)
+                ratio = unseen.measured / unseen.predicted(FORMS[family.form], family.parameters)
                 found[accelerator, path.stem, key] = (family, unseen, ratio)
     return found
 

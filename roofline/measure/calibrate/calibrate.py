@@ -18,9 +18,9 @@ from roofline.measure.records.check import Refusal
 from roofline.measure.records.read import read
 from roofline.measure.records.tables import own_kernel
 from roofline.measure.validate.predict import Library
-from roofline.predict.efficiency.chip import chip
-from roofline.predict.efficiency.family import name
-from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.form import chip
+from roofline.predict.efficiency.forms import forms_by_op
+from roofline.predict.efficiency.kernels import family_key
 from roofline.specs.fit import Fit
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
@@ -67,7 +67,7 @@ def calibrate(
     )
     chosen = _backend(frame, backend)
     frame = _kept(frame, [chosen], "backend", "other backends", left_out)
-    frame = _kept(frame, [op for op in frame["op"].unique() if op in forms()], "op", "ops without a form", left_out)
+    frame = _kept(frame, [op for op in frame["op"].unique() if op in forms_by_op()], "op", "ops without a form", left_out)
     if frame.empty:
         why = "; ".join(f"{count:,} rows of {what}" for what, count in left_out.items())
         kernels_of = f", kernels of {chosen}," if chosen else ""
@@ -76,7 +76,7 @@ def calibrate(
     fittings = []
     for key, rows in families(frame, device, left_out):
         progress(f"{key}: {len(rows.measured):,} records")
-        fittings.append(fit(key, [form for form in forms()[rows.op] if form.suits(key)], rows))
+        fittings.append(fit(key, [form for form in forms_by_op()[rows.op] if form.suits(key)], rows))
         progress(f"{key}: {_said(fittings[-1])}")
     sources = tuple(Source(title=title) for title in sorted(set(frame["source"])) if title)
     made = assemble(device, chosen, fittings, sources, today)
@@ -142,7 +142,7 @@ def families(frame: pd.DataFrame, device: Hardware, left_out: dict[str, int]) ->
         frame = frame[~apart]
     for (op, _, _, ungated), rows in frame.groupby(["op", "dtype", "kv_dtype", own_kernel(frame)], observed=True, sort=True):
         operator = next(iter(of_rows(rows.iloc[:1]).values()))[0]
-        key = name(str(op), operator.dtypes, multiplies_weights=operator.multiplies_weights, ungated=bool(ungated))
+        key = family_key(str(op), operator.dtypes, multiplies_weights=operator.multiplies_weights, ungated=bool(ungated))
         found.setdefault(key, []).append(rows)
     newest = {key: once(_newest(pd.concat(parts), left_out)) for key, parts in found.items()}
     return [(key, kernels(rows, chip(device))) for key, rows in newest.items()]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from roofline.measure.calibrate.kernels import Kernels
 from roofline.measure.calibrate.solve import Solution, solve
 from roofline.measure.calibrate.split import folds, held_out
-from roofline.predict.efficiency.band import shares
+from roofline.predict.efficiency.estimate import regime_shares
 from roofline.predict.efficiency.form import Form, Values
-from roofline.predict.efficiency.forms import by_name
+from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.fit import Family, HeldOut, Regime
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
     solution, form = min(solutions, key=lambda found: found[0].cost)
     unseen_estimate = _cross_validated(form, train, solution.values)
     if len(train.measured) < FEW and len(set(train.shapes)) > 1:
-        simple = by_name("ceilings")
+        simple = FORMS["ceilings"]
         fallback = solve_family(simple, train, simple.starts())
         estimate = _cross_validated(simple, train, fallback.values)
         if _off(estimate, train) < _off(unseen_estimate, train):
@@ -157,7 +157,7 @@ def regimes(rows: Kernels, estimate: Array) -> Array:
     for part in rows.parts:
         some = estimate[start : start + len(part.frame)]
         start += len(part.frame)
-        inside = shares(rows.op, part.operators, some)
+        inside = regime_shares(rows.op, part.operators, some)
         names = np.array(list(inside))
         found.append(names[np.argmax(np.stack(np.broadcast_arrays(*inside.values(), some)[:-1]), axis=0)])
     return np.concatenate(found)

@@ -12,8 +12,7 @@ from roofline.measure.records.columns import COLUMNS
 from roofline.measure.records.conditions import of_rows as conditions
 from roofline.measure.records.ops import registry
 from roofline.operators.base import Operator
-from roofline.predict.efficiency.chip import Chip
-from roofline.predict.efficiency.form import Conditions, Form, Values
+from roofline.predict.efficiency.form import Chip, Conditions, Form, Values
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from roofline.predict.efficiency.form import Form
-from roofline.predict.efficiency.forms import by_name
+from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.fit import Family, Fit
 from roofline.specs.spread import Spread
@@ -35,7 +35,7 @@ def as_yaml(fit: Fit) -> str:
 
 
 def _family(family: Family) -> list[str]:
-    form = by_name(family.form)
+    form = FORMS[family.form]
     lines = [f"form: {family.form}", f"parameters: {_mapping(_parameters(form, family))}"]
     if family.undetermined:
         lines.append(f"undetermined: [{', '.join(family.undetermined)}]")

@@ -14,7 +14,7 @@ from roofline.measure.records.conditions import of_rows as conditions
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import Fits
-from roofline.predict.efficiency.forms import registry as forms
+from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, by_driver_name, load_hardware
@@ -142,7 +142,7 @@ def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
     first, nothing = rows.iloc[0], np.full(len(rows), np.nan)
     op, operators = str(first["op"]), of_rows(rows)
     under = replace(estimator, conditions=conditions(rows))
-    if op in forms():
+    if op in forms_by_op():
         whole = {name: operator for name, (operator, _) in operators.items()}
         launched = [Kernel(op, whole, tuple(whole), 1)]
     else:

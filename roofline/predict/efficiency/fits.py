@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from roofline.errors import InputError, SpecError, UnknownNameError
-from roofline.predict.efficiency.chip import Chip, chip
-from roofline.predict.efficiency.family import exact, nearest
-from roofline.predict.efficiency.form import Form, Values
-from roofline.predict.efficiency.forms import by_name, registry
+from roofline.predict.efficiency.form import Chip, Form, Values, chip
+from roofline.predict.efficiency.forms import FORMS, forms_by_op
+from roofline.predict.efficiency.kernels import exact, nearest
 from roofline.specs.fit import Family, Fit
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, fit_files, load_fit, load_hardware, load_spread
@@ -87,7 +86,7 @@ class Fits:
         band."""
         if key not in ASSUMED:
             return None
-        form = registry()[key][0]
+        form = forms_by_op()[key][0]
         family = Family(form=form.name, parameters=form.starts(), rows=0, shapes=0, bands={"all": WIDE}, range={})
         return Fitted(key, family, form, family.parameters, None, "assumed")
 
@@ -118,7 +117,7 @@ class Fits:
     def _fitted(self, fit: Fit, key: str, wanted: str) -> Fitted:
         """A family of a fit for the chip that is asked about."""
         family = fit.families[wanted]
-        form, values = by_name(family.form), family.parameters
+        form, values = FORMS[family.form], family.parameters
         first = self._wanted is None or slug(fit.backend) == slug(self._wanted)
         origin: Origin = "other formats" if wanted not in exact(key) else "fitted" if first else "other backend"
         if fit.accelerator == self.hardware.accelerator.name:
@@ -127,7 +126,7 @@ class Fits:
         if form.transfer is not None:
             values = form.transfer(values, there, self.chip)
         if form.elsewhere is not None:
-            form = by_name(form.elsewhere(self.chip))
+            form = FORMS[form.elsewhere(self.chip)]
         return Fitted(
             wanted,
             family,
@@ -218,7 +217,7 @@ class Fits:
 def _check(path: Path, key: str, family: Family) -> None:
     """A family's form has to exist, and to have these parameters."""
     try:
-        form = by_name(family.form)
+        form = FORMS[family.form]
     except UnknownNameError as error:
         raise SpecError(f"families.{key}.form: {error}", path=path) from None
     wanted, given = {parameter.name for parameter in form.parameters}, set(family.parameters)

@@ -1,4 +1,4 @@
-"""A form: the time of one kernel as a closed formula with a few parameters that mean something.
+"""Functional forms: the time of one kernel as a closed formula with a few parameters that mean something.
 
 A *kernel* is what an engine launches as one call and what a measured record times: one operator, or a few (the routed
 experts of a layer). A form is ordinary arithmetic over the operators' dimensions, the chip's datasheet figures and its
@@ -11,9 +11,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from roofline.numeric import Expr
+from roofline.numeric import Expr, maximum
 from roofline.operators.base import Operator
-from roofline.predict.efficiency.chip import Chip
+from roofline.predict.bounds import matrix_dtype, times
+from roofline.specs.hardware import Connection, Hardware
 
 Operators = Mapping[str, Operator]
 Values = Mapping[str, Expr]
@@ -44,7 +45,7 @@ class Conditions:
 SERVING = Conditions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Parameter:
     """A fitted number: what it means, where a fit starts, and between which values it is believed."""
 
@@ -91,3 +92,78 @@ class Form:
     def starts(self) -> dict[str, float]:
         """Where a fit starts."""
         return {parameter.name: parameter.start for parameter in self.parameters}
+
+
+# chip: The datasheet figures that forms use, in base units.
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One device. Figures that a file does not have stand at a value that changes nothing (see `chip`)."""
+
+    hardware: Hardware
+    architecture: str
+    peaks: Mapping[str, float]
+    """Dense matrix peak by dtype, FLOP/s."""
+    vector: float
+    """FLOP/s outside the matrix units."""
+    bandwidth: float
+    """Device memory, bytes/s."""
+    units: float
+    """SMs, CUs, cores."""
+    l2: float
+    """Last shared cache, bytes."""
+
+    def peak(self, operator: Operator) -> float:
+        """Matrix peak at the format in which an operator multiplies, FLOP/s."""
+        return self.hardware.peak(matrix_dtype(operator, self.hardware))
+
+    @property
+    def sixteen_bit(self) -> float:
+        """Matrix peak of 16-bit floats, FLOP/s: by which chips are compared, whatever they multiply."""
+        return next(self.peaks[dtype] for dtype in ("bf16", "fp16", *self.peaks) if dtype in self.peaks)
+
+    def link(self, devices: int) -> Connection | None:
+        """The connection that joins a number of devices; None for one device."""
+        return self.hardware.connection(devices)
+
+
+def chip(hardware: Hardware) -> Chip:
+    """The figures of hardware. Without a count of units it is one; without vector units their time is nothing; without a
+    figure for the cache there is none."""
+    accelerator = hardware.accelerator
+    return Chip(
+        hardware=hardware,
+        architecture=accelerator.architecture,
+        peaks=hardware.peaks,
+        vector=hardware.vector_peak or float("inf"),
+        bandwidth=hardware.bandwidth,
+        units=accelerator.compute_units.value if accelerator.compute_units else 1.0,
+        l2=accelerator.l2.value if accelerator.l2 else 0.0,
+    )
+
+
+def _ceiling_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    each = [times(operator, operator.cost(), chip.hardware) for operator in operators.values()]
+    compute = sum(time.matrix for time in each) / values["compute"]
+    memory = maximum(sum(time.memory for time in each), sum(time.link for time in each)) / values["memory"]
+    return {
+        "launch": values["launch"],
+        "compute": compute,
+        "memory": memory,
+        "total": values["launch"] + maximum(compute, memory),
+    }
+
+
+CEILINGS = Form(
+    name="ceilings",
+    ops=(),
+    about="a launch, and the slower of two ceilings",
+    parameters=(
+        Parameter("launch", "s", "time of an empty call", 3e-6, 1e-7, 1e-3),
+        Parameter("compute", "1", "fraction of the matrix peak", 0.7, 0.01, 1.5),
+        Parameter("memory", "1", "fraction of the bandwidth of memory or link", 0.7, 0.01, 1.5),
+    ),
+    terms=_ceiling_terms,
+)
+"""The three-parameter roofline: a launch, and ceilings that are fractions of the datasheet's. Other forms have to beat it."""

@@ -14,7 +14,7 @@ import roofline
 from roofline.errors import SpecError, UnknownNameError
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
-from roofline.predict.efficiency import band
+from roofline.predict.efficiency import estimate
 from roofline.predict.efficiency.estimate import Estimator, Interval, independent, together
 from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.kernels import Kernel, kernels
@@ -120,8 +120,8 @@ def test_beyond_the_range_it_is_wider() -> None:
     inside = {"": Gemm(m=1024, n=4096, k=4096)}
     outside = {"": Gemm(m=4096, n=4096, k=4096)}
     narrow = replace(fitted, family=family)
-    assert band.factors("gemm", narrow, inside, 1e-3, SPREAD, other_backends=False) == pytest.approx((0.9, 1.2))
-    low, high = band.factors("gemm", narrow, outside, 1e-3, SPREAD, other_backends=False)
+    assert estimate.interval_factors("gemm", narrow, inside, 1e-3, SPREAD, other_backends=False) == pytest.approx((0.9, 1.2))
+    low, high = estimate.interval_factors("gemm", narrow, outside, 1e-3, SPREAD, other_backends=False)
     assert (low, high) == pytest.approx((math.exp(-math.hypot(math.log(0.9), 0.2)), math.exp(math.hypot(math.log(1.2), 0.2))))
 
 

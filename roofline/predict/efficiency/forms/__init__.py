@@ -1,41 +1,44 @@
-"""The forms, a file an op or a few that are alike. `registry()` finds them by walking this package."""
+"""The functional forms of kernel times, one file per kind of kernel.
+
+To add one: a `Form` in a module here, and its name in `FORMS`. Packages add theirs by the entry-point group `roofline.forms`.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
-from roofline.errors import UnknownNameError
-from roofline.predict.efficiency.form import Form
+from roofline.predict.efficiency.form import CEILINGS, Form
+from roofline.predict.efficiency.forms.attention_decode import FLASH_2, FLASH_3, FLASH_3_WHOLE, MLA_DECODE, MULTI_BLOCK
+from roofline.predict.efficiency.forms.attention_prefill import ATTENTION_PREFILL, MLA_PREFILL
+from roofline.predict.efficiency.forms.communication import ALL_REDUCE, COLLECTIVE, HOST_COPY, P2P
+from roofline.predict.efficiency.forms.gemm import (
+    GEMM,
+    GEMM_FP8,
+    GEMM_FP8_BLOCK,
+    GEMM_FP8_BLOCK_SWAPPED,
+    GEMM_FP8_CUTLASS,
+)
+from roofline.predict.efficiency.forms.moe import MOE
+from roofline.predict.efficiency.forms.streaming import STREAMING
+from roofline.registry import Registry
 
-__all__ = ["by_name", "registry"]
+FORMS: Registry[Form] = Registry(
+    "form",
+    [
+        FLASH_3, FLASH_3_WHOLE, FLASH_2, MULTI_BLOCK, MLA_DECODE, ATTENTION_PREFILL, MLA_PREFILL, CEILINGS, ALL_REDUCE,
+        COLLECTIVE, HOST_COPY, P2P, GEMM, GEMM_FP8, GEMM_FP8_CUTLASS, GEMM_FP8_BLOCK, GEMM_FP8_BLOCK_SWAPPED, MOE, STREAMING,
+    ],
+    group="roofline.forms",
+    accepts=Form,
+)  # fmt: skip
+"""The forms by name, as the `form` of a fitted family names them."""
 
 
 @cache
-def _all() -> dict[str, Form]:
-    """Forms by name."""
-    found: dict[str, Form] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for form in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(form, Form) and found.setdefault(form.name, form) is not form:
-                msg = f"two forms named {form.name!r}"
-                raise TypeError(msg)
-    return found
-
-
-@cache
-def registry() -> dict[str, tuple[Form, ...]]:
-    """The forms of each op of records: one a kind of kernel. Which kind a backend launches, a fit finds out."""
-    found: dict[str, tuple[Form, ...]] = {}
-    for form in _all().values():
+def forms_by_op() -> dict[str, tuple[Form, ...]]:
+    """The forms of each op of measured records, sorted by op; several where backends launch kernels of different kinds."""
+    forms: dict[str, tuple[Form, ...]] = {}
+    for form in FORMS.values():
         for op in form.ops:
-            found[op] = (*found.get(op, ()), form)
-    return dict(sorted(found.items()))
-
-
-def by_name(name: str) -> Form:
-    """The form of that name."""
-    if name not in _all():
-        raise UnknownNameError("form", name, _all(), list_all=True)
-    return _all()[name]
+            forms[op] = (*forms.get(op, ()), form)
+    return dict(sorted(forms.items()))

@@ -35,11 +35,15 @@ from dataclasses import dataclass
 
 from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
 from roofline.operators.attention import Attention, keys_read
-from roofline.predict.efficiency.chip import Chip
-from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
+from roofline.operators.entries import entries_read
+from roofline.operators.latent_attention import LatentAttention
+from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.forms.gemm import root, square
 
 # Keys of one step of a FlashAttention 3 or XQA block.
 STEP = 128
+# Latents of one step of a block.
+LATENT_STEP = 64
 # Rows of queries of one block: a warp group's matrix instruction.
 ROWS = 64
 # FlashAttention 3 prepares the schedule of so many sequences beforehand, 31 in each of 32 warps.
@@ -176,27 +180,13 @@ def _terms(policy: Policy) -> Callable[[Operators, Chip, Conditions, Values], di
     return terms
 
 
-_LAUNCH = Parameter(name="launch", unit="s", meaning="of a call of one small block", start=9e-6, low=1e-6, high=5e-5)
-_BLOCK = Parameter(
-    name="block", unit="s", meaning="of a thread block besides its keys", start=2e-6, low=1e-8, high=3e-5, neutral=0
-)
-_STREAM = Parameter(
-    name="stream", unit="byte/s", meaning="of keys and values in one SM", start=4e10, low=3e9, high=5e11, neutral=1e18
-)
-_MEMORY = Parameter(name="memory", unit="1", meaning="fraction of the memory bandwidth", start=0.85, low=0.3, high=1.0)
-_EXTRA = Parameter(
-    name="extra",
-    unit="s",
-    meaning="of a further kernel: parts joined, queries transposed",
-    start=3e-6,
-    low=1e-9,
-    high=2e-5,
-    neutral=0,
-)
-_PART = Parameter(name="part", unit="s", meaning="of joining one part more", start=5e-8, low=1e-10, high=2e-6, neutral=0)
-_SEQUENCE = Parameter(
-    name="sequence", unit="s", meaning="of the schedule, a sequence", start=1e-8, low=1e-11, high=2e-7, neutral=0
-)
+_LAUNCH = Parameter("launch", "s", "of a call of one small block", 9e-6, 1e-6, 5e-5)
+_BLOCK = Parameter("block", "s", "of a thread block besides its keys", 2e-6, 1e-8, 3e-5, neutral=0)
+_STREAM = Parameter("stream", "byte/s", "of keys and values in one SM", 4e10, 3e9, 5e11, neutral=1e18)
+_MEMORY = Parameter("memory", "1", "fraction of the memory bandwidth", 0.85, 0.3, 1.0)
+_EXTRA = Parameter("extra", "s", "of a further kernel: parts joined, queries transposed", 3e-6, 1e-9, 2e-5, neutral=0)
+_PART = Parameter("part", "s", "of joining one part more", 5e-8, 1e-10, 2e-6, neutral=0)
+_SEQUENCE = Parameter("sequence", "s", "of the schedule, a sequence", 1e-8, 1e-11, 2e-7, neutral=0)
 _FLASH = (_LAUNCH, _BLOCK, _STREAM, _MEMORY, _EXTRA)
 
 
@@ -256,10 +246,78 @@ MULTI_BLOCK = Form(
     about="TensorRT-LLM's XQA, up to eight blocks an SM, and its older kernel for groups that XQA does not take",
     parameters=(
         *_FLASH,
-        Parameter(name="older_launch", unit="s", meaning="launch of the older kernel", start=8e-6, low=1e-6, high=5e-5),
-        Parameter(name="older_block", unit="s", meaning="block of the older kernel", start=1e-6, low=1e-8, high=3e-5),
-        Parameter(name="older_stream", unit="byte/s", meaning="stream of the older kernel", start=3e10, low=1e9, high=5e11),
+        Parameter("older_launch", "s", "launch of the older kernel", 8e-6, 1e-6, 5e-5),
+        Parameter("older_block", "s", "block of the older kernel", 1e-6, 1e-8, 3e-5),
+        Parameter("older_stream", "byte/s", "stream of the older kernel", 3e10, 1e9, 5e11),
     ),
     terms=_terms(_multi_block),
     transfer=_scaled,
+)
+
+
+def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    """Absorbed latent attention of new tokens over their caches: one cache of wide entries for all query heads.
+
+    A thread block takes 64 query rows of one sequence and goes through its latents. Kernels for Hopper deal all the latents of
+    a call out evenly to the SMs; TensorRT-LLM's for Ampere leaves each sequence to one block. A block costs a fixed time and
+    streams latents no faster than `stream` (with 64 rows of products a latent, that is the matrix units as much as the loads);
+    all of them together no faster than device memory. The slower of the two decides, with a little more where they are alike
+    (a norm of fourth power). Queries and outputs are as wide as latents, and some kernels pass over them again.
+
+        t = launch + block * blocks/SM + ((latents of an SM / stream)^4 + (bytes / memory)^4)^(1/4) + queries + extra
+
+    Source: github.com/deepseek-ai/FlashMLA, `csrc/` (`BLOCK_SIZE_M` 64, `get_mla_metadata`: latents over the SMs, evenly).
+    """
+    (core,) = operators.values()
+    if not isinstance(core, LatentAttention):
+        msg = f"a decode of {core.kind} is not what this form is of"
+        raise TypeError(msg)
+    length = entries_read(core.new, core.cached, None, core.chosen)
+    blocks = core.batch * ceil_div(core.new * core.n_heads, ROWS)
+    longest = maximum(length, LATENT_STEP)
+    if chip.architecture == "ampere":
+        parts: Expr = 1
+        share = ceil_div(blocks, chip.units) * longest
+    else:
+        parts = maximum(1, minimum(chip.units / blocks, longest / LATENT_STEP))
+        share = maximum(blocks / chip.units * longest, longest / parts)
+    cost = core.cost()
+    moved = cost.kv_read_bytes
+    if not math.isinf(conditions.kv):
+        moved = moved * (1 - resident(moved * conditions.kv, chip))
+    memory = maximum(moved / (values["memory"] * chip.bandwidth), cost.matrix_flops / chip.peak(core))
+    streams = share * (core.r_kv + core.d_rope) * core.dtypes.kv.bytes / values["stream"]
+    queries = values["passes"] * cost.activation_bytes / chip.bandwidth
+    each = values["block"] * blocks * parts / chip.units
+    extra = values["extra"] * (parts > 1)
+    return {
+        "launch": values["launch"],
+        "blocks": each,
+        "streams": streams,
+        "memory": memory,
+        "queries": queries,
+        "extra": extra,
+        "total": values["launch"] + each + root(square(square(streams)) + square(square(memory))) + queries + extra,
+    }
+
+
+def _latent_scaled(values: Values, chip: Chip, other: Chip) -> dict[str, float]:
+    """With 64 rows of products a latent, an SM streams as its matrix units multiply."""
+    return {**values, "stream": values["stream"] * matrix_rates(chip, other)}
+
+
+MLA_DECODE = Form(
+    name="mla_decode",
+    ops=("mla_decode",),
+    about="latents dealt out evenly to the SMs (Ampere: a sequence to a block), or the memory",
+    parameters=(
+        Parameter("launch", "s", "of a call of one small block", 1.2e-5, 1e-6, 1e-4),
+        Parameter("block", "s", "of a thread block besides its latents", 3e-6, 1e-8, 5e-5, neutral=0),
+        Parameter("stream", "byte/s", "of latents in one SM", 4e10, 1e9, 5e11, neutral=1e18),
+        Parameter("memory", "1", "fraction of the memory bandwidth", 0.85, 0.2, 1.0),
+        Parameter("passes", "1", "passes over queries and outputs, at all bandwidth", 1.0, 0.1, 10.0, neutral=1),
+        Parameter("extra", "s", "of joining the parts of a sequence", 1e-6, 1e-9, 2e-5, neutral=0),
+    ),
+    terms=_latent_terms,
+    transfer=_latent_scaled,
 )

@@ -29,8 +29,8 @@ from typing import cast
 
 from roofline.numeric import Expr, ceil_div, maximum, minimum, ratio
 from roofline.operators.attention import Attention
-from roofline.predict.efficiency.chip import Chip
-from roofline.predict.efficiency.form import COLD, Conditions, Form, Operators, Parameter, Values
+from roofline.operators.latent_attention import LatentAttention
+from roofline.predict.efficiency.form import COLD, Chip, Conditions, Form, Operators, Parameter, Values
 
 # Bytes/s that the last cache gives at least. NB: no datasheet has it; of 2.5 to 5 TB/s, chosen as what fits measurements of
 # A100, H200 and L40S together. Only L40S, whose memory is slow and whose cache is large, depends on it.
@@ -39,6 +39,9 @@ CACHE = 4e12
 THROTTLE = 1e-3
 # Keys are divided where CTAs are less than this part of the SMs (FlashAttention-3).
 FILLED = 0.8
+# A block of latents: keys, and query rows of all heads.
+KEYS = 64
+LATENT_ROWS = 64
 
 
 def blocks(
@@ -127,36 +130,75 @@ ATTENTION_PREFILL = Form(
     ops=("attention_prefill",),
     about="blocks of query rows that meet blocks of keys, shared by the SMs, and the bytes around them",
     parameters=(
-        Parameter(name="launch", unit="s", meaning="time of an empty call", start=1e-5, low=1e-6, high=1e-4),
-        Parameter(name="compute", unit="1", meaning="fraction of the matrix peak", start=0.7, low=0.1, high=1.1),
-        Parameter(
-            name="softmax",
-            unit="1",
-            meaning="pairs/s as a fraction of the vector peak",
-            start=0.1,
-            low=0.01,
-            high=10,
-            neutral=1e9,
-        ),
-        Parameter(name="block", unit="s", meaning="start and end of a CTA", start=2e-6, low=1e-8, high=5e-5, neutral=0),
-        Parameter(
-            name="tail",
-            unit="1",
-            meaning="part of the longest CTA after the average SM",
-            start=0.5,
-            low=0.01,
-            high=1.5,
-            neutral=0,
-        ),
-        Parameter(
-            name="packed", unit="1", meaning="0: a block of one head, 1: of a group", start=1, low=0, high=1, choices=(0, 1)
-        ),
-        Parameter(
-            name="throttle", unit="1", meaning="how much slower long kernels are", start=0.1, low=1e-3, high=1, neutral=0
-        ),
-        Parameter(
-            name="token", unit="s", meaning="one SM's time to write a token", start=1e-7, low=1e-10, high=1e-5, neutral=0
-        ),
+        Parameter("launch", "s", "time of an empty call", 1e-5, 1e-6, 1e-4),
+        Parameter("compute", "1", "fraction of the matrix peak", 0.7, 0.1, 1.1),
+        Parameter("softmax", "1", "pairs/s as a fraction of the vector peak", 0.1, 0.01, 10, neutral=1e9),
+        Parameter("block", "s", "start and end of a CTA", 2e-6, 1e-8, 5e-5, neutral=0),
+        Parameter("tail", "1", "part of the longest CTA after the average SM", 0.5, 0.01, 1.5, neutral=0),
+        Parameter("packed", "1", "0: a block of one head, 1: of a group", 1, 0, 1, choices=(0, 1)),
+        Parameter("throttle", "1", "how much slower long kernels are", 0.1, 1e-3, 1, neutral=0),
+        Parameter("token", "s", "one SM's time to write a token", 1e-7, 1e-10, 1e-5, neutral=0),
     ),
     terms=_terms,
+)
+
+
+def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    """Latent attention of prompts, as `attention_prefill`, in whichever of the two equivalent forms of MLA a backend launches.
+
+    The parameter `absorbed` tells which, whatever the operator says:
+
+    * 0: keys and values of every head, 192 and 128 wide in DeepSeek's models, were expanded before. A block has 128 rows of one
+      head (64 before Hopper); its keys are not divided among CTAs.
+    * 1: all heads share the latents, 576 and 512 wide: 3.4 times the FLOP a pair, far less to read. A block has 64 rows of all
+      heads; where CTAs are fewer than SMs the keys are divided among more of them, at the price of a second launch.
+
+    Bytes overlap with the blocks. NB: for whole prompts they never count; for a few queries after a long context they do.
+
+    Sources: DeepSeek-V2, arXiv:2405.04434, section 2.1; blocks of latents: flash-attention, hopper/tile_size.h (64 by 64). The
+    blocks of 0 are those that fit measurements of TensorRT-LLM best, not read in its source.
+    """
+    core = cast("LatentAttention", next(iter(operators.values())))
+    flop = 2 * chip.units / (values["compute"] * chip.peak(core))
+    wide = core.d_nope + core.d_rope + core.d_v
+    latent = 2 * core.r_kv + core.d_rope
+
+    queries, keys = core.batch * core.new * core.n_heads, core.batch * (core.cached + core.new)
+    if values["absorbed"]:
+        count, met, most = blocks(core.new, core.cached, None, core.n_heads, LATENT_ROWS, KEYS, KEYS)
+        met, most = (pairs * LATENT_ROWS * latent * flop for pairs in (met, most))
+        busy = shared_out(core.batch, count, met, most, chip.units, values, divides=True)
+        moved = queries * latent * core.dtypes.activation.bytes + keys * (core.r_kv + core.d_rope) * core.dtypes.kv.bytes
+    else:
+        rows = 64 if chip.architecture in {"volta", "turing", "ampere", "ada"} else 128
+        count, met, most = blocks(core.new, core.cached, None, 1, rows, KEYS, KEYS)
+        met, most = (pairs * rows * wide * flop for pairs in (met, most))
+        busy = shared_out(core.batch * core.n_heads, count, met, most, chip.units, values, divides=False)
+        expanded = queries * wide + keys * (core.n_heads * (core.d_nope + core.d_v) + core.d_rope)
+        moved = expanded * core.dtypes.activation.bytes
+
+    memory = moved / chip.bandwidth
+    write = core.batch * core.new * values["token"] / chip.units
+    return {
+        "launch": values["launch"],
+        "blocks": busy,
+        "memory": memory,
+        "write": write,
+        "total": values["launch"] + maximum(busy, memory) + write,
+    }
+
+
+MLA_PREFILL = Form(
+    name="mla_prefill",
+    ops=("mla_prefill",),
+    about="blocks of query rows that meet blocks of keys or of latents, shared by the SMs",
+    parameters=(
+        Parameter("launch", "s", "time of an empty call", 1e-5, 1e-6, 1e-4),
+        Parameter("compute", "1", "fraction of the matrix peak", 0.7, 0.1, 1.1),
+        Parameter("block", "s", "start and end of a CTA", 2e-6, 1e-8, 5e-5, neutral=0),
+        Parameter("tail", "1", "part of the longest CTA after the average SM", 0.5, 0.01, 1.5, neutral=0),
+        Parameter("absorbed", "1", "0: expanded keys and values, 1: latents", 0, 0, 1, choices=(0, 1)),
+        Parameter("token", "s", "one SM's time for a token beside", 1e-7, 1e-10, 1e-5, neutral=0),
+    ),
+    terms=_latent_terms,
 )

@@ -34,8 +34,7 @@ from typing import cast
 from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import matrix_dtype
-from roofline.predict.efficiency.chip import Chip
-from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
 
 # Common tiles of outputs, rows by columns.
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128))
@@ -277,27 +276,19 @@ def _transfer_blocks(values: Values, source: Chip, target: Chip) -> dict[str, fl
     return {name: neutral[name] or 0.0 if name in left else value for name, value in _transfer(values, source, target).items()}
 
 
-_LAUNCH = Parameter(name="launch", unit="s", meaning="a launch and its end", start=2e-6, low=2e-7, high=2e-5)
-_COMPUTE = Parameter(name="compute", unit="1", meaning="fraction of the matrix peak in a tile", start=0.9, low=0.3, high=1.2)
-_MEMORY = Parameter(name="memory", unit="1", meaning="fraction of the memory bandwidth", start=0.8, low=0.3, high=1.0)
-_TILE = Parameter(
-    name="tile", unit="s", meaning="start and end of a 128 x 128 tile", start=2e-6, low=1e-7, high=2e-5, neutral=1e-9
-)
-_FEED = Parameter(
-    name="feed", unit="1", meaning="elements into an SM per FLOP of its peak", start=0.01, low=0.002, high=0.1, neutral=1e3
-)
-_SPLIT = Parameter(name="split", unit="s", meaning="adding up a split", start=2.5e-6, low=1e-7, high=1e-3, neutral=1.0)
-_THROTTLE = Parameter(
-    name="throttle", unit="1", meaning="slowdown of long products by power", start=0.1, low=0.003, high=2, neutral=0.0
-)
-_STEP = Parameter(name="step", unit="s", meaning="a step of k, at least", start=1.4e-7, low=1e-9, high=1e-6, neutral=0.0)
-_MISSING = Parameter(
-    name="missing", unit="byte/s", meaning="rows below the last, an SM", start=2e10, low=1e9, high=1e12, neutral=1e18
-)
-_SPILL = Parameter(name="spill", unit="s", meaning="a step of a tile that spills", start=2e-6, low=1e-9, high=1e-5, neutral=0.0)
-_WORK = Parameter(name="work", unit="1", meaning="vector FLOP to quantise an element", start=100, low=1, high=1000, neutral=0.0)
-_NARROW = Parameter(name="narrow", unit="s", meaning="small tiles for many rows", start=3e-6, low=1e-8, high=1e-3, neutral=0.0)
-_ROW = Parameter(name="row", unit="s", meaning="an SM's time to quantise a row", start=1e-7, low=1e-9, high=1e-5, neutral=0.0)
+_LAUNCH = Parameter("launch", "s", "a launch and its end", 2e-6, 2e-7, 2e-5)
+_COMPUTE = Parameter("compute", "1", "fraction of the matrix peak in a tile", 0.9, 0.3, 1.2)
+_MEMORY = Parameter("memory", "1", "fraction of the memory bandwidth", 0.8, 0.3, 1.0)
+_TILE = Parameter("tile", "s", "start and end of a 128 x 128 tile", 2e-6, 1e-7, 2e-5, neutral=1e-9)
+_FEED = Parameter("feed", "1", "elements into an SM per FLOP of its peak", 0.01, 0.002, 0.1, neutral=1e3)
+_SPLIT = Parameter("split", "s", "adding up a split", 2.5e-6, 1e-7, 1e-3, neutral=1.0)
+_THROTTLE = Parameter("throttle", "1", "slowdown of long products by power", 0.1, 0.003, 2, neutral=0.0)
+_STEP = Parameter("step", "s", "a step of k, at least", 1.4e-7, 1e-9, 1e-6, neutral=0.0)
+_MISSING = Parameter("missing", "byte/s", "rows below the last, an SM", 2e10, 1e9, 1e12, neutral=1e18)
+_SPILL = Parameter("spill", "s", "a step of a tile that spills", 2e-6, 1e-9, 1e-5, neutral=0.0)
+_WORK = Parameter("work", "1", "vector FLOP to quantise an element", 100, 1, 1000, neutral=0.0)
+_NARROW = Parameter("narrow", "s", "small tiles for many rows", 3e-6, 1e-8, 1e-3, neutral=0.0)
+_ROW = Parameter("row", "s", "an SM's time to quantise a row", 1e-7, 1e-9, 1e-5, neutral=0.0)
 _EIGHT = ("fp8", "int8", "llm_int8", "mxfp8", "mxfp4", "nvfp4", "fp4")
 
 GEMM = Form(

@@ -25,8 +25,7 @@ from typing import cast
 
 from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.operators.grouped_gemm import GroupedGemm
-from roofline.predict.efficiency.chip import Chip
-from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
 
 # Rows and columns of the tiles that grouped products are built with (Triton configurations, CUTLASS).
 MENU = ((16, 64), (32, 64), (32, 128), (64, 64), (64, 128), (128, 128), (256, 128))
@@ -182,40 +181,22 @@ MOE = Form(
     about="the routed experts on the busiest rank: tiles of each expert's rows against its weights from memory, twice, and "
     "the activations between",
     parameters=(
-        Parameter(name="launch", unit="s", meaning="starting the group of 4 to 6 kernels", start=2e-5, low=5e-6, high=1e-3),
-        Parameter(name="compute", unit="1", meaning="fraction of the matrix peak within a tile", start=0.6, low=0.05, high=1.0),
-        Parameter(name="memory", unit="1", meaning="fraction of the bandwidth for weights", start=0.85, low=0.05, high=1.0),
-        Parameter(name="stream", unit="1", meaning="the same for activations", start=0.7, low=0.05, high=2.0, neutral=1e9),
+        Parameter("launch", "s", "starting the group of 4 to 6 kernels", 2e-5, 5e-6, 1e-3),
+        Parameter("compute", "1", "fraction of the matrix peak within a tile", 0.6, 0.05, 1.0),
+        Parameter("memory", "1", "fraction of the bandwidth for weights", 0.85, 0.05, 1.0),
+        Parameter("stream", "1", "the same for activations", 0.7, 0.05, 2.0, neutral=1e9),
+        Parameter("tile", "s", "start and end of a tile on its SM", 5e-7, 1e-8, 1e-5, neutral=0),
+        Parameter("latency", "s", "one step of the first tile along k that nothing hides", 3e-9, 1e-11, 1e-8, neutral=0),
         Parameter(
-            name="tile", unit="s", meaning="start and end of a tile on its SM", start=5e-7, low=1e-8, high=1e-5, neutral=0
-        ),
-        Parameter(
-            name="latency",
-            unit="s",
-            meaning="one step of the first tile along k that nothing hides",
-            start=3e-9,
-            low=1e-11,
-            high=1e-8,
+            "remote",
+            "1",
+            "cost of a row of another device's expert: of its traffic, and of a tile's start",
+            0.5,
+            1e-3,
+            1.0,
             neutral=0,
         ),
-        Parameter(
-            name="remote",
-            unit="1",
-            meaning="cost of a row of another device's expert: of its traffic, and of a tile's start",
-            start=0.5,
-            low=1e-3,
-            high=1.0,
-            neutral=0,
-        ),
-        Parameter(
-            name="default",
-            unit="1",
-            meaning="how far kernels run the default tile and not the best",
-            start=0.3,
-            low=1e-3,
-            high=1.0,
-            neutral=0,
-        ),
+        Parameter("default", "1", "how far kernels run the default tile and not the best", 0.3, 1e-3, 1.0, neutral=0),
     ),
     terms=_terms,
 )

@@ -18,8 +18,7 @@ from roofline.operators.embedding import Embedding
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
-from roofline.predict.efficiency.chip import Chip
-from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
 
 # Threads that an SM holds (every data-centre chip of NVIDIA since Volta).
 HELD = 2048
@@ -84,12 +83,10 @@ STREAMING = Form(
     ops=("rmsnorm", "rope", "silu_mul", "add", "embedding", "sampling", "copy_d2d"),
     about="one kernel over rows or elements: a launch, and round trips to memory that wait for each other, together with bytes",
     parameters=(
-        Parameter(name="launch", unit="s", meaning="time of an empty call", start=1e-6, low=1e-7, high=1e-4),
-        Parameter(name="step", unit="s", meaning="round trip of a block to memory", start=6e-7, low=1e-8, high=1e-5, neutral=0),
-        Parameter(name="memory", unit="1", meaning="fraction of the memory bandwidth", start=0.6, low=0.05, high=1.0),
-        Parameter(
-            name="cache", unit="1", meaning="speed of bytes in L2, memory being 1", start=1.2, low=1.0, high=5.0, neutral=1
-        ),
+        Parameter("launch", "s", "time of an empty call", 1e-6, 1e-7, 1e-4),
+        Parameter("step", "s", "round trip of a block to memory", 6e-7, 1e-8, 1e-5, neutral=0),
+        Parameter("memory", "1", "fraction of the memory bandwidth", 0.6, 0.05, 1.0),
+        Parameter("cache", "1", "speed of bytes in L2, memory being 1", 1.2, 1.0, 5.0, neutral=1),
     ),
     terms=_terms,
     transfer=_transfer,

@@ -18,9 +18,8 @@ from roofline.measure.calibrate.write import as_yaml
 from roofline.measure.records.formats import dtypes
 from roofline.measure.records.ops import Call
 from roofline.measure.records.ops import registry as rules
-from roofline.predict.efficiency.chip import chip
-from roofline.predict.efficiency.form import Conditions
-from roofline.predict.efficiency.forms import by_name
+from roofline.predict.efficiency.form import Conditions, chip
+from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.library import load_fit, load_hardware
 
 pytestmark = pytest.mark.slow
@@ -35,7 +34,7 @@ def seconds(op: str, row: dict[str, Any], form: str, values: dict[str, float]) -
     """What a kernel takes by a form."""
     operators = {name: one for name, (one, _) in rules()[op].operators(Call(dtypes("bf16"), row)).items()}
     device = chip(load_hardware("h100-sxm")[0])
-    return float(by_name(form).seconds(operators, device, Conditions(), values))
+    return float(FORMS[form].seconds(operators, device, Conditions(), values))
 
 
 def table(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
@@ -50,7 +49,7 @@ def table(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Products as the made-up library does them, cold."""
-    values = {entry.name: TRUE.get(entry.name, entry.start) for entry in by_name("gemm").parameters}
+    values = {entry.name: TRUE.get(entry.name, entry.start) for entry in FORMS["gemm"].parameters}
     rows = [
         {
             "source": "made up", "gpu": "h100-sxm", "op": "gemm", "dtype": "bf16", "backend": "mine", "version": "1",

@@ -1,4 +1,6 @@
-"""Collectives: one algorithm for short messages, another for long ones, and a switch between them.
+"""Communication: collectives, messages to a neighbour, copies to and from the host.
+
+A collective has one algorithm for short messages, another for long ones, and a switch between them.
 
 Short messages are sent at once, with flags beside the data, at a fraction of the link's bandwidth (`near`). Pieces that fill
 more than one block of threads cost a further share of the latency (`grow`). An all-reduce has one phase, in which every device
@@ -21,8 +23,8 @@ from roofline.errors import InputError
 from roofline.numeric import Expr, minimum
 from roofline.operators.all_reduce import AllReduce
 from roofline.operators.collective import Collective
-from roofline.predict.efficiency.chip import Chip
-from roofline.predict.efficiency.form import Conditions, Form, Operators, Parameter, Values
+from roofline.operators.send_recv import SendRecv
+from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
 from roofline.specs.hardware import Connection
 
 # How fast a switch that adds what passes it is beside plain links, by the chips that it joins (NCCL's nvlsEfficiency).
@@ -85,27 +87,16 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
     }
 
 
-_BASE = Parameter(name="base", unit="s", meaning="time of an empty call", start=4e-6, low=1e-7, high=1e-3)
-_STEP = Parameter(name="step", unit="s", meaning="of a message of the ring, short", start=3e-7, low=1e-8, high=1e-4, neutral=0)
-_GROW = Parameter(name="grow", unit="1", meaning="more latency of large pieces", start=0.2, low=1e-3, high=2.0, neutral=0)
-_PHASE = Parameter(name="phase", unit="s", meaning="synchronisation of two phases", start=2e-7, low=1e-8, high=1e-3, neutral=0)
-_NEAR = Parameter(name="near", unit="1", meaning="fraction of the link's bandwidth, short", start=0.6, low=0.01, high=1.0)
-_SETUP = Parameter(
-    name="setup", unit="s", meaning="latency of a pipeline of chunks", start=1e-5, low=1e-7, high=1e-3, neutral=0
-)
-_FAR = Parameter(name="far", unit="1", meaning="fraction of the link's bandwidth, long", start=0.75, low=0.01, high=1.0)
-_SWITCH = Parameter(
-    name="switch",
-    unit="byte",
-    meaning="sent bytes above which messages are long",
-    start=4e6,
-    low=2.5e5,
-    high=1.28e8,
-    choices=tuple(2.5e5 * 2**doublings for doublings in range(10)),
-)
-_SHARED = Parameter(
-    name="shared", unit="1", meaning="of the host's link, by each device beyond two", start=0.5, low=1e-3, high=10.0, neutral=0
-)
+_BASE = Parameter("base", "s", "time of an empty call", 4e-6, 1e-7, 1e-3)
+_STEP = Parameter("step", "s", "of a message of the ring, short", 3e-7, 1e-8, 1e-4, neutral=0)
+_GROW = Parameter("grow", "1", "more latency of large pieces", 0.2, 1e-3, 2.0, neutral=0)
+_PHASE = Parameter("phase", "s", "synchronisation of two phases", 2e-7, 1e-8, 1e-3, neutral=0)
+_NEAR = Parameter("near", "1", "fraction of the link's bandwidth, short", 0.6, 0.01, 1.0)
+_SETUP = Parameter("setup", "s", "latency of a pipeline of chunks", 1e-5, 1e-7, 1e-3, neutral=0)
+_FAR = Parameter("far", "1", "fraction of the link's bandwidth, long", 0.75, 0.01, 1.0)
+_SIZES = tuple(2.5e5 * 2**doublings for doublings in range(10))
+_SWITCH = Parameter("switch", "byte", "sent bytes above which messages are long", 4e6, 2.5e5, 1.28e8, choices=_SIZES)
+_SHARED = Parameter("shared", "1", "of the host's link, by each device beyond two", 0.5, 1e-3, 10.0, neutral=0)
 
 ALL_REDUCE = Form(
     name="all_reduce",
@@ -121,4 +112,56 @@ COLLECTIVE = Form(
     about="a collective of one phase: at once for short messages, a pipeline of chunks for long ones",
     parameters=(_BASE, _STEP, _GROW, _NEAR, _SETUP, _FAR, _SWITCH, _SHARED),
     terms=_terms,
+)
+
+
+def _message_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    """One message to a neighbour: a launch, and its bytes at a fraction of the link's rate."""
+    (operator,) = operators.values()
+    if not isinstance(operator, SendRecv):
+        msg = f"{operator.kind} is no message to a neighbour"
+        raise InputError(msg)
+    joined = chip.link(operator.span)
+    if joined is None:
+        return {"total": 0.0}
+    size = operator.cost().link_bytes
+    crossing = size * operator.crossing(joined.together)
+    link = joined.seconds(size, crossing, operator.peers(joined.together)) / values["link"]
+    return {"launch": values["launch"], "link": link, "total": values["launch"] + link}
+
+
+P2P = Form(
+    name="p2p",
+    ops=("p2p",),
+    about="one message to a neighbour: a launch, and its bytes",
+    parameters=(
+        Parameter("launch", "s", "time of an empty message", 8e-6, 1e-7, 1e-3),
+        Parameter("link", "1", "fraction of the link's bandwidth", 0.7, 0.01, 1.0),
+    ),
+    terms=_message_terms,
+)
+
+
+def _copy_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    """Copies between device memory and the host: a latency a call, and the link at a fraction of its rate.
+
+    Memory of the host that is not page-locked takes a detour through a buffer that is: a family of its own, with a lower
+    fraction.
+    """
+    (operator,) = operators.values()
+    cost = operator.cost()
+    calls = values["call"] * cost.messages
+    link = chip.hardware.to_host().seconds(cost.link_bytes, 0, 2) / values["link"]
+    return {"calls": calls, "link": link, "total": calls + link}
+
+
+HOST_COPY = Form(
+    name="host_copy",
+    ops=("copy_h2d", "copy_d2h"),
+    about="a copy over the link to the host: a latency for each of its calls, and its bytes",
+    parameters=(
+        Parameter("call", "s", "latency of a call", 8e-6, 1e-7, 1e-3),
+        Parameter("link", "1", "fraction of the link's bandwidth", 0.8, 0.01, 1.0),
+    ),
+    terms=_copy_terms,
 )
