@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.formulas.javascript import Program
+from roofline.formulas.javascript import Program, translated
 from roofline.predict.engine_command import shell_line
 from roofline.predict.flags import OVERRIDES, SHORT, quantity
 from roofline.predict.request import Request, prepare
@@ -55,7 +54,6 @@ def calculator() -> str:
     return _page(values, models, devices, shell_line(("roofline", "report", "--calculator", "--output", "calculator.html")), "")
 
 
-@cache
 def _program() -> Program:
     """The program of every page: with all kinds of specs, whatever a page holds, so that all pages have the same."""
     made = program()
@@ -70,13 +68,14 @@ def _program() -> Program:
 def _page(
     values: Values, models: Sequence[tuple[str, str]], hardware: Sequence[tuple[str, str]], line: str, formulas: str
 ) -> str:
-    made = _program()
-    assume = values["fixed"].get("assume")
-    data = specs(made, [name for name, _ in models], [name for name, _ in hardware], assume, values["fixed"].get("engine"))
+    assume, engine = values["fixed"].get("assume"), values["fixed"].get("engine")
+    script, data = translated(
+        _program, lambda into: specs(into, [name for name, _ in models], [name for name, _ in hardware], assume, engine)
+    )
     loaded = [load_model(name, assume if len(models) == 1 else None)[0] for name, _ in models]
     controls = settings(values, longest_context(loaded), models, hardware)
     first = view(values)
-    return page(first, controls, page_script(made), {"specs": data, "values": values}, line, formulas)
+    return page(first, controls, page_script(script), {"specs": data, "values": values}, line, formulas)
 
 
 def _values(request: Request, model: str, hardware: list[str], options: Mapping[str, Any]) -> Values:

@@ -168,3 +168,6 @@ class View:
     sections: tuple[Section, ...]
     assumptions: Table
     not_modelled: tuple[str, ...]
+
+
+PARTS_OF_A_VIEW = (View, Section, Figure, Table, Column, Cell, Tile, Command, Axis, Series, Mark, Zone)

@@ -12,7 +12,7 @@ from typing import Any
 
 from roofline import errors, numeric
 from roofline import operators as operator_kinds
-from roofline.formulas.javascript import EVALUATED, Program
+from roofline.formulas.javascript import EVALUATED, Program, Translation
 from roofline.operators.base import Operator
 from roofline.predict import flags, record
 from roofline.predict.efficiency.forms import forms_by_op
@@ -81,14 +81,18 @@ def every_spec() -> list[type[Spec]]:
     return [found[name] for name in sorted(found)]
 
 
-def page_script(made: Program, parts: Iterable[str] = ("library.js", "plain.js", "model.js")) -> str:
-    """The script of a page: the program, the library that it reads from, and what the page's own script calls."""
+def page_script(program: str, parts: Iterable[str] = ("library.js", "plain.js", "model.js")) -> str:
+    """The script of a page: its program, the library that it reads from, and what the page's own script calls."""
     folder = library.shipped("reports")
-    return "\n".join([made.source(), *((folder / name).read_text(encoding="utf-8") for name in parts)])
+    return "\n".join([program, *((folder / name).read_text(encoding="utf-8") for name in parts)])
 
 
 def specs(
-    into: Program, models: Iterable[str], hardware: Iterable[str], assume: str | None = None, engine: str | None = None
+    into: Program | Translation,
+    models: Iterable[str],
+    hardware: Iterable[str],
+    assume: str | None = None,
+    engine: str | None = None,
 ) -> dict[str, Any]:
     """The specs that the translated functions read, as data: models and hardware by name, engines, all fits."""
     fits = {f"{name}/{path.stem}": library.load_fit(path)[0] for name, paths in library.fit_files().items() for path in paths}

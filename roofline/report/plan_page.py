@@ -7,17 +7,17 @@ and money. Where there is no candidate, there is nothing to set, and the page ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline.formulas.javascript import translated
 from roofline.predict.engine_command import shell_line
 from roofline.report.live import page_script, program
 from roofline.report.page import page as live
 from roofline.report.page import still
 from roofline.report.plan.controls import controls
 from roofline.report.plan.load import planned
-from roofline.report.plan.planned import Planned
+from roofline.report.plan.planned import PLAN_DATA
 from roofline.report.plan.scaled import first_values
 from roofline.report.plan.view import view
 from roofline.report.plots import plot
@@ -49,19 +49,15 @@ def page(found: Mapping[str, Any], path: Path | None = None, line: str = "") -> 
     shown = controls(read) if read.feasible else ()
     if not shown:
         return still(first, said)
-    made, data = _program(read)
-    return live(first, shown, page_script(made, _PARTS), data, said, asks="What if", stands_last=True, styles=("plan",))
+    script, data = translated(_program, lambda into: {"planned": into.encode(read)})
+    return live(first, shown, page_script(script, _PARTS), data, said, asks="What if", stands_last=True, styles=("plan",))
 
 
-def _program(read: Planned) -> tuple[Program, dict[str, Any]]:
-    """What counts in the page, and the plan as data."""
-    made = _translated()
-    return made, {"planned": made.encode(read)}
-
-
-@cache
-def _translated() -> Program:
+def _program() -> Program:
+    """What counts in the page."""
     made = program()
+    for cls in PLAN_DATA:
+        made.refer(cls)
     made.export("view", view)
     made.export("plot", plot)
     made.export("csv", csv_text)

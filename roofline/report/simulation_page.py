@@ -7,11 +7,11 @@ has no script.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from roofline.formulas.javascript import translated
 from roofline.report import summary
-from roofline.report.figure import Column, Command, Section, Table, View
+from roofline.report.figure import PARTS_OF_A_VIEW, Column, Command, Section, Table, View
 from roofline.report.live import page_script, program
 from roofline.report.page import page as live
 from roofline.report.page import still
@@ -21,7 +21,7 @@ from roofline.report.simulation.controls import controls
 from roofline.report.simulation.distributions import view
 from roofline.report.simulation.objectives import curves, objectives
 from roofline.report.simulation.tiles import tiles
-from roofline.report.simulation.told import Told
+from roofline.report.simulation.told import Curve, Told
 from roofline.report.simulation.words import sentences
 from roofline.report.view.cells import words
 from roofline.report.view.csv_text import csv_text
@@ -49,10 +49,9 @@ def page(result: Simulation, line: str) -> str:
     if not read.curves:
         return still(read.base, again)
     first = view(read, {control.key: control.value for control in shown})
-    made = _translated()
-    data = {"told": made.encode(read)}
+    script, data = translated(_program, lambda into: {"told": into.encode(read)})
     return live(
-        first, shown, page_script(made, _PARTS), data, again, asks="Objectives", stands_last=True, styles=("simulation",)
+        first, shown, page_script(script, _PARTS), data, again, asks="Objectives", stands_last=True, styles=("simulation",)
     )  # fmt: skip
 
 
@@ -68,9 +67,10 @@ def told(result: Simulation, line: str) -> Told:
     )
 
 
-@cache
-def _translated() -> Program:
+def _program() -> Program:
     made = program()
+    for cls in (Told, Curve, *PARTS_OF_A_VIEW):
+        made.refer(cls)
     made.export("view", view)
     made.export("plot", plot)
     made.export("csv", csv_text)

@@ -94,6 +94,12 @@ class Program:
         parts += [f"return {{ {', '.join(f'{name}: {script}' for name, script in self._roots.items())} }};", "})();"]
         return RUNTIME.read_text(encoding="utf-8") + "".join(f"{_compact(part)}\n" for part in parts)
 
+    def named(self) -> list[tuple[Any, str]]:
+        """Classes, and functions that data refer to, with their names in the script; as of the last `source`."""
+        functions = {name: function for function in self._register.functions if (name := self._register.name(function))}
+        classes = [(cls, self.refer(cls)) for cls in self._register.classes]
+        return [*classes, *((functions[name], name) for name in self._encoder.functions if name in functions)]
+
     # What refers to what
 
     def refer(self, value: Any) -> str:

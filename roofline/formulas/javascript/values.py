@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -77,10 +77,20 @@ def literal(value: object) -> str:
     return json.dumps(value)
 
 
+class Names(Protocol):
+    """What knows the names that things have in a script: a program, or a translation of one."""
+
+    def refer(self, value: Any) -> str:
+        """An expression for a class or a function."""
+
+    def constant(self, value: object) -> str:
+        """The name of a constant."""
+
+
 class Encoder:
     """Writes values for a program, which translates their classes and functions."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Names) -> None:
         self._program = program
         self._in_data: dict[str, None] = {}
         self._ways: tuple[tuple[Any, Callable[[Any], object]], ...] = (

@@ -197,3 +197,9 @@ class Planned:
     def percentile(self) -> float:
         """The share of requests that times are told at: the highest of the classes."""
         return max([one.percentile for one in self.classes])
+
+
+PLAN_DATA = (
+    Planned, Candidate, Class, ClassTimes, Command, File, Limits, Nearest, Note, Pool, Price, Refused, Relax, Times,
+)  # fmt: skip
+"""What a plan is made of, as data of its page."""

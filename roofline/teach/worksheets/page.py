@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from typing import TYPE_CHECKING
 
+from roofline.formulas.javascript import translated
 from roofline.report.inline import as_json, environment, hashed, inline, styles
 from roofline.report.live import program
 from roofline.specs.library import shipped
@@ -53,9 +53,9 @@ def page(sheet: Sheet, *, answers: bool = False) -> str:
     """The whole file; with `answers`, a solution can be opened at every problem, and is printed."""
     folder = shipped("reports")
     style = styles(_STYLES)
-    made = _translated()
+    program, asked_of = translated(_program, lambda into: [into.encode(asked(entry.problem)) for entry in sheet.problems])
     own = (folder / "worksheet.js").read_text(encoding="utf-8")
-    script = inline(f'"use strict";\n{made.source()}\n(() => {{\n{own}}})();\n')
+    script = inline(f'"use strict";\n{program}\n(() => {{\n{own}}})();\n')
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -74,7 +74,7 @@ def page(sheet: Sheet, *, answers: bool = False) -> str:
             style=style,
             script=script,
             policy=policy,
-            asked=as_json([made.encode(asked(entry.problem)) for entry in sheet.problems]),
+            asked=as_json(asked_of),
         )
     )
 
@@ -91,8 +91,7 @@ def asked(problem: Problem) -> Asked:
     )
 
 
-@cache
-def _translated() -> Program:
+def _program() -> Program:
     made = program()
     made.export("judge", judge)
     # NB: what data is made of becomes part of the program when it is first met: here, so that all pages have the same one

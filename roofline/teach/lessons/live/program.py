@@ -28,4 +28,4 @@ def program() -> Program:
 
 def script() -> str:
     """The text of it, with what the page's own script calls."""
-    return live.page_script(program(), _PARTS)
+    return live.page_script(program().source(), _PARTS)
