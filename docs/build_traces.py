@@ -61,7 +61,7 @@ def _lengths(traces: dict[str, Trace]) -> str:
     for name, trace in traces.items():
         lengths = [
             f"{value:,.0f}"
-            for values in (trace.prompts, trace.answers)
+            for values in (trace.prompts, trace.outputs)
             for value in (values.mean(), *(_at(values, share) for share in (0.5, 0.95)))
         ]
         rows.append(f"| {name} | {len(trace):,} | {' | '.join(lengths)} | {trace.rate:.2f} | {trace.interarrival_cv:.2f} |")

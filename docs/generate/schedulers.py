@@ -6,7 +6,7 @@ from generate.docstring import prose
 from generate.table import table
 from roofline.serving.simulation.arrivals import kinds as arrivals
 from roofline.serving.simulation.schedulers import schedulers
-from roofline.serving.traffic.lengths.parse import kinds as lengths
+from roofline.serving.traffic.lengths import KINDS
 
 _HEAD = """\
 # Schedulers, arrivals, lengths
@@ -24,7 +24,7 @@ def pages() -> dict[str, str]:
     """One page."""
     listed = [[f"`{one.name}`", prose(one.about), prose(one.source)] for one in schedulers().values()]
     coming = [[f"`{one.form}`", prose(one.about)] for one in arrivals().values()]
-    long = [[f"`{one.form}`", f"`{one.example}`", prose(one.about)] for one in lengths()]
+    long = [[f"`{one.form}`", f"`{one.example}`", prose(one.about)] for one in KINDS.values()]
     parts = [
         _HEAD,
         table(["name", "what it does", "source"], listed),

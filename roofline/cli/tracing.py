@@ -13,10 +13,8 @@ from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.predict.engine_command import shell_line
 from roofline.report.summary import Table
-from roofline.serving.traffic.engine_meta import EngineMeta
-from roofline.serving.traffic.engine_run import read_run
-from roofline.serving.traffic.trace import Trace, read_trace
-from roofline.serving.traffic.write import as_csv
+from roofline.serving.traffic.engine_run import EngineMeta, read_run
+from roofline.serving.traffic.trace import Trace, as_csv, read_trace
 from roofline.specs.library import by_driver_name
 from roofline.text import clean
 from roofline.version import envelope
@@ -44,7 +42,7 @@ def _inputs(trace: Trace) -> dict[str, Any]:
 def _figures(trace: Trace) -> dict[str, Any]:
     tokens = {
         name: {"mean": float(values.mean()), "max": int(values.max())}
-        for name, values in (("input_tokens", trace.prompts), ("output_tokens", trace.answers))
+        for name, values in (("input_tokens", trace.prompts), ("output_tokens", trace.outputs))
     }
     return {
         "requests": len(trace), "skipped": trace.skipped, "skipped_why": list(trace.reasons), "duration_s": trace.duration,
@@ -93,7 +91,7 @@ def _show(trace: Trace, meta: EngineMeta | None, line: str | None) -> None:
 def _requests(trace: Trace) -> Table:
     rows = [
         ("prompts", f"{trace.mean_prompt:,.0f} tokens on average, {int(trace.prompts.max()):,} at most"),
-        ("answers", f"{trace.mean_answer:,.0f} tokens on average, {int(trace.answers.max()):,} at most"),
+        ("answers", f"{trace.mean_output:,.0f} tokens on average, {int(trace.outputs.max()):,} at most"),
     ]
     if trace.duration is not None:
         rows.append(("arrivals", f"over {formatting.seconds(trace.duration)}"))

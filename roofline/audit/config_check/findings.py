@@ -49,7 +49,7 @@ def refused(one: Class, longest: int) -> float:
     import numpy as np
 
     if one.pairs is not None:
-        return float(np.mean(one.pairs.prompts + one.pairs.answers > longest))
+        return float(np.mean(one.pairs.prompts + one.pairs.outputs > longest))
     ends = (one.input_len.maximum, one.output_len.maximum)
     if None not in ends and sum(end for end in ends if end is not None) <= longest:
         return 0.0

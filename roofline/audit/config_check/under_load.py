@@ -117,7 +117,7 @@ class UnderLoad:
 
 def _asked(service: Service) -> list[tuple[str, float]]:
     """Objectives of a class that its requests can miss."""
-    answers = float(service.mix.answers.max()) > 1
+    answers = float(service.mix.outputs.max()) > 1
     return [(name, limit) for name, limit in service.objectives.items() if name == TTFT or answers]
 
 

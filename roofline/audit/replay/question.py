@@ -16,8 +16,7 @@ from roofline.predict.analyze import facts
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.options import ALIASES
 from roofline.serving.simulation.server import Server, deployed, serve
-from roofline.serving.traffic.engine_meta import EngineMeta
-from roofline.serving.traffic.engine_run import EngineRun
+from roofline.serving.traffic.engine_run import EngineMeta, EngineRun
 from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import by_driver_name, load_hardware, load_model
@@ -100,7 +99,7 @@ class Question:
     def answer(self, first: int | None) -> Replay:
         """The comparison; with a fit on the first requests, if so many are to be looked at."""
         run, notes = self.run, self.notes
-        measured = Times.of(run.arrived, run.first, run.last, run.trace.answers)
+        measured = Times.of(run.arrived, run.first, run.last, run.trace.outputs)
         server = self.server(None, notes)
         whole = again(run, server)
         notes += [note for note in server.request.assumptions if note.name not in _OF_A_STEP]
@@ -155,7 +154,7 @@ class Question:
         """Rates of a device in two steps: one full of prompt tokens, and one that decodes as many as there are seats or blocks
         for, half-way through their answers."""
         trace, room, hardware = self.run.trace, server.room, server.request.hardware
-        context = int(trace.mean_prompt + trace.mean_answer / 2)
+        context = int(trace.mean_prompt + trace.mean_output / 2)
         many = max(min(room.seats, room.blocks * room.block_size // context), 1)
         parts, lanes = server.tables.parts, server.request.deployment.pipeline_parallel_size
         prompts, decodes = (Segment(1, room.budget // lanes, 0),), (Segment(many, 1, context, decode=True),)
@@ -199,7 +198,7 @@ def _about(run: EngineRun) -> dict[str, Any]:
     meta, trace = run.meta, run.trace
     return {
         "name": trace.name, "requests": len(run), "skipped": trace.skipped, "offered_rate": trace.rate,
-        "duration_s": float(run.last.max()), "mean_input": trace.mean_prompt, "mean_output": trace.mean_answer,
+        "duration_s": float(run.last.max()), "mean_input": trace.mean_prompt, "mean_output": trace.mean_output,
         "model": meta and meta.model, "engine_version": meta and meta.version, "device": meta and meta.device,
         "device_bytes": meta and meta.device_bytes, "options": dict(meta.options) if meta else {},
         "async_scheduling": meta and meta.asynchronous, "prefix_caching": meta and meta.prefix_caching,

@@ -38,7 +38,7 @@ def again(run: EngineRun, server: Server) -> Served:
         Replica(server.scheduler, server.tables, server.room, book=book, preempting=server.preempting, index=index)
         for index in range(server.replicas)
     ]
-    requests = zip(run.arrived.tolist(), run.trace.prompts.tolist(), run.trace.answers.tolist(), strict=True)
+    requests = zip(run.arrived.tolist(), run.trace.prompts.tolist(), run.trace.outputs.tolist(), strict=True)
     jobs = [Job(index, *one) for index, one in enumerate(requests)]
 
     def refuse(job: Job) -> bool:
@@ -54,4 +54,4 @@ def again(run: EngineRun, server: Server) -> Served:
     rows = np.array(book.ends, dtype=np.float64).reshape(-1, len(END))
     ended = dict(zip(END, rows[np.argsort(rows[:, END.index("index")])].T, strict=True))
     seen = np.array([job.seen for job in jobs])
-    return Served(Times.of(seen, ended["first"], ended["ended"], run.trace.answers), book.preemptions)
+    return Served(Times.of(seen, ended["first"], ended["ended"], run.trace.outputs), book.preemptions)

@@ -26,9 +26,8 @@ from roofline.serving.planning.result import Plan
 from roofline.serving.planning.search import Option, Unfit, options
 from roofline.serving.planning.sizing import UTILISATION
 from roofline.serving.planning.stands_on import stands_on
+from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
-from roofline.serving.traffic.file import load_traffic
-from roofline.serving.traffic.single import single
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, ids, load_hardware, load_model
@@ -237,7 +236,7 @@ def _check_lengths(model: Model, load: Load, fixed: dict[str, Any]) -> None:
     """Requests that no deployment of the model could serve."""
     most = int(fixed.get("max_model_len") or model.max_position_embeddings)
     what = "--max-model-len" if fixed.get("max_model_len") else f"the {most:,} tokens that {model.name} was made for"
-    shortest = min(int(s.mix.prompts.min() + s.mix.answers.min()) for s in load.services)
+    shortest = min(int(s.mix.prompts.min() + s.mix.outputs.min()) for s in load.services)
     mean = load.mean_input + load.mean_output
     if shortest > most or mean > most:
         tokens = shortest if shortest > most else round(mean)

@@ -119,7 +119,7 @@ def _within(state: Steady, load: Load, role: Role) -> list[tuple[str, Array, flo
             found.append((TTFT, state.ttft_within(which, service.ttft), service.percentile))
         if service.ttft is not None and role == "decode":  # who waits for a seat here waits for the second token
             found.append((TTFT, 1 - state.seat_wait_chance, service.percentile))
-        if service.tpot is not None and role != "prefill" and float(service.mix.answers.max()) > 1:
+        if service.tpot is not None and role != "prefill" and float(service.mix.outputs.max()) > 1:
             found.append((TPOT, state.tpot_within(which, service.tpot), service.percentile))
     return found
 

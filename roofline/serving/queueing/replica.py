@@ -41,7 +41,7 @@ class Mix:
 
     share: float
     prompts: Array
-    answers: Array
+    outputs: Array
     hit: float = 0.0
 
     @property
@@ -56,7 +56,7 @@ class Mix:
         """Contexts that a decode step meets, equally likely, and the mean number of decode steps of a request."""
         import numpy as np
 
-        later = np.maximum(self.answers - 1.0, 0.0)
+        later = np.maximum(self.outputs - 1.0, 0.0)
         mean = float(later.mean())
         half = float((later**2).mean()) / (2 * mean) if mean else 0.0
         slices = np.array_split(self.prompts, min(_CONTEXTS, len(np.unique(self.prompts))))
@@ -108,7 +108,7 @@ class Replica:
                 running=running,
                 prompt_s=np.maximum(found[budget][name], 0.0) * scale,
                 prompt_tokens=part.computed,
-                answer_steps=np.maximum(part.answers - 1.0, 0.0),
+                answer_steps=np.maximum(part.outputs - 1.0, 0.0),
             )
             for part, found in zip(mix, prompts, strict=True)
         )

@@ -13,11 +13,10 @@ from roofline.serving.simulation.arrivals.constant import Constant
 from roofline.serving.simulation.arrivals.gamma import Gamma
 from roofline.serving.simulation.arrivals.poisson import Poisson
 from roofline.serving.simulation.workload import MOST_AT_ONCE, REQUESTS, Workload
+from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Class, Traffic
-from roofline.serving.traffic.file import load_traffic
-from roofline.serving.traffic.lengths.around import around
+from roofline.serving.traffic.lengths import around
 from roofline.serving.traffic.scalars import parse_rate, parse_seconds
-from roofline.serving.traffic.single import single
 from roofline.serving.traffic.trace import Trace, read_trace
 from roofline.specs.assumption import Assumption
 from roofline.units import parse_count

@@ -115,7 +115,7 @@ class Workload:
         first = 0.0 if trace.arrived is None else float(trace.arrived[0])
         for start in range(0, len(trace), CHUNK):
             part = slice(start, start + CHUNK)
-            prompts, answers = trace.prompts[part].tolist(), trace.answers[part].tolist()
+            prompts, answers = trace.prompts[part].tolist(), trace.outputs[part].tolist()
             times = [0.0] * len(prompts)
             if trace.arrived is not None:
                 times = ((trace.arrived[part] - first) * self.stretch).tolist()

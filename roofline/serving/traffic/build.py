@@ -1,20 +1,27 @@
-"""Classes from what a user gives: the keys of a file, or the options of a command."""
+"""Traffic from what a user gives: the options of a command, or a YAML file of several classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, WithJsonSchema
 
 from roofline.errors import InputError
 from roofline.serving.traffic import scalars
-from roofline.serving.traffic.classes import PERCENTILE, Class
-from roofline.serving.traffic.lengths import Lengths, parse_lengths
-from roofline.serving.traffic.lengths.around import around, parse_spread
+from roofline.serving.traffic.classes import PERCENTILE, Class, Traffic
+from roofline.serving.traffic.lengths import Lengths, around, parse_lengths, parse_range
 from roofline.serving.traffic.pairs import Pairs
+from roofline.serving.traffic.profile import Profile, parse_profile
 from roofline.serving.traffic.trace import Trace, read_trace
 from roofline.specs.assumption import Assumption
+from roofline.specs.base import Spec
+from roofline.specs.library import Input
+from roofline.specs.places import Places
+from roofline.specs.scalar import Scalar
+from roofline.specs.yaml_file import read_yaml
 from roofline.text import clean
 from roofline.units import parse_count
 
@@ -23,24 +30,157 @@ CLIENTS = ("prompts", "ramp", "warm_up", "spread")
 """Keys of classes with a concurrency alone."""
 
 
-@dataclass(slots=True)
-class Builder:
-    """One class in the making: what is given by key, how an error names a key, and what was assumed."""
+def single(
+    *,
+    rate: Any = None,
+    concurrency: Any = None,
+    input_len: Any = None,
+    output_len: Any = None,
+    trace: Any = None,
+    ttft: Any = None,
+    tpot: Any = None,
+    percentile: Any = None,
+    prefix_hit: Any = None,
+    burstiness: Any = None,
+    peak_factor: Any = None,
+    profile: Any = None,
+    name: str = "requests",
+    skip_bad_rows: bool = False,
+) -> Traffic:
+    """Build traffic of one class. Values are texts as on the command line, or parsed ones; None: not given.
 
-    given: Mapping[str, Any]
+    Args:
+        rate: requests/s (`8`, `300/min`); or
+        concurrency: clients, each of which sends its next request when it has the response. A trace with arrivals needs
+            neither: its own rate is used.
+        input_len: prompt tokens, a distribution such as `lognormal:1155:900`.
+        output_len: output tokens, likewise.
+        trace: a trace, or its file, instead of the two.
+        ttft: objective for the time to first token: seconds, or a text with a unit.
+        tpot: objective for the time per output token, likewise.
+        percentile: share of requests that have to meet the objectives: `95`, `p95` or `0.95`, which is the default.
+        prefix_hit: share of a prompt's tokens that are in the prefix cache.
+        burstiness: standard deviation of the times between arrivals over their mean; default: the trace's, else 1.
+        peak_factor: peak load over mean load; or
+        profile: weights of the parts of a day, or a file of them.
+        name: of the class.
+        skip_bad_rows: leave broken rows of the trace out.
+
+    Raises:
+        InputError: what is wrong, by flag, and what is allowed.
+    """
+    options = {
+        "name": name, "rate": rate, "concurrency": concurrency, "input_len": input_len, "output_len": output_len,
+        "trace": trace, "ttft": ttft, "tpot": tpot, "percentile": percentile, "prefix_hit": prefix_hit,
+        "burstiness": burstiness,
+    }  # fmt: skip
+    builder = ClassBuilder(options, _flag_error, skip_bad_rows=skip_bad_rows)
+    built = builder.build()
+    day, peak = _profile_or_peak(profile, peak_factor, _flag_error)
+    return Traffic(classes=(built,), profile=day, peak=peak, assumptions=tuple(builder.assumptions))
+
+
+def _flag_error(key: str, problem: str) -> InputError:
+    return InputError(f"--{key.replace('_', '-')}{' ' if problem.startswith('is missing') else ': '}{problem}")
+
+
+def _profile_or_peak(
+    profile: Any, peak_factor: Any, fail: Callable[[str, str], InputError], folder: Path | None = None
+) -> tuple[Profile | None, float | None]:
+    if profile is not None and peak_factor is not None:
+        raise fail("peak_factor", "a profile is given too, which has its own peak: give one of them")
+    key = "profile"
+    try:
+        parsed = None if profile is None else parse_profile(profile, folder)
+        key = "peak_factor"
+        return parsed, None if peak_factor is None else scalars.parse_peak_factor(peak_factor)
+    except InputError as error:
+        raise fail(key, str(error)) from None
+
+
+# Read by `parse_profile`, whose messages are better than those of a union.
+Weights = Annotated[Any, WithJsonSchema({"type": ["array", "string"], "items": {"type": "number"}})]
+
+
+class ClassEntry(Spec):
+    """The keys of a class."""
+
+    name: Scalar = Field(description="what it is called")
+    rate: Scalar | None = Field(default=None, description="requests/s, such as 8 or 300/min; or concurrency")
+    concurrency: Scalar | None = Field(default=None, description="clients, each of which waits for its response")
+    prompts: Scalar | None = Field(default=None, description="that each client sends in all; default: no end of its own")
+    ramp: Scalar | None = Field(default=None, description="time over which clients begin; default: all at once")
+    warm_up: Scalar | None = Field(default=None, description="prompts of each client that are not counted; default 0")
+    spread: Scalar | None = Field(default=None, description="shares of the lengths between which clients draw them: 0.8-1")
+    input_len: Scalar | None = Field(default=None, description="tokens of a prompt: 1024, lognormal:1155:900, ...")
+    output_len: Scalar | None = Field(default=None, description="tokens of an output, likewise")
+    trace: Scalar | None = Field(default=None, description="a trace instead of the lengths, and of the rate if none is given")
+    ttft: Scalar | None = Field(default=None, description="time to the first token, such as 2 s")
+    tpot: Scalar | None = Field(default=None, description="time per output token after the first, such as 50 ms")
+    percentile: Scalar | None = Field(default=None, description="share of requests that meet both; default 95")
+    prefix_hit: Scalar | None = Field(default=None, description="share of a prompt's tokens in the prefix cache; default 0")
+    burstiness: Scalar | None = Field(default=None, description="variation of the times between arrivals; default 1: Poisson")
+
+
+class TrafficFile(Spec):
+    """The keys of a traffic file."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["traffic"] = "traffic"
+    classes: tuple[ClassEntry, ...] = Field(description="kinds of requests, at least one")
+    peak_factor: Scalar | None = Field(default=None, description="peak load over mean load; or profile")
+    profile: Weights = Field(default=None, description="weights of the parts of a day, or a file of them")
+
+
+def load_traffic(path: str | Path, skip_bad_rows: bool = False) -> Traffic:
+    """Load the traffic of a YAML file. Paths in it (traces, lengths, a profile) are relative to its folder.
+
+    Raises:
+        SpecError: a wrong key or value, with its place in the file.
+    """
+    location = Path(path).expanduser()
+    file = read_yaml(location)
+    content = file.validate(TrafficFile)
+    if not content.classes:
+        raise Places(file)("classes", "at least one class is needed")
+    assumptions = []
+    classes: list[Class] = []
+    for index, entry in enumerate(content.classes):
+        builder = ClassBuilder(entry.model_dump(), Places(file, ("classes", index)), location.parent, skip_bad_rows)
+        built = builder.build()
+        if built.name in [other.name for other in classes]:
+            raise builder.fail("name", f"two classes are called {built.name!r}: give each a name of its own")
+        classes.append(built)
+        assumptions += builder.assumptions
+    source = Input("traffic", clean(location.name), str(location), file.sha256)
+    profile, peak = _profile_or_peak(content.profile, content.peak_factor, Places(file), location.parent)
+    return Traffic(classes=tuple(classes), profile=profile, peak=peak, source=source, assumptions=tuple(assumptions))
+
+
+@dataclass(slots=True)
+class ClassBuilder:
+    """Builds one class from options by key, and collects what it assumed.
+
+    Args:
+        options: values by key; None: not given.
+        fail: makes an error of the key that is wrong and what is wrong with it.
+        folder: the folder that paths are relative to.
+        skip_bad_rows: leave broken rows of a trace out.
+    """
+
+    options: Mapping[str, Any]
     fail: Callable[[str, str], InputError]
-    """An error from the key that is wrong and what is wrong with it."""
-    beside: Path | None = None
+    folder: Path | None = None
     skip_bad_rows: bool = False
     assumptions: list[Assumption] = field(default_factory=list)
 
     def build(self) -> Class:
-        """The class.
+        """Build the class.
 
         Raises:
-            InputError: as `fail` makes it: a value that is none, keys that exclude each other, one that is missing.
+            InputError: as `fail` makes it: a wrong value, keys that exclude each other, a missing key.
         """
-        name = clean(self.given.get("name") or "requests")
+        name = clean(self.options.get("name") or "requests")
         trace = self._trace()
         if trace is not None and trace.skipped:
             rows = "row was" if trace.skipped == 1 else "rows were"
@@ -49,17 +189,17 @@ class Builder:
         if trace is not None:
             for note in trace.notes:
                 self._assume(name, "trace", trace.name, "assumed", note)
-        prompts, answers, pairs = self._lengths(trace)
+        input_len, output_len, pairs = self._lengths(trace)
         rate, concurrency = self._load(name, trace)
         generator = self._generator(concurrency)
         percentile = self._parsed("percentile", scalars.parse_percentile)
         if percentile is None:
             percentile = PERCENTILE
-            self._assume(name, "percentile", PERCENTILE, "default", "of the requests keep to the SLO")
+            self._assume(name, "percentile", PERCENTILE, "default", "of the requests meet the SLO")
         return Class(
             name=name,
-            input_len=prompts,
-            output_len=answers,
+            input_len=input_len,
+            output_len=output_len,
             rate=rate,
             concurrency=concurrency,
             ttft=self._parsed("ttft", scalars.parse_seconds),
@@ -72,25 +212,25 @@ class Builder:
         )
 
     def _generator(self, concurrency: int | None) -> dict[str, Any]:
-        """How clients begin and end, as the load generator has it."""
-        if concurrency is None and (given := [key for key in CLIENTS if self._has(key)]):
-            raise self.fail(given[0], "is of clients, which a concurrency gives: requests at a rate have none")
-        prompts = self._parsed("prompts", lambda value: parse_count(value, "prompts a client", minimum=1))
+        """How the load generator starts and stops clients."""
+        if concurrency is None and (keys := [key for key in CLIENTS if self._has(key)]):
+            raise self.fail(keys[0], "is of clients, which a concurrency gives: requests at a rate have none")
+        prompts = self._parsed("prompts", lambda value: parse_count(value, "prompts per client", minimum=1))
         ramp = self._parsed("ramp", lambda value: 0.0 if str(value) == "0" else scalars.parse_seconds(value))
-        warm_up = self._parsed("warm_up", lambda value: parse_count(value, "prompts a client")) or 0
+        warm_up = self._parsed("warm_up", lambda value: parse_count(value, "prompts per client")) or 0
         if prompts is not None and warm_up >= prompts:
             raise self.fail("warm_up", f"leaves none of the {prompts} prompts of a client to count")
         return {"prompts": prompts, "ramp": ramp or 0.0, "warm_up": warm_up}
 
     def _has(self, key: str) -> bool:
-        return self.given.get(key) is not None
+        return self.options.get(key) is not None
 
     def _parsed(self, key: str, parse: Callable[[Any], V]) -> V | None:
-        """A value that is given, as `parse` reads it; an error names its key."""
+        """The parsed value of a key, or None; an error names the key."""
         if not self._has(key):
             return None
         try:
-            return parse(self.given[key])
+            return parse(self.options[key])
         except InputError as error:
             raise self.fail(key, str(error)) from None
 
@@ -101,7 +241,7 @@ class Builder:
         def read(value: Any) -> Trace:
             if isinstance(value, Trace):
                 return value
-            return read_trace((self.beside or Path()) / Path(str(value)).expanduser(), self.skip_bad_rows)
+            return read_trace((self.folder or Path()) / Path(str(value)).expanduser(), self.skip_bad_rows)
 
         return self._parsed("trace", read)
 
@@ -113,22 +253,22 @@ class Builder:
                 raise self.fail("spread", "a trace has its own lengths: give the trace or the spread, not both")
             pairs = trace.lengths()
             return pairs.input_len, pairs.output_len, pairs
-        spread = self._parsed("spread", parse_spread)
-        found = []
+        spread = self._parsed("spread", parse_range)
+        lengths = []
         for key in ("input_len", "output_len"):
-            value = self._parsed(key, lambda text: parse_lengths(text, "", self.beside))
+            value = self._parsed(key, lambda text: parse_lengths(text, "", self.folder))
             if value is None:
                 raise self.fail(key, "is missing: give a length such as 1024 or lognormal:1155:900, or a trace")
             try:
-                found.append(value if spread is None else around(value, spread))
+                lengths.append(value if spread is None else around(value, spread))
             except InputError as error:
                 raise self.fail("spread", str(error)) from None
-        return found[0], found[1], None
+        return lengths[0], lengths[1], None
 
     def _load(self, name: str, trace: Trace | None) -> tuple[float | None, int | None]:
-        """Rate or concurrency, of which exactly one is given, or the trace's own rate."""
+        """Rate and concurrency, of which one is None; the trace's own rate if neither is given."""
         if self._has("rate") and self._has("concurrency"):
-            raise self.fail("concurrency", "a rate is given too: requests either come at a rate or from so many clients")
+            raise self.fail("concurrency", "a rate is given too: requests come either at a rate or from a number of clients")
         if self._has("concurrency"):
             return None, self._parsed("concurrency", lambda value: parse_count(value, "the number of clients", minimum=1))
         rate = self._parsed("rate", scalars.parse_rate)
@@ -141,9 +281,9 @@ class Builder:
         return rate, None
 
     def _burstiness(self, name: str, trace: Trace | None, rate: float | None) -> float:
-        """As given; of a trace its own; else that of Poisson arrivals."""
-        if (given := self._parsed("burstiness", scalars.parse_burstiness)) is not None:
-            return given
+        """As given, else the trace's own, else that of Poisson arrivals."""
+        if (burstiness := self._parsed("burstiness", scalars.parse_burstiness)) is not None:
+            return burstiness
         if rate is not None and trace is not None and trace.interarrival_cv is not None:
             why = f"of the times between arrivals in the trace {trace.name}"
             self._assume(name, "burstiness", trace.interarrival_cv, "assumed", why)

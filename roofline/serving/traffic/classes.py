@@ -1,4 +1,4 @@
-"""Classes of requests: how often they come, how long they are, how quick their answers have to be."""
+"""Classes of requests: their load, their lengths, and their objectives."""
 
 from __future__ import annotations
 
@@ -24,34 +24,40 @@ PERCENTILE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Class:
-    """Requests of one kind. Either they come at a rate, whatever the server does (open loop), or so many clients each send the
-    next one when they have their answer (closed loop)."""
+    """Requests of one kind: an open loop, which arrives at a rate, or a closed loop of clients, each of which sends its next
+    request when it has the response.
+
+    Args:
+        name: of the class.
+        input_len: prompt tokens.
+        output_len: output tokens.
+        rate: requests/s, mean over the day; None in a closed loop.
+        concurrency: number of clients; None in an open loop.
+        prompts: prompts per client, on average; None: endless. A steady state ignores this and the next two.
+        ramp: seconds over which clients start, evenly; 0: all at once.
+        warm_up: the first prompts of each client, which are not counted.
+        ttft: objective for the time to first token, s; None: no objective.
+        tpot: objective for the time per output token after the first, s; None: no objective.
+        percentile: share of requests that have to meet each objective.
+        prefix_hit: share of a prompt's tokens that are in the prefix cache.
+        burstiness: standard deviation of the times between arrivals over their mean; 1: Poisson.
+        pairs: observed requests, whose prompt and output lengths correlate; None: independent lengths.
+    """
 
     name: str
     input_len: Lengths
     output_len: Lengths
     rate: float | None = None
-    """Requests/s, on average over the day."""
     concurrency: int | None = None
-    """Clients."""
     prompts: int | None = None
-    """Prompts that each client sends, on average; None: without end. Of this and the next two a steady state knows nothing."""
     ramp: float = 0.0
-    """Seconds over which clients begin, evenly; 0: all at once."""
     warm_up: int = 0
-    """Prompts of each client, the first ones, that are not counted."""
     ttft: float | None = None
-    """Seconds to the first token; None: as long as it takes."""
     tpot: float | None = None
-    """Seconds a token after the first; None: as long as it takes."""
     percentile: float = PERCENTILE
-    """The share of requests that have to keep to each of them."""
     prefix_hit: float = 0.0
-    """Share of a prompt's tokens whose keys and values are in the prefix cache already."""
     burstiness: float = 1.0
-    """Standard deviation of the times between arrivals over their mean; 1: Poisson."""
     pairs: Pairs | None = None
-    """Observed requests, where prompts and answers hang together; else the two lengths are independent."""
 
     def __post_init__(self) -> None:
         if (self.rate is None) == (self.concurrency is None):
@@ -67,11 +73,11 @@ class Class:
         return (self.pairs.source,) if self.pairs else (*self.input_len.inputs, *self.output_len.inputs)
 
     def sample_pairs(self, n: int) -> Array:
-        """`n` equally likely (prompt, answer) pairs that stand for the class, int64 of shape (n, 2). Deterministic."""
+        """Represent the class by `n` equally likely (prompt, output) lengths: int64, shape (n, 2). Deterministic."""
         return self.pairs.sample_pairs(n) if self.pairs else independent(self.input_len, self.output_len, n)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """So many random (prompt, answer) pairs, int64 of shape (size, 2)."""
+        """Draw random (prompt, output) lengths: int64, shape (size, 2)."""
         import numpy as np
 
         if self.pairs:
@@ -79,7 +85,7 @@ class Class:
         return np.stack([self.input_len.sample(rng, size), self.output_len.sample(rng, size)], axis=1)
 
     def scaled(self, factor: float) -> Class:
-        """The class under so many times the load: the rate, or the clients, rounded up."""
+        """The class at `factor` times the load: the rate, or the clients, rounded up."""
         if self.rate is not None:
             return replace(self, rate=self.rate * factor)
         assert self.concurrency is not None  # noqa: S101 - narrows the type
@@ -89,14 +95,20 @@ class Class:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """All classes of a server, and how their load moves over a day, of all alike."""
+    """All classes of a server, and the daily profile of their load, which is the same for all.
+
+    Args:
+        classes: at least one, with distinct names.
+        profile: load over a day.
+        peak: peak load over mean load, if there is no profile.
+        source: the file that it was read from.
+        assumptions: what was assumed.
+    """
 
     classes: tuple[Class, ...]
     profile: Profile | None = None
     peak: float | None = None
-    """Highest load over the mean one, where no profile says it."""
     source: Input | None = None
-    """The file that it was read from."""
     assumptions: tuple[Assumption, ...] = ()
 
     def __post_init__(self) -> None:
@@ -110,22 +122,22 @@ class Traffic:
 
     @property
     def peak_factor(self) -> float:
-        """Highest load over the mean one; 1 where nothing is known."""
+        """Peak load over mean load; 1 if unknown."""
         if self.profile is not None:
             return self.profile.peak_factor
         return 1.0 if self.peak is None else self.peak
 
     @property
     def at_peak(self) -> tuple[Class, ...]:
-        """The classes when the load is highest."""
+        """The classes at peak load."""
         return tuple(each.scaled(self.peak_factor) for each in self.classes)
 
     @property
     def closed(self) -> bool:
-        """Whether clients send the requests, each its next one when it has its answer; else they arrive at rates.
+        """Whether the load is a closed loop of clients; else requests arrive at rates.
 
         Raises:
-            InputError: some classes are of the one kind and some of the other, for which there is no model.
+            InputError: some classes have clients and some have rates, for which there is no model.
         """
         clients = [each.name for each in self.classes if each.concurrency is not None]
         rated = [each.name for each in self.classes if each.rate is not None]
@@ -139,7 +151,7 @@ class Traffic:
 
     @property
     def rate(self) -> float | None:
-        """Requests/s of all classes together, on average; None where one is a closed loop."""
+        """Mean requests/s of all classes together; None if one is a closed loop."""
         rates = [each.rate for each in self.classes if each.rate is not None]
         return sum(rates) if len(rates) == len(self.classes) else None
 

@@ -24,7 +24,7 @@ _ALLOWED = "weights of the parts of a day, such as 1,1,2,4,3,1, or a .yaml or .c
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Load over a day that repeats: `factors` of equal parts of it, from midnight, with a mean of 1."""
+    """Load over a day that repeats: `factors` of equal parts of the day, from midnight, with a mean of 1."""
 
     name: str
     factors: tuple[float, ...]
@@ -32,16 +32,16 @@ class Profile:
 
     @property
     def peak_factor(self) -> float:
-        """Highest load over the mean."""
+        """Peak load over mean load."""
         return max(self.factors)
 
     @property
     def part(self) -> float:
-        """Seconds of a part."""
+        """Length of a part, s."""
         return DAY / len(self.factors)
 
     def at(self, seconds: float) -> float:
-        """The factor so many seconds after a midnight."""
+        """The factor at a time in seconds after midnight."""
         return self.factors[int(seconds % DAY / self.part) % len(self.factors)]
 
 
@@ -54,14 +54,18 @@ class ProfileFile(Spec):
     weights: tuple[float, ...]
 
 
-def parse_profile(value: object, beside: Path | None = None) -> Profile:
-    """A profile from weights in a list, in a text (`h0,h1,...`), or in a file.
+def parse_profile(value: object, folder: Path | None = None) -> Profile:
+    """Parse a profile from weights in a list, in a text (`h0,h1,...`), or in a file.
 
-    A .yaml file holds `weights: [...]`; a .csv file one weight a line, or a column `weight`. There may be any number of parts,
-    24 for hours; a mean of 1 is made of any weights.
+    A .yaml file holds `weights: [...]`; a .csv file one weight per line, or a column `weight`. There may be any number of
+    parts, 24 for hours; weights are scaled to a mean of 1.
+
+    Args:
+        value: a profile, weights, or a path.
+        folder: the folder that paths are relative to.
 
     Raises:
-        InputError: a weight that is no number or negative, all zero, fewer than two, no such file.
+        InputError: a weight is no number or negative, all are zero, there are fewer than two, no such file.
     """
     if isinstance(value, Profile):
         return value
@@ -70,13 +74,14 @@ def parse_profile(value: object, beside: Path | None = None) -> Profile:
     if not isinstance(value, (str, Path)) or not str(value).strip():
         raise InputError(f"must be {_ALLOWED}, not {str(value)[:60]!r}")
     text = str(value).strip()
-    path = (beside or Path()) / text
+    path = (folder or Path()) / text
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml"):
         file = read_yaml(path)
-        found = file.validate(ProfileFile)
+        content = file.validate(ProfileFile)
         source = Input("profile", clean(path.name), str(path), file.sha256)
-        return _of_file(path, file.marks.get(("weights",), (1, 1))[0], found.name or clean(path.stem), found.weights, source)
+        line = file.marks.get(("weights",), (1, 1))[0]
+        return _of_file(path, line, content.name or clean(path.stem), content.weights, source)
     if suffix in (".csv", ".txt"):
         return _csv(path)
     if "," not in text:
@@ -90,20 +95,20 @@ def _csv(path: Path) -> Profile:
     try:
         for cell in header:
             number(cell, "a weight")
-        first, place = 0, 0
+        first, column = 0, 0
     except InputError:
-        known = [name.lower() for name in header]
-        places = [known.index(name) for name in _COLUMNS if name in known] or ([0] if len(header) == 1 else [])
-        if not places:
+        lower = [name.lower() for name in header]
+        columns = [lower.index(name) for name in _COLUMNS if name in lower] or ([0] if len(header) == 1 else [])
+        if not columns:
             unknown = UnknownNameError("columns", clean(", ".join(header)), ["weight"], "A column weight is needed.")
             raise SpecError(str(unknown), path=path, line=table.lines[0]) from None
-        first, place = 1, places[0]
+        first, column = 1, columns[0]
     if len(header) > 1 and first == 0:
-        raise SpecError(f"has {len(header)} columns and no header: one weight a line is needed", path=path, line=table.lines[0])
+        raise SpecError(f"has {len(header)} columns and no header: give one weight per line", path=path, line=table.lines[0])
     weights = []
     for line, row in zip(table.lines[first:], table.rows[first:], strict=True):
         try:
-            weights.append(_weight(row[place] if place < len(row) else ""))
+            weights.append(_weight(row[column] if column < len(row) else ""))
         except InputError as error:
             raise SpecError(str(error), path=path, line=line) from None
     return _of_file(path, None, clean(path.stem), weights, Input("profile", clean(path.name), str(path), table.sha256))
@@ -117,10 +122,10 @@ def _of_file(path: Path, line: int | None, name: str, weights: Iterable[object],
 
 
 def _weight(value: object) -> float:
-    found = number(value.strip() if isinstance(value, str) else value, "a weight, 0 or more")
-    if found < 0:
+    weight = number(value.strip() if isinstance(value, str) else value, "a weight, 0 or more")
+    if weight < 0:
         raise InputError(f"a weight must be 0 or more, not {str(value)[:60]}")
-    return found
+    return weight
 
 
 def _profile(name: str, values: Iterable[object], source: Input | None = None) -> Profile:

@@ -1,4 +1,4 @@
-"""Single figures of traffic, from texts or numbers: rates, percentiles, shares, factors."""
+"""Parsers of single values of traffic: rates, percentiles, shares, factors, times."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from roofline.units import SECONDS, parse_quantity
 _RATE = re.compile(r"([^\s/]+)\s*(?:req(?:uest)?s?|r)?\s*(?:/\s*(\w+))?")
 _LOWEST, _HIGHEST = 0.5, 0.999
 _TINY, _HUGE = 1e-9, 1e9
-"""Rates in requests/s beyond which nothing is meant."""
+"""Bounds of a rate, requests/s."""
 
 
 def number(value: object, what: str) -> float:
-    """A finite number from a number or a text.
+    """Convert a number or a text to a finite float.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one; the message says that it must be `what`.
     """
     try:
-        found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what float() refuses is refused
+        parsed = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what float() refuses is refused
     except (TypeError, ValueError):
-        found = math.nan
-    if not math.isfinite(found):
+        parsed = math.nan
+    if not math.isfinite(parsed):
         raise InputError(f"must be {what}, not {str(value)[:60]!r}")
-    return found
+    return parsed
 
 
 def parse_rate(value: object) -> float:
-    """Requests a second, more than 0: `8`, `8/s`, `8 requests/s`, `300/min`.
+    """Parse requests/s, more than 0: `8`, `8/s`, `8 requests/s`, `300/min`.
 
     >>> parse_rate(8), parse_rate("300 requests/min"), parse_rate("7200/h")
     (8.0, 5.0, 2.0)
     """
-    allowed = "a number of requests a second above 0, such as 8, or 300/min"
+    allowed = "a number of requests/s above 0, such as 8, or 300/min"
     match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
-    found = number(match[1] if match else value, allowed)
+    rate = number(match[1] if match else value, allowed)
     if match and match[2] is not None and match[2] not in SECONDS:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}: it may be per s, min, h or day")
-    found /= SECONDS[match[2]] if match and match[2] else 1
-    if not _TINY <= found <= _HUGE:
-        limits = "from 1e-9 to 1e9 requests a second"
-        raise InputError(f"must be {allowed if found <= 0 else limits}, not {str(value)[:60]!r}")
-    return found
+    rate /= SECONDS[match[2]] if match and match[2] else 1
+    if not _TINY <= rate <= _HUGE:
+        limits = "from 1e-9 to 1e9 requests/s"
+        raise InputError(f"must be {allowed if rate <= 0 else limits}, not {str(value)[:60]!r}")
+    return rate
 
 
 def parse_percentile(value: object) -> float:
-    """The share of requests that are to be quick enough, as a fraction: `95`, `p95`, `95%` and `0.95` are 0.95.
+    """Parse the share of requests that have to meet an objective, as a fraction: `95`, `p95`, `95%` and `0.95` are 0.95.
 
     >>> parse_percentile("p99.9"), parse_percentile(0.5), parse_percentile("95")
     (0.999, 0.5, 0.95)
@@ -61,14 +61,14 @@ def parse_percentile(value: object) -> float:
     if len(bare) > 20:
         raise InputError(f"must be {allowed}, not {text[:60]!r}")
     exact = Fraction(bare)
-    found = float(exact if exact < 1 and bare == text else exact / 100)
-    if not _LOWEST <= found <= _HIGHEST:
+    percentile = float(exact if exact < 1 and bare == text else exact / 100)
+    if not _LOWEST <= percentile <= _HIGHEST:
         raise InputError(f"must be {allowed}, not {text[:60]!r}")
-    return found
+    return percentile
 
 
 def parse_share(value: object) -> float:
-    """A fraction from 0 to below 1: `0.3` or `30%`.
+    """Parse a fraction from 0 to below 1: `0.3` or `30%`.
 
     >>> parse_share("30%"), parse_share(0)
     (0.3, 0.0)
@@ -76,40 +76,40 @@ def parse_share(value: object) -> float:
     allowed = "a fraction from 0 to below 1, such as 0.3 or 30%"
     text = value.strip() if isinstance(value, str) else value
     percent = isinstance(text, str) and text.endswith("%")
-    found = number(text[:-1] if isinstance(text, str) and percent else text, allowed) / (100 if percent else 1)
-    if not 0 <= found < 1:
+    share = number(text[:-1] if isinstance(text, str) and percent else text, allowed) / (100 if percent else 1)
+    if not 0 <= share < 1:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
-    return found
+    return share
 
 
 def parse_burstiness(value: object) -> float:
-    """Coefficient of variation of the times between arrivals, 0 or more."""
+    """Parse the coefficient of variation of the times between arrivals, 0 or more."""
     allowed = (
         "the standard deviation of the times between arrivals over their mean: 1 for Poisson arrivals, 0 for a steady beat"
     )
-    found = number(value, allowed)
-    if not 0 <= found <= 1e3:
+    burstiness = number(value, allowed)
+    if not 0 <= burstiness <= 1e3:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
-    return found
+    return burstiness
 
 
 def parse_peak_factor(value: object) -> float:
-    """Peak over mean load, at least 1."""
-    allowed = "the highest load over the mean one, 1 or more, such as 2.5"
-    found = number(value, allowed)
-    if not 1 <= found <= 1e6:
+    """Parse peak load over mean load, at least 1."""
+    allowed = "the peak load over the mean load, 1 or more, such as 2.5"
+    factor = number(value, allowed)
+    if not 1 <= factor <= 1e6:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
-    return found
+    return factor
 
 
 def parse_seconds(value: object) -> float:
-    """Seconds of a time above 0: a text with a unit, or, from Python, a number of seconds.
+    """Parse a time above 0 into seconds: a text with a unit, or, from Python, a number of seconds.
 
     >>> parse_seconds("50 ms"), parse_seconds("10 min"), parse_seconds(2.0)
     (0.05, 600.0, 2.0)
     """
     allowed = 'a time above 0, such as "50 ms"'
-    found = float(parse_quantity(value, "s")) if isinstance(value, str) else number(value, allowed)
-    if found <= 0:
+    seconds = float(parse_quantity(value, "s")) if isinstance(value, str) else number(value, allowed)
+    if seconds <= 0:
         raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
-    return found
+    return seconds

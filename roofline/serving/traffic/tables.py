@@ -1,4 +1,4 @@
-"""Tables of text: cells with their lines, and what is no table refused."""
+"""CSV tables: cells of text with their line numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from roofline import files
 from roofline.errors import SpecError
 
-_MOST_BYTES = 2**30
+_MAX_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def read_bytes(path: Path, what: str = "a trace") -> bytes:
     Raises:
         SpecError: no such file, a folder, too large, empty.
     """
-    raw = files.read_bytes(path, _MOST_BYTES, what)
+    raw = files.read_bytes(path, _MAX_BYTES, what)
     if not raw.strip():
         raise SpecError("the file is empty", path=path)
     return raw

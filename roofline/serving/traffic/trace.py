@@ -1,15 +1,23 @@
-"""Traces: requests that a server has seen, when they arrived, and how long prompts and answers were."""
+"""Traces: requests that a server has seen, when they arrived, and how long prompts and outputs were."""
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+import math
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
+from roofline.errors import InputError, MissingExtraError, SpecError, UnknownNameError
 from roofline.serving.traffic.pairs import Pairs
+from roofline.serving.traffic.tables import read_bytes, read_table
 from roofline.specs.library import Input
+from roofline.text import clean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,25 +25,58 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a trace: its name, the names that public traces have for it (in lower case), and what it holds."""
+
+    name: str
+    aliases: tuple[str, ...]
+    meaning: str
+
+
+# Azure's LLM inference traces of 2023 and 2024 (https://github.com/Azure/AzurePublicDataset): TIMESTAMP, ContextTokens,
+# GeneratedTokens.
+# BurstGPT (https://github.com/HPMLL/BurstGPT): Timestamp, Request tokens, Response tokens.
+# Mooncake (https://github.com/kvcache-ai/Mooncake) has input_length, output_length, but a timestamp in milliseconds: no alias.
+ARRIVED = Column("arrived_at", ("timestamp",), "seconds, or dates with times")
+PROMPT = Column("num_prefill_tokens", ("contexttokens", "request tokens"), "tokens of the prompt")
+OUTPUT = Column("num_decode_tokens", ("generatedtokens", "response tokens"), "tokens of the output")
+COLUMNS = (ARRIVED, PROMPT, OUTPUT)
+_REASONS = 5
+_MOST_TOKENS = 2**40
+_NEEDED = (PROMPT, OUTPUT)
+# A zone at the end of a date with a time: all of one file are taken to be of the same one.
+_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$", re.ASCII)
+# NB: NumPy reads more, with a warning or as something else: zones, `today`, years whose nanoseconds no 64 bits hold.
+_DATE = re.compile(r"(\d{4})-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?", re.ASCII)
+_YEARS = range(1678, 2262)
+
+
 @dataclass(frozen=True)
 class Trace:
-    """Requests in the order of their arrival. Arrays are read-only."""
+    """Requests in the order of their arrival. Arrays are read-only, of shape (requests,).
+
+    Args:
+        name: of the file.
+        sha256: hash of the file's content.
+        path: of the file.
+        arrived: arrival times in seconds, float64, ascending; None if the file has no such column.
+        prompts: prompt tokens, int64, at least 1.
+        outputs: output tokens, int64, at least 1.
+        skipped: number of broken rows that were left out.
+        reasons: what was wrong with the first of them, with the line.
+        notes: columns under other names, rows that were sorted.
+    """
 
     name: str
     sha256: str
     path: str
     arrived: Array | None = field(repr=False)
-    """Seconds, float64, ascending; None where the file has no such column."""
     prompts: Array = field(repr=False)
-    """Tokens of the prompt, int64, at least 1."""
-    answers: Array = field(repr=False)
-    """Tokens of the answer, int64, at least 1."""
+    outputs: Array = field(repr=False)
     skipped: int = 0
-    """Broken rows that were left out."""
     reasons: tuple[str, ...] = ()
-    """What was wrong with the first of them, with line."""
     notes: tuple[str, ...] = ()
-    """What else a reader should know: columns under other names, rows that were sorted."""
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -47,13 +88,13 @@ class Trace:
 
     @property
     def mean_prompt(self) -> float:
-        """Tokens of a prompt, on average."""
+        """Mean tokens per prompt."""
         return float(self.prompts.mean())
 
     @property
-    def mean_answer(self) -> float:
-        """Tokens of an answer, on average."""
-        return float(self.answers.mean())
+    def mean_output(self) -> float:
+        """Mean tokens per output."""
+        return float(self.outputs.mean())
 
     @property
     def duration(self) -> float | None:
@@ -62,7 +103,7 @@ class Trace:
 
     @property
     def rate(self) -> float | None:
-        """Requests a second: intervals between arrivals over the duration; None without arrivals, or where all come at once."""
+        """Requests/s: intervals between arrivals over the duration; None without arrivals, or if all come at once."""
         return (len(self) - 1) / self.duration if self.duration else None
 
     @cached_property
@@ -77,27 +118,294 @@ class Trace:
         return float(gaps.std() / gaps.mean())
 
     def lengths(self) -> Pairs:
-        """Prompts with their answers, without the arrivals."""
-        return Pairs(self.input, self.prompts, self.answers)
+        """Pairs of prompt and output lengths, without the arrivals."""
+        return Pairs(self.input, self.prompts, self.outputs)
 
 
 def read_trace(path: str | Path, skip_bad_rows: bool = False) -> Trace:
-    """A trace from a CSV or Parquet file with the columns `arrived_at` (seconds; may be left out), `num_prefill_tokens` and
-    `num_decode_tokens`, or as Azure and BurstGPT call them; other columns are passed by. Or from the folder of a measured run
-    (`engine_run.py`).
+    """Read a trace from a CSV or Parquet file, or from the folder of a measured run (`engine_run.py`).
+
+    Columns are `arrived_at` (seconds, optional), `num_prefill_tokens` and `num_decode_tokens`, or as Azure and BurstGPT call
+    them; others are ignored.
 
     Args:
         path: the file, or the folder.
-        skip_bad_rows: leave broken rows out, and count them, where else the first one is an error.
+        skip_bad_rows: leave broken rows out and count them; else the first one is an error.
 
     Raises:
-        SpecError: no such file, no table, a missing column, a broken row with its line, no row that is whole.
+        SpecError: no such file, no table, a missing column, a broken row with its line, no valid row.
     """
-    place = Path(path).expanduser()
-    if files.is_folder(place):
+    location = Path(path).expanduser()
+    if files.is_folder(location):
         from roofline.serving.traffic.engine_run import read_run
 
-        return read_run(place, skip_bad_rows).trace
-    from roofline.serving.traffic.rows import read  # NumPy is for those who have a trace
+        return read_run(location, skip_bad_rows).trace
+    return _read_file(location, skip_bad_rows)
 
-    return read(place, skip_bad_rows)
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The cells of the known columns, by column, with the line of each row, and rows with too few or too many cells."""
+
+    path: Path
+    sha256: str
+    values: dict[str, Any]
+    lines: list[int]
+    broken: dict[int, str]
+    notes: tuple[str, ...]
+    unit: str = "line"
+
+    def refuse(self, index: int, why: str) -> SpecError:
+        """The error for a row."""
+        line = self.lines[index]
+        if self.unit == "line":
+            return SpecError(why, path=self.path, line=line)
+        return SpecError(f"row {line}: {why}", path=self.path)
+
+
+def _read_file(path: Path, skip_bad_rows: bool) -> Trace:
+    import numpy as np
+
+    cells = _parquet(path) if path.suffix.lower() == ".parquet" else _csv(path)
+    if not cells.lines:
+        raise SpecError("has a header and no requests beneath it", path=path)
+    parsed = None if cells.broken else _parse_all(cells)
+    columns, bad = parsed if parsed is not None else _parse_each(cells)
+    if bad and not skip_bad_rows:
+        index, why = next(iter(bad.items()))
+        more = f" ({len(bad):,} of {len(cells.lines):,} rows are broken)" if len(bad) > 1 else ""
+        raise cells.refuse(index, f"{why}{more}. --skip-bad-rows leaves such rows out")
+    if len(bad) == len(cells.lines):
+        index, why = next(iter(bad.items()))
+        raise cells.refuse(index, f"{why}. No row of the {len(bad):,} is whole")
+    reasons = [f"{cells.unit} {cells.lines[index]}: {why}" for index, why in list(bad.items())[:_REASONS]]
+    arrived, notes = columns.get(ARRIVED.name), list(cells.notes)
+    if arrived is not None and (np.diff(arrived) < 0).any():
+        late = int((np.diff(arrived) < 0).sum())
+        order = np.argsort(arrived, kind="stable")
+        columns = {name: column[order] for name, column in columns.items()}
+        notes.append(f"{late:,} rows arrived before the one above them: sorted by arrival")
+    for column in columns.values():
+        column.flags.writeable = False
+    return Trace(
+        name=clean(path.name),
+        sha256=cells.sha256,
+        path=str(path),
+        arrived=columns.get(ARRIVED.name),
+        prompts=columns[PROMPT.name],
+        outputs=columns[OUTPUT.name],
+        skipped=len(bad),
+        reasons=tuple(reasons),
+        notes=tuple(notes),
+    )
+
+
+def _csv(path: Path) -> _Cells:
+    table = read_table(path)
+    header = [name.strip() for name in table.rows[0]]
+    indices, notes = _locate(path, header, table.lines[0])
+    rows, lines = table.rows[1:], table.lines[1:]
+    width = len(header)
+    broken = {index: _wrong_width(len(row), width) for index, row in enumerate(rows) if len(row) != width}
+    if broken:
+        rows = [row if len(row) == width else [""] * width for row in rows]
+    columns = list(zip(*rows, strict=True))
+    values = {name: columns[index] if columns else () for name, index in indices.items()}
+    return _Cells(path, table.sha256, values, lines, broken, notes)
+
+
+def _wrong_width(cells: int, width: int) -> str:
+    return f"{cells} cells, and the header has {width}" + (" (is the file cut off?)" if cells < width else "")
+
+
+def _parquet(path: Path) -> _Cells:
+    raw = read_bytes(path)
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtraError("reading Parquet", "parquet") from None
+    try:
+        table = pq.read_table(pa.BufferReader(raw))
+    except (pa.ArrowException, OSError) as error:
+        why = str(error).splitlines()[0]
+        raise SpecError(f"is no Parquet file, or a truncated one ({why:.120})", path=path) from None
+    indices, notes = _locate(path, list(table.column_names), None)
+    values = {name: ["" if cell is None else str(cell) for cell in table.column(i).to_pylist()] for name, i in indices.items()}
+    digest = hashlib.sha256(raw).hexdigest()
+    return _Cells(path, digest, values, list(range(1, table.num_rows + 1)), {}, notes, unit="row")
+
+
+def _locate(path: Path, header: list[str], line: int | None) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The index of each known column, and notes on those under other names.
+
+    Raises:
+        SpecError: a required column is missing or is there twice.
+    """
+    lower = [name.lower() for name in header]
+    indices: dict[str, int] = {}
+    notes = []
+    for column in COLUMNS:
+        matches = [index for index, name in enumerate(header) if name == column.name] or [
+            index for index, name in enumerate(lower) if name == column.name or name in column.aliases
+        ]
+        if len(matches) > 1:
+            names = " and ".join(clean(header[index]) for index in matches)
+            raise SpecError(f"{names}: column {column.name} is there more than once", path=path, line=line)
+        if matches:
+            indices[column.name] = matches[0]
+            if header[matches[0]] != column.name:
+                notes.append(f"column {clean(header[matches[0]])} is read as {column.name}")
+    if missing := [column for column in _NEEDED if column.name not in indices]:
+        raise SpecError(_missing(missing, header), path=path, line=line)
+    return indices, tuple(notes)
+
+
+def _missing(missing: list[Column], header: list[str]) -> str:
+    what = f"column{'s' if len(missing) > 1 else ''} {' and '.join(column.name for column in missing)}"
+    what += " are missing" if len(missing) > 1 else " is missing"
+    for separator, word in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            return f"{what}: the cells are separated by {word}, and have to be by commas"
+    if all(re.fullmatch(r"[\s\d.eE+-]*", name) for name in header):
+        needed = ",".join(column.name for column in COLUMNS)
+        return f"{what}: the first line holds numbers; it has to name the columns, such as {needed}"
+    known = {column.name for column in COLUMNS}
+    near = [text for name in header if name not in known and (text := _did_you_mean(name, missing))]
+    there = f"the file has {clean(', '.join(header))[:300]}"
+    return f"{what}; {there}." + (f" {near[0]}" if near else "")
+
+
+def _did_you_mean(name: str, missing: list[Column]) -> str:
+    text = str(UnknownNameError("column", clean(name), [column.name for column in missing]))
+    return (
+        f"{text.partition('. ')[2].partition('?')[0].replace('Did you mean', f'Is {clean(name)} meant to be')}?"
+        if "?" in text
+        else ""
+    )
+
+
+def _parse_all(cells: _Cells) -> tuple[dict[str, Array], dict[int, str]] | None:
+    """All rows by NumPy; None if one of them is broken, or may be."""
+    import numpy as np
+
+    try:
+        columns = {name: np.array(cells.values[name], dtype=np.float64) for name in (PROMPT.name, OUTPUT.name)}
+        if ARRIVED.name in cells.values:
+            columns[ARRIVED.name] = _arrivals(cells.values[ARRIVED.name])
+    except ValueError:
+        return None
+    for name, column in columns.items():
+        minimum = 0 if name == ARRIVED.name else 1
+        # NB: a NaN fails every comparison
+        if not ((column >= minimum) & (column < _MOST_TOKENS)).all():
+            return None
+        if name != ARRIVED.name and (column != np.floor(column)).any():
+            return None
+    return {name: column if name == ARRIVED.name else column.astype(np.int64) for name, column in columns.items()}, {}
+
+
+def _arrivals(texts: Any) -> Array:
+    """Seconds; of dates with times, from the first of them."""
+    import numpy as np
+
+    try:
+        return np.array(texts, dtype=np.float64)
+    except ValueError:
+        times = np.array([_moment(text) for text in texts], dtype="datetime64[ns]")
+        if np.isnat(times).any():
+            raise
+        return np.asarray((times - times.min()).astype(np.int64) / 1e9)
+
+
+def _moment(text: str) -> str:
+    """A date with a time as NumPy parses it; a `ValueError` if it is none."""
+    moment = _ZONE.sub("", text.strip().replace(" ", "T", 1))
+    match = _DATE.fullmatch(moment)
+    if match is None or int(match[1]) not in _YEARS:
+        raise ValueError(text)
+    return moment
+
+
+def _parse_each(cells: _Cells) -> tuple[dict[str, Array], dict[int, str]]:
+    """The valid rows, and what is wrong with the others."""
+    import numpy as np
+
+    valid: dict[str, list[float]] = {name: [] for name in cells.values}
+    bad: dict[int, str] = {}
+    dated = ARRIVED.name in cells.values and _dated(cells.values[ARRIVED.name])
+    for index in range(len(cells.lines)):
+        if index in cells.broken:
+            bad[index] = cells.broken[index]
+            continue
+        try:
+            row = {name: _number(name, cells.values[name][index], dated) for name in cells.values}
+        except ValueError as error:
+            bad[index] = str(error)
+            continue
+        for name, value in row.items():
+            valid[name].append(value)
+    if dated and valid[ARRIVED.name]:
+        first = min(valid[ARRIVED.name])  # whole nanoseconds, of which a float has not all the digits
+        valid[ARRIVED.name] = [(moment - first) / 1e9 for moment in valid[ARRIVED.name]]
+    columns = {name: np.array(values, dtype=np.float64 if name == ARRIVED.name else np.int64) for name, values in valid.items()}
+    return columns, bad
+
+
+def _dated(texts: Any) -> bool:
+    """Whether arrivals are dates with times, by the first cells."""
+    return any(re.match(r"\s*\d{4}-\d\d-\d\d", text) for text in texts[:100])
+
+
+def _number(name: str, text: str, dated: bool) -> float:
+    """A cell as a number; a `ValueError` says what is wrong with it."""
+    import numpy as np
+
+    quoted = repr(clean(text.strip())[:40])
+    if not text.strip():
+        raise ValueError(f"{name} is empty")
+    if name == ARRIVED.name and dated:
+        try:
+            moment = np.datetime64(_moment(text), "ns")
+        except ValueError:
+            raise ValueError(f"{name} must be a date with a time, as in the other rows, not {quoted}") from None
+        if np.isnat(moment):
+            raise ValueError(f"{name} must be a date with a time, as in the other rows, not {quoted}")
+        return int(moment.astype(np.int64))
+    try:
+        value = float(np.float64(text))  # reads what is read all at once, and nothing else
+    except ValueError:
+        value = math.nan
+    if name == ARRIVED.name:
+        if not 0 <= value < _MOST_TOKENS:
+            raise ValueError(f"{name} must be a number of seconds, 0 or more, not {quoted}")
+        return value
+    if not 1 <= value < _MOST_TOKENS or value != math.floor(value):
+        raise ValueError(f"{name} must be a whole number of tokens, at least 1, not {quoted}")
+    return value
+
+
+def as_csv(trace: Trace) -> str:
+    """Format a trace as CSV: `arrived_at` (seconds to the microsecond, if known), `num_prefill_tokens`, `num_decode_tokens`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    columns = [trace.prompts.tolist(), trace.outputs.tolist()]
+    names = [PROMPT.name, OUTPUT.name]
+    if trace.arrived is not None:
+        columns.insert(0, [f"{at:.6f}" for at in trace.arrived.tolist()])
+        names.insert(0, ARRIVED.name)
+    writer.writerow(names)
+    writer.writerows(zip(*columns, strict=True))
+    return out.getvalue()
+
+
+def write_trace(trace: Trace, path: str | Path) -> None:
+    """Write a trace to a `.csv` file, which `read_trace` reads.
+
+    Raises:
+        InputError: another suffix, or the file cannot be written.
+    """
+    location = Path(path)
+    if location.suffix.lower() != ".csv":
+        raise InputError(f"cannot write {location}: a trace is written as .csv")
+    files.write_whole(location, as_csv(trace).encode())

@@ -157,7 +157,7 @@ def test_a_result_under_such_a_name(run: Run) -> None:
 def test_rates_beyond_all_sense(run: Run, rate: str) -> None:
     """They are numbers above 0, so that the message says which are taken: those from 1e-9 to 1e9."""
     words = ("plan", "gpt2", *ON, "--rate", rate, "--input-len", "9", "--output-len", "9", "--ttft", "1 s", "--tpot", "1 s")
-    assert f"from 1e-9 to 1e9 requests a second, not '{rate}'" in run(*words).refused()
+    assert f"from 1e-9 to 1e9 requests/s, not '{rate}'" in run(*words).refused()
     assert "above 0" in run(*words[:5], "0", *words[6:]).refused()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.serving.simulation.arrivals.base import Clients, Kind, seconds
-from roofline.serving.traffic.lengths.around import parse_spread
+from roofline.serving.traffic.lengths import parse_range
 from roofline.units import parse_count
 
 
@@ -24,7 +24,7 @@ _NAMED: dict[str, Callable[[str], Any]] = {
     "think": _time,
     "ramp": _time,
     "prompts": lambda text: parse_count(text, "prompts a client", minimum=1),
-    "spread": parse_spread,
+    "spread": parse_range,
     "warm-up": lambda text: parse_count(text, "prompts a client"),
 }
 _PLACED = ("think", "ramp")

@@ -1,16 +1,16 @@
-"""What a distribution of lengths answers: mean, variance, ends, equally likely representatives, samples."""
+"""What a distribution of lengths is, what a kind of distribution is, and how real lengths become whole numbers of tokens."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.serving.traffic.lengths.rounding import kept_in_order
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,73 +20,72 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+_ROUNDOFF = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Lengths(ABC):
-    """A distribution of whole numbers of tokens, at least 1. Equal texts are equal values, but of files, whose content counts.
+    """A distribution of whole numbers of tokens, at least 1. Equal texts are equal values; files are compared by content.
 
-    A continuous distribution is made whole by rounding each draw up or down at random, as likely as it is near, which keeps
-    the mean; what is below 1 is 1.
+    A continuous distribution is rounded up or down at random, in proportion to the fraction, which keeps the mean; values
+    below 1 become 1.
+
+    Args:
+        text: how it is written, with counts in full: `uniform:128:2048`.
     """
 
     text: str
-    """As it is written, counts in full: `uniform:128:2048`."""
 
     @property
     @abstractmethod
     def mean(self) -> float:
-        """Tokens, on average."""
+        """Mean, in tokens."""
 
     @property
     @abstractmethod
     def variance(self) -> float:
-        """Tokens squared. Of a continuous kind before rounding, which adds at most a quarter."""
+        """Variance, in tokens squared. Of a continuous kind before rounding, which adds at most a quarter."""
 
     @property
     @abstractmethod
     def minimum(self) -> int:
-        """The shortest length that can come."""
+        """Shortest possible length, in tokens."""
 
     @property
     @abstractmethod
     def maximum(self) -> int | None:
-        """The longest length that can come; None: there is no longest."""
+        """Longest possible length, in tokens; None: unbounded."""
 
     @abstractmethod
     def below(self, fraction: float) -> float:
-        """The integral of the quantile function from 0 to `fraction`: what the shortest of the requests, so many of all, add to
-        the mean (the Lorenz curve, times the mean). From 0 to `mean`."""
+        """Integrate the quantile function from 0 to `fraction`: the Lorenz curve times the mean, from 0 to `mean` tokens."""
 
     @abstractmethod
     def quantile(self, fraction: float) -> int:
-        """The length that so many of the requests do not exceed, such as the median at 0.5; at least 0 and below 1."""
+        """The length that this fraction of the requests (0 <= fraction < 1) does not exceed; the median at 0.5."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """So many independent lengths, int64."""
+        """Draw `size` independent lengths: int64, shape (size,)."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Files that it was read from."""
+        """Files that the distribution was read from."""
         return ()
 
-    @property
-    def cv(self) -> float:
-        """Standard deviation over mean."""
-        return float(self.variance**0.5 / self.mean)
-
     def quantiles(self, n: int) -> Array:
-        """`n` equally likely lengths that stand for the distribution, shortest first, int64.
+        """Represent the distribution by `n` equally likely lengths, shortest first: int64, shape (n,).
 
-        They are the means of `n` slices of equal probability, made whole: the order is kept, and the sum is off by at most
-        half a token, so the mean by 0.5/n tokens. Their variance is less than that of the distribution by that within the
-        slices.
+        They are the means of `n` slices of equal probability, rounded so that the order is kept and the sum is off by at most
+        half a token, hence the mean by 0.5/n tokens. Their variance lacks the variance within the slices.
+
+        Raises:
+            InputError: `n` is below 1.
         """
         if n < 1:
             raise InputError(f"{n} representatives of {self.text}: at least 1 is needed")
         sums = [self.below(i / n) for i in range(1, n)]
-        ends = [0.0, *sums, self.mean]
-        return kept_in_order([(right - left) * n for left, right in pairwise(ends)])
+        return round_in_order([(right - left) * n for left, right in pairwise([0.0, *sums, self.mean])])
 
     def __str__(self) -> str:
         return self.text
@@ -94,11 +93,57 @@ class Lengths(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a kind of distribution is written: `word:arguments`, or the argument alone where the word is empty."""
+    """A kind of distribution and how it is written: `word:arguments`, or the argument alone where the word is empty.
+
+    Packages add one through the entry point group `roofline.lengths`.
+
+    Args:
+        word: the word before the colon.
+        form: its syntax, such as `uniform:LO:HI`.
+        example: one that parses.
+        about: one line for the documentation.
+        read: makes the distribution of the arguments; paths are relative to the folder. Raises `InputError`.
+    """
 
     word: str
     form: str
     example: str
     about: str
     read: Callable[[str, Path | None], Lengths]
-    """The distribution from the arguments; paths are seen from the folder. Raises `InputError`."""
+
+    def split(self, arguments: str, least: int, needs: str, most: int | None = None) -> list[str]:
+        """The parts between the colons.
+
+        Raises:
+            InputError: fewer than `least` or more than `most` (default: `least`) parts, or an empty one.
+        """
+        parts = [part.strip() for part in arguments.split(":")]
+        if not least <= len(parts) <= (most or least) or not all(parts):
+            raise InputError(f"{f'{self.word}:{arguments}'!r} is not {self.form}: it needs {needs}, such as {self.example}")
+        return parts
+
+
+def round_in_order(values: Sequence[float]) -> NDArray[np.int64]:
+    """Round ascending numbers so that they still ascend and their sum is off by at most a half; int64, each at least 1.
+
+    >>> round_in_order([1.5, 1.5, 1.5, 1.5]).tolist(), round_in_order([2.2, 2.9, 7.0]).tolist()
+    ([1, 1, 2, 2], [2, 3, 7])
+    """
+    import numpy as np
+
+    rounded: list[int] = []
+    owed = 0.0
+    # floors ascend; among equal ones the last go up, and none passes the next floor
+    for whole, group in groupby(values, key=_round_down):
+        equal = list(group)
+        owed += sum(value - whole for value in equal)
+        fractional = sum(value - whole > _ROUNDOFF * max(value, 1.0) for value in equal)
+        up = min(max(math.floor(owed + 0.5), 0), fractional)
+        owed -= up
+        rounded += [max(whole, 1)] * (len(equal) - up) + [whole + 1] * up
+    return np.array(rounded, dtype=np.int64)
+
+
+def _round_down(value: float) -> int:
+    # differences of sums are off in the last digits: 6.999999999999 is 7
+    return math.floor(value + _ROUNDOFF * max(value, 1.0))

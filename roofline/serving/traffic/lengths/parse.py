@@ -1,23 +1,33 @@
-"""A distribution of lengths from a text."""
+"""A distribution of lengths from a text, and every kind of distribution by its word."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from functools import cache
+import re
+from operator import attrgetter
 from pathlib import Path
 
 from roofline.errors import InputError, UnknownNameError
+from roofline.registry import Registry
 from roofline.serving.traffic.lengths.base import Kind, Lengths
+from roofline.serving.traffic.lengths.continuous import GAMMA, LOGNORMAL
+from roofline.serving.traffic.lengths.discrete import FILE, FIXED, UNIFORM
+
+_RANGE = re.compile(r"(\d+\.?\d*|\.\d+)\s*-\s*(\d+\.?\d*|\.\d+)")
+_MAX_SHARE = 100.0
+_ROUNDOFF = 1e-9
+
+KINDS = Registry(
+    "distribution", (FIXED, FILE, GAMMA, LOGNORMAL, UNIFORM), group="roofline.lengths", key=attrgetter("word"), accepts=Kind
+)
 
 
-def parse_lengths(text: object, what: str = "length", beside: Path | None = None) -> Lengths:
-    """A distribution of lengths in tokens: `1024`, `8k`, `uniform:LO:HI`, `lognormal:MEAN:SD[:MAX]`, ...
+def parse_lengths(text: object, what: str = "length", folder: Path | None = None) -> Lengths:
+    """Parse a distribution of lengths in tokens: `1024`, `8k`, `uniform:LO:HI`, `lognormal:MEAN:SD[:MAX]`, ...
 
     Args:
         text: as above; a whole number is that length each time.
-        what: what the length is of, for messages; "" where the caller says it.
-        beside: the folder from which paths are seen; None: the working directory.
+        what: what the length is of, for messages; "": the caller says it.
+        folder: the folder that paths are relative to; None: the working directory.
 
     Raises:
         InputError: what is wrong, and what is allowed.
@@ -27,37 +37,30 @@ def parse_lengths(text: object, what: str = "length", beside: Path | None = None
     """
     if isinstance(text, Lengths):
         return text
-    known = _kinds()
-    words = "" if text is None or isinstance(text, bool) else str(text).strip()
-    name, colon, arguments = words.partition(":")
-    kind = known.get(name.strip().lower() if colon else "")
-    problem = _problem(text, words, name if colon else None)
+    written = "" if text is None or isinstance(text, bool) else str(text).strip()
+    name, colon, arguments = written.partition(":")
+    kind = KINDS.get(name.strip().lower() if colon else "")
+    problem = _problem(text, written, name if colon else None)
     if problem is None and kind is not None:
         try:
-            return kind.read(arguments if colon else words, beside)
+            distribution: Lengths = kind.read(arguments if colon else written, folder)
         except InputError as error:
             problem = str(error)
+        else:
+            return distribution
     raise InputError(f"{what}: {problem}" if what else str(problem))
 
 
-def _problem(text: object, words: str, word: str | None) -> str | None:
-    """What is wrong with a text before anything of it is read."""
-    known = _kinds()
+def _problem(text: object, written: str, word: str | None) -> str | None:
+    """What is wrong with a text before its arguments are read."""
     if word is not None:
-        choices = [each for each in known if each]
-        return None if word.strip().lower() in choices else str(UnknownNameError("distribution", word, choices, _all()))
-    if lacking := known.get(words.lower()) if words else None:
-        return f"{words} alone says nothing: write {lacking.form}, such as {lacking.example}"
-    return None if any(letter.isdigit() for letter in words) else f"{str(text)[:60]!r} is no length. {_all()}"
-
-
-def _all() -> str:
-    return f"Write {forms()}."
-
-
-def kinds() -> list[Kind]:
-    """Every kind of distribution."""
-    return list(_kinds().values())
+        choices = [each for each in KINDS if each]
+        known = word.strip().lower() in choices
+        return None if known else str(UnknownNameError("distribution", word, choices, f"Write {forms()}."))
+    if written and written.lower() in KINDS:
+        kind = KINDS[written.lower()]
+        return f"{written} alone says nothing: write {kind.form}, such as {kind.example}"
+    return None if any(letter.isdigit() for letter in written) else f"{str(text)[:60]!r} is no length. Write {forms()}."
 
 
 def forms() -> str:
@@ -66,17 +69,42 @@ def forms() -> str:
     >>> forms().startswith("1024, ")
     True
     """
-    return ", ".join(kind.form for kind in kinds())
+    return ", ".join(kind.form for kind in KINDS.values())
 
 
-@cache
-def _kinds() -> dict[str, Kind]:
-    """Every kind by its word, the plain number first."""
-    home = importlib.import_module("roofline.serving.traffic.lengths.kinds")
-    found: dict[str, Kind] = {}
-    for module in pkgutil.iter_modules(home.__path__):
-        kind = getattr(importlib.import_module(f"{home.__name__}.{module.name}"), "KIND", None)
-        if isinstance(kind, Kind) and found.setdefault(kind.word, kind) is not kind:
-            msg = f"two distributions are called {kind.word!r}"
-            raise TypeError(msg)
-    return dict(sorted(found.items()))
+def parse_range(value: object) -> tuple[float, float]:
+    """Parse the shares of a nominal length between which lengths are drawn: `0.8-1`.
+
+    Load generators have a range ratio R, one number of two meanings: `R-1` in SGLang's `bench_serving`, `(1-R)-(1+R)` in
+    `vllm bench serve` (older copies of `benchmark_serving.py` have the first).
+
+    Raises:
+        InputError: it is no such pair.
+
+    >>> parse_range("0.8-1")
+    (0.8, 1.0)
+    """
+    allowed = "two shares of the lengths between which they are drawn, such as 0.8-1 or 0.9-1.1"
+    match = _RANGE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise InputError(f"must be {allowed}, not {str(value)[:60]!r}")
+    low, high = float(match[1]), float(match[2])
+    if not low <= high <= _MAX_SHARE or not high:
+        raise InputError(f"must be {allowed}, the lower one first, not {str(value)[:60]!r}")
+    return low, high
+
+
+def around(nominal: Lengths, shares: tuple[float, float]) -> Lengths:
+    """The whole lengths between two shares of a nominal length, equally likely; at least 1 token.
+
+    Raises:
+        InputError: the nominal length is already a distribution.
+
+    >>> str(around(parse_lengths("1024"), (0.8, 1.0)))
+    'uniform:819:1024'
+    """
+    length = nominal.minimum
+    if nominal.maximum != length:
+        raise InputError(f"{nominal} has a spread of its own: give one length, such as 1024")
+    low, high = (max(int(length * share + _ROUNDOFF), 1) for share in shares)
+    return parse_lengths(low if low == high else f"uniform:{low}:{high}")

@@ -71,7 +71,7 @@ def test_all_at_once_and_closed() -> None:
         ("poison:8", r"unknown arrivals 'poison'.*Did you mean poisson\?.*poisson:RATE"),
         ("poisson", "must be poisson:RATE"),
         ("poisson:8:9", "must be poisson:RATE"),
-        ("poisson:0", "a number of requests a second above 0"),
+        ("poisson:0", "a number of requests/s above 0"),
         ("gamma:8", "must be gamma:RATE:CV"),
         ("gamma:8:-1", "standard deviation of the times"),
         ("bursty:8:1", "must be more than the mean one"),

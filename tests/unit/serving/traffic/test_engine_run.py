@@ -38,7 +38,7 @@ def test_requests(tmp_path: Path) -> None:
     """From the first `queued_ts`, whatever the other clock says."""
     run = read_run(folder(tmp_path, *THREE))
     assert run.trace.prompts.tolist() == [100, 7, 4000]
-    assert run.trace.answers.tolist() == [11, 1, 2]
+    assert run.trace.outputs.tolist() == [11, 1, 2]
     assert run.arrived.tolist() == [0.0, 0.25, 2.0]
     assert run.first.tolist() == [0.5, 1.0, 2.5]
     assert run.last.tolist() == [1.5, 3.0, 2.75]

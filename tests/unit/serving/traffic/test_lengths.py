@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.serving.traffic import parse_lengths
-from roofline.serving.traffic.lengths.parse import kinds
+from roofline.serving.traffic.lengths import KINDS
 
 EXAMPLES = ("1024", "uniform:128:2k", "lognormal:1155:900", "lognormal:211:160:1k", "gamma:800:800", "gamma:90:400:1000")
 
@@ -141,13 +141,13 @@ def test_lengths_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text("tokens\n4\n2\n6\n4\n")
     (tmp_path / "two.csv").write_text("id,tokens\n1,4\n2,2\n3,6\n4,4\n")
     for text in ("file:plain.txt", "file:one.csv", "file:two.csv:tokens"):
-        found = parse_lengths(text, beside=tmp_path)
+        found = parse_lengths(text, folder=tmp_path)
         assert (found.mean, found.variance, found.minimum, found.maximum) == (4, 2, 2, 6)
         assert found.quantiles(4).tolist() == [2, 4, 4, 6]
         assert found.quantiles(2).tolist() == [3, 5]
         assert set(found.sample(np.random.default_rng(1), 1000).tolist()) == {2, 4, 6}
         assert found.inputs[0].path.startswith(str(tmp_path))
-    assert parse_lengths("file:plain.txt", beside=tmp_path) == parse_lengths("file:plain.txt", beside=tmp_path)
+    assert parse_lengths("file:plain.txt", folder=tmp_path) == parse_lengths("file:plain.txt", folder=tmp_path)
 
 
 def test_a_file_that_changed_is_another_distribution(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_texts_that_are_refused(text: object, message: str) -> None:
 
 def test_every_kind_says_how_it_is_written() -> None:
     """Its example is of its form, and is read."""
-    found = {kind.word: kind for kind in kinds()}
+    found = dict(KINDS)
     assert {"", "uniform", "lognormal", "gamma", "file"} <= set(found)
     for kind in found.values():
         assert kind.about

@@ -53,7 +53,7 @@ def test_mean_is_one(weights: list[float]) -> None:
         ("day.csv", "weight\n1\nx\n", "day.csv:3: must be a weight, 0 or more, not 'x'"),
         ("day.csv", "weight\n1\n-2\n", "day.csv:3: a weight must be 0 or more, not -2"),
         ("day.csv", "1\n", "day.csv: weights: a profile has 2 to 86,400 parts of a day, not 1"),
-        ("day.csv", "1,2\n3,4\n", "day.csv:1: has 2 columns and no header: one weight a line is needed"),
+        ("day.csv", "1,2\n3,4\n", "day.csv:1: has 2 columns and no header: give one weight per line"),
         ("day.csv", "hour,w\n0,1\n", "day.csv:1: unknown columns 'hour, w'"),
         ("day.yaml", "weights: [0, 0]\n", "day.yaml:1: weights: all weights are 0"),
         ("day.yaml", "weight: [1, 2]\n", "day.yaml:1:1: unknown key 'weight'. Did you mean weights?"),

@@ -32,10 +32,10 @@ def test_columns_and_moments(tmp_path: Path) -> None:
     assert trace.arrived is not None
     assert trace.arrived.tolist() == [10, 11, 14]
     assert trace.prompts.tolist() == [100, 200, 600]
-    assert trace.answers.tolist() == [7, 8, 9]
+    assert trace.outputs.tolist() == [7, 8, 9]
     assert trace.prompts.dtype == np.int64
     assert (len(trace), trace.duration, trace.rate, trace.interarrival_cv) == (3, 4, 0.5, 0.5)
-    assert (trace.mean_prompt, trace.mean_answer) == (300, 8)
+    assert (trace.mean_prompt, trace.mean_output) == (300, 8)
     assert (trace.skipped, trace.notes, trace.name) == (0, (), "trace.csv")
     with pytest.raises(ValueError, match="read-only"):
         trace.prompts[0] = 1
@@ -45,7 +45,7 @@ def test_without_arrivals(tmp_path: Path) -> None:
     """Lengths alone are a trace too; other columns are passed by."""
     trace = read_trace(_write(tmp_path, "num_decode_tokens,id,num_prefill_tokens\n5,a,50\n6,b,60\n"))
     assert (trace.arrived, trace.duration, trace.rate, trace.interarrival_cv) == (None, None, None, None)
-    assert (trace.prompts.tolist(), trace.answers.tolist()) == ([50, 60], [5, 6])
+    assert (trace.prompts.tolist(), trace.outputs.tolist()) == ([50, 60], [5, 6])
 
 
 def test_all_at_once_have_no_rate(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_arrivals_out_of_order_are_sorted(tmp_path: Path) -> None:
     """With a note; rows stay whole, and those at the same time in their order."""
     trace = read_trace(_write(tmp_path, HEADER + "0,1,11\n5,2,12\n2,3,13\n2,4,14\n"))
     assert trace.prompts.tolist() == [1, 3, 4, 2]
-    assert trace.answers.tolist() == [11, 13, 14, 12]
+    assert trace.outputs.tolist() == [11, 13, 14, 12]
     assert trace.notes == ("1 rows arrived before the one above them: sorted by arrival",)
 
 
@@ -127,7 +127,7 @@ def test_broken_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     """With the reasons of the first ones."""
     path = _write(tmp_path, HEADER + "0,1,2\n1,x,2\n2,0,3\n3,1\n4,5,6\n" + "5,5,x\n" * 10)
     trace = read_trace(path, skip_bad_rows=True)
-    assert (trace.prompts.tolist(), trace.answers.tolist(), trace.skipped) == ([1, 5], [2, 6], 13)
+    assert (trace.prompts.tolist(), trace.outputs.tolist(), trace.skipped) == ([1, 5], [2, 6], 13)
     assert trace.reasons[0] == "line 3: num_prefill_tokens must be a whole number of tokens, at least 1, not 'x'"
     assert trace.reasons[2] == "line 5: 2 cells, and the header has 3 (is the file cut off?)"
     assert len(trace.reasons) == 5
@@ -154,7 +154,7 @@ def test_nothing_but_broken_rows(tmp_path: Path) -> None:
         ),
         ("num_prefill_tokens\n1\n", "column num_decode_tokens is missing; the file has num_prefill_tokens.\n"),
         ("a,b\n1,2\n", "columns num_prefill_tokens and num_decode_tokens are missing; the file has a, b."),
-        ("num_prefill_tokens,num_prefill_tokens,num_decode_tokens\n1,2,3\n", "stands there more than once"),
+        ("num_prefill_tokens,num_prefill_tokens,num_decode_tokens\n1,2,3\n", "is there more than once"),
         (b"\x1f\x8b\x08\xff", "is not a text file (UTF-8): it is compressed (gzip)"),
         (b"\xff\xfea", "is not a text file (UTF-8)"),
         (b"PAR1\x00", "it is Parquet; call it .parquet"),
@@ -184,7 +184,7 @@ def test_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), path)
     trace = read_trace(path)
     assert trace.arrived is not None
-    assert (trace.arrived.tolist(), trace.prompts.tolist(), trace.answers.tolist()) == tuple(columns.values())
+    assert (trace.arrived.tolist(), trace.prompts.tolist(), trace.outputs.tolist()) == tuple(columns.values())
     pq.write_table(pa.table(columns | {"num_decode_tokens": [7, None]}), path)
     with pytest.raises(SpecError, match=r"trace\.parquet: row 2: num_decode_tokens is empty"):
         read_trace(path)
@@ -196,7 +196,7 @@ def test_parquet(tmp_path: Path) -> None:
 def test_quotes_and_line_ends(tmp_path: Path) -> None:
     """As spreadsheets write them, with a mark of the byte order."""
     trace = read_trace(_write(tmp_path, "\ufeff" + HEADER.replace("\n", "\r\n") + '"0","1","2"\r\n\r\n1, 3 ,4\r\n'))
-    assert (trace.prompts.tolist(), trace.answers.tolist()) == ([1, 3], [2, 4])
+    assert (trace.prompts.tolist(), trace.outputs.tolist()) == ([1, 3], [2, 4])
 
 
 def test_a_long_trace_is_read_quickly(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_real_trace(truth: Path) -> None:
     assert trace.arrived is not None
     assert len(trace) == len(raw) == 19_366
     assert trace.prompts.sum() == raw["num_prefill_tokens"].sum()
-    assert trace.answers.sum() == raw["num_decode_tokens"].sum()
+    assert trace.outputs.sum() == raw["num_decode_tokens"].sum()
     assert trace.rate == pytest.approx(1 / np.diff(raw["arrived_at"]).mean())
 
 
@@ -261,7 +261,7 @@ def test_pairs_keep_both_means(rows: list[tuple[int, int]], n: int) -> None:
     pairs = _pairs(rows)
     chosen = pairs.sample_pairs(n)
     assert chosen.shape == (n, 2)
-    for column, values in zip(chosen.T, (pairs.prompts, pairs.answers), strict=True):
+    for column, values in zip(chosen.T, (pairs.prompts, pairs.outputs), strict=True):
         assert abs(column.sum() - n * values.mean()) <= 0.5 + 1e-6
         assert values.min() <= column.min()
         assert column.max() <= values.max()

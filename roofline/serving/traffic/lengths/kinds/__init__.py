@@ -1,1 +1,0 @@
-"""Kinds of distributions, a file each."""
