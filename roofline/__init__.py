@@ -14,6 +14,7 @@ from roofline import errors
 from roofline.version import __version__
 
 if TYPE_CHECKING:
+    from roofline.blocks.model import Model
     from roofline.predict.analyze import analyze
     from roofline.predict.compiled import compile
     from roofline.predict.explain.explain import explain
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from roofline.serving.preemption.preempt import preempt
     from roofline.serving.simulation.simulate import simulate
     from roofline.specs.hardware import Hardware
-    from roofline.specs.model import Model
 
 _LAZY = {
     "analyze": "roofline.predict.analyze",
@@ -32,7 +32,7 @@ _LAZY = {
     "simulate": "roofline.serving.simulation.simulate",
     "explain": "roofline.predict.explain",
     "sweep": "roofline.predict.sweeps",
-    "Model": "roofline.specs.model",
+    "Model": "roofline.blocks.model",
     "Hardware": "roofline.specs.hardware",
 }
 
@@ -44,7 +44,7 @@ __all__ = [
 
 def load_model(name: str | PathLike[str], assume: str | None = None) -> Model:
     """A model by shipped id, or by the path of a YAML file or a config.json, which may be read as one of a family."""
-    from roofline.specs.library import load_model
+    from roofline.blocks.model_files import load_model
 
     return load_model(name, assume)[0]
 

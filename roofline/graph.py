@@ -34,6 +34,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site, State
+from roofline.blocks.model import LayerType, Model
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.numeric import Expr, ceil_div, minimum, ratio
@@ -44,8 +45,6 @@ from roofline.operators.norm import Norm
 from roofline.operators.sampling import Sampling
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import Kept
-from roofline.specs.model import LayerType, Model
-from roofline.specs.sections import Section
 from roofline.specs.workload import Segment, Step, merged, sequences, tokens
 
 Graph = dict[str, tuple[Operator, Expr]]
@@ -137,7 +136,7 @@ def _check_context(model: Model, deployment: Deployment) -> None:
         raise InputError(msg)
 
 
-def _undivided(mixer: Section | None) -> str | None:
+def _undivided(mixer: Block | None) -> str | None:
     """Why the tokens of a layer cannot be divided; None where they can."""
     if mixer is None:
         return None
@@ -176,7 +175,7 @@ def stream_tokens(step: Step, deployment: Deployment) -> Expr:
     return ratio(found, deployment.tensor_parallel_size) if deployment.sequence_parallel else found
 
 
-def _tensor_problem(block: Section, size: int) -> str | None:
+def _tensor_problem(block: Block, size: int) -> str | None:
     assert isinstance(block, Block)  # noqa: S101 - narrows the type of a registered section
     for name, rule in block.sharding.items():
         value = getattr(block, name)
@@ -191,7 +190,7 @@ def _listed(sizes: list[int]) -> str:
     return ", ".join(map(str, sizes))
 
 
-def local(block: Section, deployment: Deployment) -> Block:
+def local(block: Block, deployment: Deployment) -> Block:
     """A block as one tensor-parallel device sees it."""
     assert isinstance(block, Block)  # noqa: S101 - narrows the type of a registered section
     tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size

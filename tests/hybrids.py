@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from roofline.specs.model import Model
+from roofline.blocks.model import Model
 
 MIXERS: dict[str, dict[str, Any]] = {
     "mamba": {"mamba_d_inner": 4096, "ssm_state_size": 16, "time_step_rank": 128, "ssm_norms": True},

@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from roofline.blocks.config_json import read
+from roofline.blocks.model import Model
 from roofline.errors import RooflineError
 from roofline.graph import caches, states
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.document import parse_json
-from roofline.specs.huggingface.read import Origin, read
-from roofline.specs.model import Model
+from roofline.specs.huggingface.read import Origin
 
 Config = dict[str, Any]
 Path = tuple[str, ...]

@@ -8,9 +8,9 @@ from generate.docstring import prose
 from generate.hardware import cited
 from generate.table import table
 from roofline import formatting
+from roofline.blocks.model_files import load_model
 from roofline.predict.catalogue import model_rows
 from roofline.report.summary import format_count
-from roofline.specs.library import load_model
 
 _HEAD = """\
 # Models

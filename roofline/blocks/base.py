@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from roofline.dtypes import FP32, Dtypes, Precision
+from roofline.errors import InputError
 from roofline.numeric import Expr, minimum, ratio
 from roofline.operators.all_gather import AllGather
 from roofline.operators.all_reduce import AllReduce
@@ -14,14 +15,17 @@ from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.entries import entries
+from roofline.operators.index_scores import IndexScores
 from roofline.operators.rescale import Rescale
 from roofline.operators.scan import resumed
+from roofline.operators.top_k import TopK
+from roofline.specs.base import Spec
 from roofline.specs.deployment import Conventions
 from roofline.specs.engine import Kept
-from roofline.specs.sections import Role, Section
 from roofline.specs.workload import Segment, Step, sequences, tokens
 
 Operators = dict[str, Operator]
+Role = Literal["mixer", "mlp"]
 
 # How a dimension is divided over a group of devices:
 #   exact      must divide (query heads)
@@ -120,8 +124,22 @@ class State:
         return self.conv * columns * precision.activation.bytes + self.recurrent * precision.state.bytes
 
 
-class Block(Section):
-    """A section that becomes operators.
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A matrix, a table or a vector. `role` is that of the operator which holds it, and empty for what is never quantised;
+    `bias` is the length of the bias beside it (0: none); `copies` are experts that have one each, `heads` those that have a
+    part of it each (0: none)."""
+
+    key: str
+    shape: tuple[int, ...]
+    role: str = ""
+    bias: int = 0
+    copies: int = 0
+    heads: int = 0
+
+
+class Block(Spec):
+    """A section of a layer that becomes operators, of one of several kinds: each narrows `kind` to a literal of its own.
 
     `sharding` declares how its dimensions may be divided over devices; `roofline.graph` alone divides them, and calls
     `operators` on the section as one device sees it.
@@ -133,7 +151,9 @@ class Block(Section):
     the block works on each token alone."""
     summed: ClassVar[frozenset[str]] = frozenset()
     """Names of products inside the block whose input is divided: each device has a part of every output, to be summed."""
+    role: ClassVar[Role]
     path: ClassVar[str]
+    kind: str
 
     @property
     def experts(self) -> tuple[int, int] | None:
@@ -143,6 +163,15 @@ class Block(Section):
     def operators(self, site: Site) -> Operators:
         """The operators of one layer, in order, by name."""
         raise NotImplementedError
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """The weights of one layer in a checkpoint, `hidden` elements being the width of the stream.
+
+        Raises:
+            InputError: the block does not say.
+        """
+        msg = f"how checkpoints store the weights of a {self.kind} block is not known"
+        raise InputError(msg)
 
 
 def per_segment(
@@ -248,3 +277,27 @@ def causal_conv(site: Site, channels: Expr, kernel: Expr, *, bias: bool = False)
         bias=bias,
         dtypes=site.precision.dtypes("norm"),
     )
+
+
+def indexed(
+    site: Site, n_heads: Expr, head_dim: Expr, *, ratio: Expr | None = None, head_sum: Literal["matrix", "vector"] = "matrix"
+) -> Operators:
+    """An indexer's scores of the keys, or of entries that stand for `ratio` tokens, and its choice, for each segment."""
+    vector, found = site.precision.dtypes("norm"), Operators()
+    for suffix, reads, segment in per_segment(site):
+        scores = IndexScores(
+            batch=segment.count,
+            new=segment.new,
+            cached=segment.cached,
+            n_heads=n_heads,
+            head_dim=head_dim,
+            ratio=ratio,
+            shared_prefix=site.conventions.shared_prefix,
+            prefix_reads=reads,
+            mask=site.conventions.mask,
+            head_sum=head_sum,
+            dtypes=vector,
+        )
+        found["indexer/scores" + suffix] = scores
+        found["indexer/top_k" + suffix] = TopK(scores=scores.scores, dtypes=vector)
+    return found

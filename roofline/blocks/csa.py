@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks import indexer
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, per_segment
+from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, Weight, indexed, per_segment
 from roofline.numeric import Expr, ratio
 from roofline.operators.compress import Compress
 from roofline.operators.compressed_attention import CompressedAttention
@@ -130,7 +130,7 @@ class CompressedAttentionBlock(MixerBlock):
         found["indexer/q_b_proj"] = Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser)
         found["indexer/weights_proj"] = Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
         found["indexer/rope"] = Rope(tokens=tokens, heads=n, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
-        return found | indexer.chosen(site, n, d, ratio=self.compress_ratio, head_sum="vector")
+        return found | indexed(site, n, d, ratio=self.compress_ratio, head_sum="vector")
 
     def _cores(self, site: Site) -> Operators:
         """Attention of each segment."""
@@ -164,3 +164,32 @@ class CompressedAttentionBlock(MixerBlock):
         if self.compress_ratio == 0:
             return (self.cache(),)
         return self.cache(), Cache(self.head_dim + (self.index_head_dim or 0), ratio=self.compress_ratio)
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """Names, shapes and roles, as published checkpoints have them."""
+        n, d, rank = self.num_attention_heads, self.head_dim, self.q_lora_rank
+        joint = self.o_groups * self.o_lora_rank
+        yield Weight("csa.q_a", (rank, hidden), "attention/a_proj")
+        yield Weight("csa.q_a_norm", (rank,))
+        yield Weight("csa.q_b", (n * d, rank), "attention/q_b_proj")
+        yield Weight("csa.kv", (d, hidden), "attention/a_proj")
+        yield Weight("csa.kv_norm", (d,))
+        if self.sinks:
+            yield Weight("csa.sinks", (n,))
+        yield Weight("csa.o_a", (joint, n // self.o_groups * d), "attention/o_proj")
+        yield Weight("csa.o_b", (hidden, joint), "attention/o_proj")
+        overlap = 2 if self.index_n_heads is not None else 1
+        if self.compress_ratio:
+            yield from _compressor("compressor", d, overlap, self.compress_ratio, hidden)
+        if self.index_n_heads is not None:
+            d_index: Expr = self.index_head_dim
+            yield from _compressor("indexer.compressor", d_index, overlap, self.compress_ratio, hidden)
+            yield Weight("csa.indexer.q_b", (self.index_n_heads * d_index, rank), "attention/indexer")
+            yield Weight("csa.indexer.weights", (self.index_n_heads, hidden), "router")
+
+
+def _compressor(path: str, width: int, overlap: int, ratio: int, hidden: int) -> Iterator[Weight]:
+    for name in ("kv", "gate"):
+        yield Weight(f"csa.{path}.{name}", (overlap * width, hidden), "router")
+    yield Weight(f"csa.{path}.positions", (ratio, overlap * width))
+    yield Weight(f"csa.{path}.norm", (width,))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, gathered, joined, per_segment
+from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, Weight, gathered, joined, per_segment
 from roofline.dtypes import Shape
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
@@ -189,3 +190,23 @@ class GroupedQueryAttention(MixerBlock):
             return None
         per_token = self.num_key_value_heads * (self.head_dim + self._d_v)
         return Cache(per_token, self._reach, chunked=self.attention_chunk_size is not None)
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """Names, shapes and roles, as published checkpoints have them."""
+        n_q, n_kv, d = self.num_attention_heads, self.num_key_value_heads, self.head_dim
+        d_v = self.v_head_dim or d
+        inputs: list[tuple[str, int]] = [("q", n_q * (d + d_v if self.output_gate == "elementwise" else d))]  # gates beside it
+        if not self.kv_shared:
+            inputs += [("k", n_kv * d)] + ([] if self.attention_k_eq_v else [("v", n_kv * d_v)])
+        for name, rows in inputs:
+            yield Weight(f"attention.{name}", (rows, hidden), "attention/qkv_proj", bias=rows * self.qkv_bias)
+        if self.output_gate == "headwise":
+            yield Weight("attention.gate", (n_q, hidden), "attention/gate_proj")
+        if self.qk_norm in ("head", "full"):
+            whole = self.qk_norm == "full"
+            for name, heads in (("q", n_q), ("k", n_kv))[: 1 if self.kv_shared else 2]:
+                width = d * (heads if whole else 1)
+                yield Weight(f"attention.{name}_norm", (width,), bias=width * self.qk_norm_bias, heads=heads if whole else 0)
+        if self.sinks:
+            yield Weight("attention.sinks", (n_q,))
+        yield Weight("attention.o", (hidden, n_q * d_v), "attention/o_proj", bias=hidden * self.o_bias)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from roofline.blocks.base import MixerBlock, Operators, Sharding, Site, State, per_segment
+from roofline.blocks.base import MixerBlock, Operators, Sharding, Site, State, Weight, per_segment
 from roofline.operators.activation import Activation
 from roofline.operators.gemm import Gemm
 from roofline.operators.linear_attention import LinearAttention
@@ -60,3 +61,11 @@ class LightningAttention(MixerBlock):
     def state(self) -> State:
         """A square matrix a head."""
         return State(recurrent=self.num_attention_heads * self.head_dim * self.head_dim)
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """Names, shapes and roles, as published checkpoints have them."""
+        width = self.num_attention_heads * self.head_dim
+        yield Weight("lightning.qkv", (3 * width, hidden), "mixer/qkv_proj")
+        yield Weight("lightning.norm", (width,))
+        yield Weight("lightning.gate", (width, hidden), "mixer/output_gate")
+        yield Weight("lightning.out", (hidden, width), "mixer/out_proj")

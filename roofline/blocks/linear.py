@@ -3,9 +3,10 @@ was found to need no more."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from roofline.blocks.base import Cache, FeedForwardBlock, MixerBlock, Operators, Site
+from roofline.blocks.base import Cache, FeedForwardBlock, MixerBlock, Operators, Site, Weight
 from roofline.operators.gemm import Gemm
 
 
@@ -34,6 +35,10 @@ class LinearMixer(MixerBlock):
         """Nothing is kept."""
         return None
 
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """The matrix."""
+        yield Weight("linear.mixer", (hidden, hidden), "attention/linear", bias=hidden * self.bias)
+
 
 class LinearMlp(FeedForwardBlock):
     """In the place of a feed-forward block."""
@@ -46,3 +51,7 @@ class LinearMlp(FeedForwardBlock):
     def operators(self, site: Site) -> Operators:
         """The product."""
         return _product(site, self.path, bias=self.bias)
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """The matrix."""
+        yield Weight("linear.mlp", (hidden, hidden), "mlp/linear", bias=hidden * self.bias)

@@ -3,12 +3,12 @@ indexer (DeepSeek-V3.2) each query attends to a few chosen ones."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks import indexer
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, gathered, joined, per_segment
+from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, Weight, gathered, indexed, joined, per_segment
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.attention import shared_in_sight, shared_out
@@ -119,7 +119,7 @@ class LatentAttentionBlock(MixerBlock):
         if self.use_rope:
             found["indexer/rope"] = Rope(tokens=tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
         found["indexer/k_write"] = Copy(elements=tokens * d, write="cache", dtypes=vector)
-        return found | indexer.chosen(site, n, d)
+        return found | indexed(site, n, d)
 
     def _cores(self, site: Site) -> Operators:
         """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
@@ -191,3 +191,27 @@ class LatentAttentionBlock(MixerBlock):
     def keeps(self) -> set[Kept]:
         """The latents of all tokens, and the keys of an indexer of its own."""
         return {"latent"} if self.index_head_dim is None else {"latent", "indexer"}
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """Names, shapes and roles, as published checkpoints have them."""
+        n, rank, biased = self.num_attention_heads, self.kv_lora_rank, self.attention_bias
+        d_qk, latent = self.qk_nope_head_dim + self.qk_rope_head_dim, rank + self.qk_rope_head_dim
+        if (rank_q := self.q_lora_rank) is None:
+            yield Weight("mla.q", (n * d_qk, hidden), "attention/q_b_proj")
+        else:
+            yield Weight("mla.q_a", (rank_q, hidden), "attention/a_proj", bias=rank_q * biased)
+            yield Weight("mla.q_a_norm", (rank_q,))
+            yield Weight("mla.q_b", (n * d_qk, rank_q), "attention/q_b_proj")
+        yield Weight("mla.kv_a", (latent, hidden), "attention/a_proj", bias=latent * biased)
+        yield Weight("mla.kv_a_norm", (rank,))
+        yield Weight("mla.kv_b", (n * (self.qk_nope_head_dim + self.v_head_dim), rank), "attention/kv_b_proj")
+        if self.output_gate != "none":
+            gates = n if self.output_gate == "headwise" else n * self.v_head_dim
+            yield Weight("mla.gate", (gates, hidden), "attention/gate_proj")
+        yield Weight("mla.o", (hidden, n * self.v_head_dim), "attention/o_proj", bias=hidden * biased)
+        if self.index_n_heads is not None:
+            d: Expr = self.index_head_dim
+            yield Weight("indexer.q_b", (self.index_n_heads * d, rank_q or 0), "attention/indexer")
+            yield Weight("indexer.k", (d, hidden), "attention/indexer")
+            yield Weight("indexer.k_norm", (d,), bias=d)
+            yield Weight("indexer.weights", (self.index_n_heads, hidden), "router")

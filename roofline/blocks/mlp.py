@@ -1,12 +1,13 @@
-"""Plain feed-forward block: down(act(up(x)))."""
+"""Dense feed-forward blocks: plain, down(act(up(x))), and gated (SwiGLU, GeGLU), down(act(gate(x)) * up(x))."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
+from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site, Weight
 from roofline.operators.activation import Activation
 from roofline.operators.gemm import Gemm
 from roofline.specs.base import Whole
@@ -36,3 +37,39 @@ class Mlp(FeedForwardBlock):
             ),
             "down_proj": Gemm(m=site.tokens, n=site.hidden_size, k=d_ff, bias=self.bias, dtypes=down),
         }
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """Two matrices, and the scalars of the non-linearity."""
+        width = self.intermediate_size
+        yield Weight("mlp.up", (width, hidden), "mlp/up_proj", bias=width * self.bias)
+        yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * self.bias)
+        yield from (Weight(f"mlp.activation_{number}", (1,)) for number in range(self.activation_parameters))
+
+
+class GatedMlp(FeedForwardBlock):
+    """Three matrices; gate and up are one fused projection, as engines store it: the input is read once for both."""
+
+    sharding: ClassVar[dict[str, Sharding]] = {"intermediate_size": "split"}
+
+    kind: Literal["gated_mlp"]
+    intermediate_size: Whole = Field(ge=1)
+    bias: bool = False
+
+    def operators(self, site: Site) -> Operators:
+        """Gate and up together, activation, down."""
+        d_ff, d_model = self.intermediate_size, site.hidden_size
+        up, down = site.precision.dtypes("mlp/gate_up_proj"), site.precision.dtypes("mlp/down_proj")
+        two = ((d_ff, d_model),) * 2
+        return {
+            "gate_up_proj": Gemm(m=site.tokens, n=2 * d_ff, k=d_model, bias=self.bias, stored=two, dtypes=up),
+            "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=site.precision.dtypes("norm")),
+            "down_proj": Gemm(m=site.tokens, n=d_model, k=d_ff, bias=self.bias, dtypes=down),
+        }
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """Three matrices."""
+        width = self.intermediate_size
+        yield from (
+            Weight(f"mlp.{name}", (width, hidden), "mlp/gate_up_proj", bias=width * self.bias) for name in ("gate", "up")
+        )
+        yield Weight("mlp.down", (hidden, width), "mlp/down_proj", bias=hidden * self.bias)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site
+from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site, Weight
 from roofline.dtypes import Shape
 from roofline.numeric import Expr, ratio
 from roofline.operators.activation import Activation
@@ -144,3 +145,30 @@ class MixtureOfExperts(FeedForwardBlock):
 
     def _norm(self, site: Site, rows: Expr | None = None) -> Norm:
         return Norm(rows=site.tokens if rows is None else rows, width=site.hidden_size, dtypes=site.precision.dtypes("norm"))
+
+    def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
+        """Names, shapes and roles, as published checkpoints have them."""
+        experts, inner = self.num_experts, self.moe_intermediate_size
+        ups = ("gate", "up") if self.gated else ("up",)
+        width = hidden if self.moe_latent_size is None else self.moe_latent_size
+        if self.router_norm:
+            yield Weight("router.scale", (hidden,))
+        yield Weight("router", (experts, hidden), "router", bias=experts * self.router_bias)
+        if self.expert_scale:
+            yield Weight("router.expert_scale", (experts,))
+        if self.branch_norms:
+            yield from (Weight(f"norm.{place}", (hidden,)) for place in ("before_experts", "after_experts", "after_shared"))
+        if self.moe_latent_size is not None:
+            yield Weight("latent.down", (width, hidden), "mlp/latent_proj", bias=width * self.shared_bias)
+            yield Weight("latent.up", (hidden, width), "mlp/latent_proj", bias=hidden * self.shared_bias)
+        for name in ups:
+            yield Weight(f"experts.{name}", (inner, width), "experts/up_proj", bias=inner * self.bias, copies=experts)
+        yield Weight("experts.down", (width, inner), "experts/down_proj", bias=width * self.bias, copies=experts)
+        if shared := self.shared_intermediate_size:
+            if self.shared_gate:
+                yield Weight("shared.gate_of_output", (1, hidden), "router")
+            bias = self.shared_bias
+            yield from (
+                Weight(f"shared.{name}", (shared, hidden), "shared_experts/up_proj", bias=shared * bias) for name in ups
+            )
+            yield Weight("shared.down", (hidden, shared), "shared_experts/down_proj", bias=hidden * bias)

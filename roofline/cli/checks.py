@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from roofline import files
+from roofline.blocks.model_files import load_model
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.errors import RooflineError, SpecError
-from roofline.specs.library import Kind, find, ids, load_hardware, load_model
+from roofline.specs.library import Kind, find, ids, load_hardware
 from roofline.text import clean
 from roofline.version import envelope
 

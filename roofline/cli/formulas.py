@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline import formatting
+from roofline.blocks.model_files import load_model
 from roofline.cli.output import Answer, write_stdout
 from roofline.errors import UnknownNameError
 from roofline.graph import build
@@ -12,7 +13,7 @@ from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.explain import Explanation, explain, subjects
 from roofline.predict.request import Request
 from roofline.predict.result import dump_json
-from roofline.specs.library import load_hardware, load_model
+from roofline.specs.library import load_hardware
 from roofline.text import clean
 from roofline.version import envelope
 

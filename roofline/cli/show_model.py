@@ -6,6 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from roofline import formatting
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import is_config, load_model
 from roofline.cli.lists import by_name
 from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
@@ -15,8 +17,7 @@ from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, s
 from roofline.predict.parameters import Parameters, count_parameters
 from roofline.predict.parts import LayerKind, Part, layer_kinds, layer_pattern, parameters_by_part
 from roofline.report.summary import Table
-from roofline.specs.library import find, is_config, load_model, text_of
-from roofline.specs.model import Model
+from roofline.specs.library import find, text_of
 from roofline.text import clean
 from roofline.version import envelope
 
@@ -46,7 +47,7 @@ def model(name: str, assume: str | None = None) -> Answer:
 
 def _model_file(name: str, loaded: Model) -> str:
     """The file that it was loaded from; a config.json as such a file."""
-    from roofline.specs.model_yaml import model_yaml
+    from roofline.blocks.model_files import model_yaml
 
     path = find("models", name)
     return model_yaml(loaded) if is_config(path) else text_of(path)
@@ -129,7 +130,7 @@ def _value(value: object) -> str:
 
 def imported(config: str, assume: str | None, name: str | None) -> Answer:
     """What stands in a config.json, as a model's file."""
-    from roofline.specs.model_yaml import model_yaml
+    from roofline.blocks.model_files import model_yaml
 
     path = find("models", config)
     if not is_config(path):

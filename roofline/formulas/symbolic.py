@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import sympy
 
+from roofline.blocks.base import Block
+from roofline.blocks.model import LayerType, Model
 from roofline.dtypes import Format, Precision
 from roofline.formulas.ceil_div import CeilDiv
 from roofline.numeric import Expr, register
-from roofline.specs.model import LayerType, Model
-from roofline.specs.sections import Section
 from roofline.symbols import BY_KEY, BY_NAME
 
 Values = dict[sympy.Symbol, Any]
@@ -145,7 +145,7 @@ def symbolic_model(model: Model) -> SymbolicModel:
         values[made] = value
         return made
 
-    def section(block: Section | None, layer: str) -> Section | None:
+    def section(block: Block | None, layer: str) -> Block | None:
         if block is None:
             return None
         update = {
@@ -172,11 +172,11 @@ def _labels(model: Model) -> dict[str, str]:
     return {name: f"type-{index + 1}" for index, name in enumerate(plain)}  # names that differ in punctuation alone
 
 
-def _blocks(layer: LayerType) -> Iterable[Section]:
+def _blocks(layer: LayerType) -> Iterable[Block]:
     return (block for block in (layer.mixer, layer.mlp) if block is not None)
 
 
-def _dimensions(block: Section) -> dict[str, int]:
+def _dimensions(block: Block) -> dict[str, int]:
     fields = ((key, getattr(block, key)) for key in type(block).model_fields if key in BY_KEY)
     return {key: value for key, value in fields if isinstance(value, int) and not isinstance(value, bool) and value}
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
+from roofline.blocks.model import Model
 from roofline.cost import ZERO
 from roofline.graph import Graph, build
 from roofline.predict import record
@@ -28,7 +29,6 @@ from roofline.predict.steps import PhaseName
 from roofline.predict.timing import Parts, duration, of_request, pipeline, replica, stage_estimate, with_engine
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.specs.workload import Step, sequences, tokens
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
 from roofline.graph import CANONICAL, Graph, build, caches, states
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
-from roofline.specs.library import Input, ids, load_hardware, load_model
-from roofline.specs.model import Model
+from roofline.specs.library import Input, ids, load_hardware
 
 TWO_BYTES = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
 

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
+from roofline.blocks.checkpoint import Tensor, tensors
+from roofline.blocks.model import Model
+from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import FORMATS, Precision, parse_dtype
 from roofline.graph import CANONICAL, build
 from roofline.predict.memory import weights_by_path
@@ -15,9 +18,6 @@ from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.names import names
 from roofline.specs.huggingface.safetensors import Checkpoint, Stored
-from roofline.specs.huggingface.tensors import Tensor, tensors
-from roofline.specs.model import Model
-from roofline.specs.precision import resolve_precision
 
 # What stands in checkpoints and is not of the language model's parameters, by what it is.
 _APART = {

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
+from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
 from roofline.numeric import maximum
@@ -25,7 +26,6 @@ from roofline.predict.request import Request, prepare
 from roofline.predict.sums import Sum
 from roofline.predict.tiles import POINTS, listed, tiles
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step
 from roofline.units import MAX_COUNT, parse_count
 

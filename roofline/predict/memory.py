@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from roofline.blocks.base import Cache
+from roofline.blocks.model import Model
 from roofline.dtypes import FP32, Precision
 from roofline.graph import CANONICAL, Graph, Stage, build, caches, kept, stages, states, stream_tokens
 from roofline.numeric import Expr, ceil_div, maximum, minimum, plus
 from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import KvCacheRules
-from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step
 
 UNLIMITED = 2**60

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from roofline.blocks.model import Model
 from roofline.dtypes import BF16, Precision
 from roofline.graph import CANONICAL, build
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.deployment import Deployment
-from roofline.specs.model import Model
 
 
 @dataclass(frozen=True, slots=True)

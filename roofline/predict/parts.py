@@ -7,11 +7,11 @@ import string
 from dataclasses import dataclass
 
 from roofline.blocks.base import MixerBlock
+from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, build
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.catalogue import TWO_BYTES
 from roofline.specs.deployment import Deployment
-from roofline.specs.model import Model
 
 # The part that a path belongs to, inside a layer and outside; the first pattern that fits.
 _PARTS = (
@@ -125,7 +125,7 @@ def layer_kinds(model: Model) -> list[LayerKind]:
 def layer_pattern(model: Model) -> str:
     """The layers, first to last, by letter.
 
-    >>> from roofline.specs.library import load_model
+    >>> from roofline.blocks.model_files import load_model
     >>> layer_pattern(load_model("deepseek-v3")[0])
     '3 x d, 58 x m'
     >>> layer_pattern(load_model("gemma-3-12b")[0])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from roofline import formatting
+from roofline.blocks.model import Model
 from roofline.dtypes import Precision
 from roofline.formatting import percent
 from roofline.graph import communicating, replicated, states
@@ -20,7 +21,6 @@ from roofline.specs.engine import Engine
 from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, shadowed
-from roofline.specs.model import Model
 
 MODEL = "model."
 """What the names of assumptions about the model itself begin with."""

@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
+from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
@@ -21,9 +24,7 @@ from roofline.specs.deployment import Deployment
 from roofline.specs.engine import Engine
 from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, load_engine, load_engine_steps, load_hardware, load_model
-from roofline.specs.model import Model
-from roofline.specs.precision import resolve_precision
+from roofline.specs.library import Input, load_engine, load_engine_steps, load_hardware
 from roofline.specs.workload import Step, decode
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.flags import Options
 from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.deployment import Deployment
-from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step, decode, merged, parse_segments, prefill, sequences
 from roofline.units import parse_count
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from roofline.blocks.precision import resolve_precision
 from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
 from roofline.predict.memory import largest
 from roofline.predict.request import Request
 from roofline.predict.result import Memory
-from roofline.specs.precision import resolve_precision
 
 
 def what_would_fit(request: Request, result: Memory) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.formulas.javascript import Program, translated
 from roofline.predict.engine_command import shell_line
@@ -17,7 +18,7 @@ from roofline.report.settings import longest_context, settings
 from roofline.report.view.csv_text import csv_text
 from roofline.report.view.state import FIGURES, WEIGHTS, Values, flags
 from roofline.report.view.whole import view
-from roofline.specs.library import ids, load_hardware, load_model
+from roofline.specs.library import ids, load_hardware
 
 TTFT_MS, TPOT_MS = 1000.0, 50.0
 _OUTPUT_LEN = 256

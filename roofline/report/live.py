@@ -12,6 +12,7 @@ from typing import Any
 
 from roofline import errors, numeric
 from roofline import operators as operator_kinds
+from roofline.blocks import model_files
 from roofline.formulas.javascript import EVALUATED, Program, Translation
 from roofline.operators.base import Operator
 from roofline.predict import flags, record
@@ -19,7 +20,6 @@ from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.result import Analysis
 from roofline.specs import library, quantization, workload, yaml_file
 from roofline.specs.base import Spec
-from roofline.specs.sections import kinds
 from roofline.units import parse_count, parse_quantity
 
 LIBRARY = library.shipped("reports") / "library.js"
@@ -45,7 +45,7 @@ _READ_ONCE: dict[Any, str] = {
     workload.parse_segments: "$.fail",
     errors._near: "(() => [])",  # noqa: SLF001 - spelling mistakes cannot be made with controls
     # files
-    library.load_model: "library.load_model",
+    model_files.load_model: "library.load_model",
     library.load_hardware: "library.load_hardware",
     library.load_engine: "library.load_engine",
     library.load_engine_steps: "library.load_engine_steps",
@@ -70,8 +70,6 @@ def program(natives: Mapping[Any, str] | None = None) -> Program:
 
 def every_spec() -> list[type[Spec]]:
     """All classes that the files of models, hardware, engines and fits are made of, by name."""
-    for role in ("mixer", "mlp"):
-        kinds(role)
     found, stack = {}, [Spec]
     while stack:
         for cls in stack.pop().__subclasses__():
@@ -99,7 +97,7 @@ def specs(
     engines = dict.fromkeys((*_ENGINES, *([engine] if engine else [])))
     steps = {name: found[0] for name in _STEPS if (found := library.load_engine_steps([name])) is not None}
     specs: dict[str, dict[str, Any]] = {
-        "models": {name: into.encode(library.load_model(name, assume)[0]) for name in models},
+        "models": {name: into.encode(model_files.load_model(name, assume)[0]) for name in models},
         "hardware": {name: into.encode(library.load_hardware(name)[0]) for name in hardware},
         "engines": {name: into.encode(library.load_engine(name)[0]) for name in engines},
         "steps": {name: into.encode(entry) for name, entry in steps.items()},

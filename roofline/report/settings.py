@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.blocks.model import Model
 from roofline.report.controls import Choice, Control
 from roofline.report.view.state import Values
-from roofline.specs.model import Model
 
 WORKLOAD, DEPLOYMENT, HARDWARE, OBJECTIVES = "Workload", "Deployment", "Hardware", "Objectives"
 _SIZES = (1, 2, 4, 8, 16, 32, 64)

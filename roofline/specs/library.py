@@ -17,7 +17,6 @@ from roofline.specs.engine import Engine
 from roofline.specs.engine_steps import EngineSteps
 from roofline.specs.fit import Fit
 from roofline.specs.hardware import Accelerator, Hardware, Node
-from roofline.specs.model import Model
 from roofline.specs.spread import Spread
 from roofline.specs.yaml_file import MAX_BYTES, YamlFile, read_trusted, read_yaml
 
@@ -32,8 +31,6 @@ _ON_PATH: tuple[Kind, ...] = ("models", "hardware", "engines", "prices")
 """Kinds of which folders of `ROOFLINE_PATH` may hold files."""
 _LISTED = f"{', '.join(f'{kind}/' for kind in _ON_PATH[:-1])} or {_ON_PATH[-1]}/"
 
-MAX_UNNAMED = 2**23
-"""Bytes of a model whose suffix does not say what it is: those of a config.json."""
 _NOUN = {"models": "model", "hardware": "hardware", "engines": "engine", "prices": "prices", "reports": "report"}
 
 
@@ -121,7 +118,7 @@ def _by_path(kind: Kind, name: str) -> Path:
     if "\0" in name:
         msg = f"{name!r} is no path"
         raise SpecError(msg)
-    if kind == "models" and (wanted := _on_the_hub(name)) is not None:
+    if kind == "models" and (wanted := hub_repository(name)) is not None:
         from roofline.specs.huggingface.hub import fetch
 
         return fetch(wanted, _alike(wanted.name))
@@ -137,7 +134,7 @@ def _in_folder(kind: Kind, path: Path) -> Path:
     return path / "config.json"
 
 
-def _on_the_hub(name: str | os.PathLike[str]) -> Repository | None:
+def hub_repository(name: str | os.PathLike[str]) -> Repository | None:
     """The model on Hugging Face that a name stands for: org/name[@revision], where that is no file or folder here."""
     from roofline.specs.huggingface.hub import repository
 
@@ -179,45 +176,12 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def load_model(name: str | os.PathLike[str], assume: str | None = None, called: str | None = None) -> tuple[Model, Input]:
-    """A model by id or path.
-
-    A config.json is read as what it says it is, or as the family that is to be assumed; `called` names it.
-    """
-    with files.run():  # a pipe is read twice
-        return _load_model(find("models", name), name, assume, called)
-
-
-def is_config(path: Path) -> bool:
-    """Whether a file is the config.json of a model, and not YAML: by its suffix, else (a pipe has none) by how it begins."""
-    if path.suffix in (".json", ".yaml", ".yml"):
-        return path.suffix == ".json"
-    return files.read_bytes(path, MAX_UNNAMED, "a model").lstrip().startswith(b"{")
-
-
-def _load_model(path: Path, name: str | os.PathLike[str], assume: str | None, called: str | None) -> tuple[Model, Input]:
-    if is_config(path):
-        from roofline.specs.huggingface.document import read_json  # readers of configs are for those who have one
-        from roofline.specs.huggingface.read import origin_called, origin_of, read
-
-        document = read_json(path)
-        if called is None and (repository := _on_the_hub(name)) is not None:
-            called = repository.name
-        model = read(document, origin_of(path) if called is None else origin_called(called), assume)
-        files.note_input(path, "the model's config.json")
-        return model, Input("model", model.name, str(path), document.sha256)
-    if assume is not None or called is not None:
-        raise InputError(f"--{'name' if assume is None else 'assume'} says how to read a config.json; {path} is none")
-    model, digest = _spec(path, Model)
-    return model, _input("model", model.name, path, digest)
-
-
 def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
     """Hardware by id, alias or path; a node brings its accelerator."""
     path = find("hardware", name)
     found, digest = _hardware(path)
     if isinstance(found, Accelerator):
-        return Hardware(found), [_input("hardware", found.name, path, digest)]
+        return Hardware(found), [input_of("hardware", found.name, path, digest)]
     try:
         beside = find("hardware", _beside(path, found.accelerator))
         accelerator, inside = _hardware(beside)
@@ -225,7 +189,7 @@ def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
         raise _at(read_yaml(path), "accelerator", f"accelerator: {error}") from None
     if not isinstance(accelerator, Accelerator):
         raise _at(read_yaml(path), "accelerator", "the accelerator of a node is a node")
-    used = [_input("node", found.name, path, digest), _input("hardware", accelerator.name, beside, inside)]
+    used = [input_of("node", found.name, path, digest), input_of("hardware", accelerator.name, beside, inside)]
     return Hardware(accelerator, found), used
 
 
@@ -273,8 +237,8 @@ def load_engine(name: str) -> tuple[Engine, Input]:
         raise InputError(msg)
     newest = max(versions, key=lambda release: tuple(int(part) for part in re.findall(r"\d+", release)))
     path = versions[version or newest]
-    engine, digest = _spec(path, Engine)
-    return engine, _input("engine", f"{wanted}@{version or newest}", path, digest)
+    engine, digest = read_spec(path, Engine)
+    return engine, input_of("engine", f"{wanted}@{version or newest}", path, digest)
 
 
 def fit_files() -> dict[str, list[Path]]:
@@ -295,7 +259,7 @@ def load_fit(path: Path) -> tuple[Fit, Input]:
             raise _at(file, "kind", f"kind must be fit, not {kind!r}")
     fit, digest = trusted or (file.validate(Fit), file.sha256)
     name = f"{fit.accelerator}/{fit.backend}"
-    return fit, _input(f"fit {name}", name, path, digest)
+    return fit, input_of(f"fit {name}", name, path, digest)
 
 
 def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
@@ -303,8 +267,8 @@ def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
     for name in names:
         for folder in folders("engines"):
             if files.is_file(path := folder / "steps" / f"{name}.yaml"):
-                steps, digest = _spec(path, EngineSteps)
-                return steps, _input("engine steps", name, path, digest)
+                steps, digest = read_spec(path, EngineSteps)
+                return steps, input_of("engine steps", name, path, digest)
     return None
 
 
@@ -312,13 +276,13 @@ def load_spread() -> Spread:
     """How far estimates are off that stand on measurements of something else."""
     for folder in folders("hardware"):
         if files.is_file(path := folder / "fits" / "_spread.yaml"):
-            return _spec(path, Spread)[0]
+            return read_spec(path, Spread)[0]
     msg = "the installation is broken: no fits/_spread.yaml in the folders of hardware"
     raise SpecError(msg)
 
 
-def _spec(path: Path, spec: type[S]) -> tuple[S, str]:
-    """What a file holds, with a hash of its text."""
+def read_spec(path: Path, spec: type[S]) -> tuple[S, str]:
+    """A file as a spec, with a hash of its text."""
     if _ours(path) and (trusted := read_trusted(path, spec)) is not None:
         return trusted
     file = read_yaml(path)
@@ -351,6 +315,7 @@ def _ours(path: Path) -> bool:
     return any(path.is_relative_to(shipped(kind)) for kind in ("models", "hardware", "engines", "prices"))
 
 
-def _input(role: str, name: str, path: Path, sha256: str) -> Input:
+def input_of(role: str, name: str, path: Path, sha256: str) -> Input:
+    """The record of a file that was read as a spec."""
     files.note_input(path, f"the {role}")
     return Input(role, name, "shipped" if _ours(path) else str(path), sha256)

@@ -80,10 +80,10 @@ class YamlFile:
         if detail["type"] == "missing":
             return f"key {where!r} is missing", mark
         if detail["type"] == "union_tag_not_found":
-            kinds = _kinds(detail)
+            kinds = _kinds(spec, detail["loc"])
             return f"key '{where}.kind' is missing; allowed: {', '.join(kinds)}", self.marks.get(keys, mark)
         if detail["type"] == "union_tag_invalid":
-            unknown = UnknownNameError(f"kind of {keys[-1]}", detail["ctx"]["tag"], _kinds(detail), list_all=True)
+            unknown = UnknownNameError(f"kind of {keys[-1]}", detail["ctx"]["tag"], _kinds(spec, detail["loc"]), list_all=True)
             return f"{unknown} (at {where}.kind)", self.marks.get((*keys, "kind"), mark)
         if detail["type"] in ("tuple_type", "list_type"):
             return f"{where}: must be a list, not {detail.get('input')!r:.80}", mark
@@ -143,15 +143,6 @@ def _lengths(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _kinds(detail: dict[str, Any]) -> list[str]:
-    """Kinds of a section that an error of pydantic lists."""
-    if "expected_tags" in detail.get("ctx", {}):
-        return [tag.strip(" '") for tag in detail["ctx"]["expected_tags"].split(",")]
-    from roofline.specs.sections import kinds
-
-    return [*kinds("mixer"), *kinds("mlp")] if detail["loc"][-1] not in ("mixer", "mlp") else [*kinds(detail["loc"][-1])]
-
-
 # Keys of a Hugging Face config that stand elsewhere here, or nowhere.
 _NO_COUNT = "It changes no count: leave it out."
 _ELSEWHERE = {
@@ -167,7 +158,19 @@ _ELSEWHERE = {
 
 
 def _allowed_keys(spec: type[Spec], loc: tuple[str | int, ...]) -> list[str]:
-    """Keys of the section that a pydantic location points to, from the JSON schema."""
+    """Keys of the section that a pydantic location points to."""
+    members = _members(spec, loc)
+    node = members[0] if "properties" in members[0] else next((one for one in members if "properties" in one), members[0])
+    return list(node.get("properties", {}))
+
+
+def _kinds(spec: type[Spec], loc: tuple[str | int, ...]) -> list[str]:
+    """Kinds of the section that a pydantic location points to."""
+    return [kind for node in _members(spec, loc) if (kind := node.get("properties", {}).get("kind", {}).get("const"))]
+
+
+def _members(spec: type[Spec], loc: tuple[str | int, ...]) -> list[dict[str, Any]]:
+    """The JSON schema of what a pydantic location points to, and of the members of a union that it is."""
     schema = spec.model_json_schema()
     definitions = schema.get("$defs", {})
 
@@ -190,17 +193,15 @@ def _allowed_keys(spec: type[Spec], loc: tuple[str | int, ...]) -> list[str]:
             node = follow(node["items"])
         elif isinstance(node.get("additionalProperties"), dict):
             node = follow(node["additionalProperties"])
-    if "properties" not in node:
-        node = next((option for option in _options(node, follow) if "properties" in option), node)
-    return list(node.get("properties", {}))
+    return [node, *_options(node, follow)]
 
 
 def _options(node: dict[str, Any], follow: Callable[[dict[str, Any]], dict[str, Any]]) -> list[dict[str, Any]]:
     """Members of a union, also of a union within one."""
-    found = []
+    options = []
     for option in map(follow, node.get("anyOf", []) + node.get("oneOf", [])):
-        found += [option, *_options(option, follow)]
-    return found
+        options += [option, *_options(option, follow)]
+    return options
 
 
 def remembered(read: Callable[P, R]) -> Callable[P, R]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError
 from roofline.report.build import calculator, report
 from roofline.report.figure import View
@@ -21,7 +22,7 @@ from roofline.report.formulas import formulas
 from roofline.report.settings import settings
 from roofline.report.view.csv_text import csv_text
 from roofline.report.view.whole import view
-from roofline.specs.library import ids, load_model
+from roofline.specs.library import ids
 
 ROUNDS = int(os.environ.get("ROOFLINE_PAGE_ROUNDS", "24"))
 SEED = int(os.environ.get("ROOFLINE_PAGE_SEED", "20261121"))

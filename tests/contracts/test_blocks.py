@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from roofline.blocks.base import Block, Site
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
 from roofline.operators.gemm import Gemm
 from roofline.specs.deployment import Conventions
-from roofline.specs.library import load_model, shipped
+from roofline.specs.library import shipped
 from roofline.specs.workload import Segment, Step, decode, prefill, tokens
 
 PRECISION = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import roofline
+from roofline.blocks.model_files import load_model
 from roofline.cli.app import app
-from roofline.specs.library import load_model
 
 pytestmark = pytest.mark.slow
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from roofline.blocks import kinds
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS
 from roofline.serving.planning.price_file import PriceFile
 from roofline.serving.planning.prices import load_prices
 from roofline.specs.hardware import Accelerator, facts
-from roofline.specs.library import load_engine, load_hardware, load_model, shipped
-from roofline.specs.model import Model
-from roofline.specs.sections import kinds
+from roofline.specs.library import load_engine, load_hardware, shipped
 from roofline.specs.yaml_file import read_yaml
 
 

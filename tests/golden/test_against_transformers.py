@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, build, caches
 from roofline.predict.catalogue import TWO_BYTES
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.model import Model
 from roofline.specs.workload import Segment
 
 torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not installed")

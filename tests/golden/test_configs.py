@@ -11,14 +11,14 @@ import pytest
 from mutations import MUTATIONS, Config, places, problem
 from mutations import Path as Place
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError
 from roofline.graph import build, caches, states
 from roofline.predict.analyze import analyze
 from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.library import load_model
-from roofline.specs.model import Model
 from roofline.specs.workload import decode, prefill
 
 # Why a config is refused whose facts are known.

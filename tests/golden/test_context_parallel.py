@@ -10,10 +10,10 @@ import pytest
 from hybrids import hybrid
 
 import roofline
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.operators.attention import Attention
 from roofline.predict.result import Analysis, Phase
-from roofline.specs.model import Model
 
 BATCH, CONTEXT, PROMPT = 4, 4095, 1536
 # Llama-3.1-70B: 80 layers of width 8192, 64 query heads and 8 KV heads of 128; 128256 tokens.

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.model import Model
 from roofline.graph import build
 from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.model import Model
 from roofline.specs.workload import decode, prefill
 
 

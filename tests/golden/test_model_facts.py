@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, Graph, build
 from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token
 from roofline.predict.parameters import count_parameters
@@ -16,7 +17,6 @@ from roofline.predict.parts import inside
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.library import shipped
-from roofline.specs.model import Model
 from roofline.specs.workload import decode, prefill
 
 MODELS = sorted(path.stem for path in shipped("models").glob("*.yaml") if not path.name.startswith("_"))

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
+from roofline.blocks.precision import resolve_precision
 from roofline.graph import CANONICAL, build
 from roofline.predict.memory import weights_by_path
 from roofline.specs.deployment import Deployment
-from roofline.specs.library import load_model
-from roofline.specs.model import Model
-from roofline.specs.precision import resolve_precision
 
 
 def quantized(name: str, *schemes: dict[str, Any]) -> Model:

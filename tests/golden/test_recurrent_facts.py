@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.model import Model
 from roofline.graph import build
 from roofline.operators.gemm import Gemm
 from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token, state_bytes_per_sequence
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.model import Model
 from roofline.specs.workload import decode, prefill
 
 DELTA = ["qwen3-next-80b-a3b", "qwen3.5-35b-a3b"]

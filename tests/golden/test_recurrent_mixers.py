@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks import kinds
 from roofline.blocks.base import MixerBlock, Operators, Site
+from roofline.blocks.model import Model
 from roofline.dtypes import BF16, Precision
 from roofline.operators.gemm import Gemm
 from roofline.operators.scan import Scan
 from roofline.predict.catalogue import kv_bytes_per_token, state_bytes_per_sequence
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Conventions
-from roofline.specs.model import Model
-from roofline.specs.sections import kinds
 from roofline.specs.workload import Step, decode, prefill, tokens
 
 torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not installed")

@@ -10,13 +10,13 @@ import pytest
 from hybrids import KINDS, hybrid
 
 import roofline
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import build, stages
 from roofline.predict.catalogue import TWO_BYTES
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import ids
-from roofline.specs.model import Model
 from roofline.specs.workload import decode
 
 BATCH, CONTEXT, PROMPT = 16, 2047, 512

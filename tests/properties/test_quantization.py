@@ -10,13 +10,13 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS, Dtypes, Format, Precision
 from roofline.formulas.symbolic import evaluate
 from roofline.graph import CANONICAL, build
 from roofline.operators.gemm import Gemm
 from roofline.predict.memory import weights_by_path
 from roofline.specs.deployment import Deployment
-from roofline.specs.library import load_model
 from roofline.specs.quantization import scheme, schemes
 
 sizes = st.integers(1, 5000)

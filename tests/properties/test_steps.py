@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.cost import ZERO, Cost
 from roofline.dtypes import BF16, Precision
 from roofline.graph import Graph, build
@@ -18,8 +20,7 @@ from roofline.operators.latent_attention import LatentAttention
 from roofline.predict.bounds import times
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import load_hardware, load_model
-from roofline.specs.model import Model
+from roofline.specs.library import load_hardware
 from roofline.specs.workload import Segment, Step
 
 MODELS = [

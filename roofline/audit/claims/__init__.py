@@ -15,8 +15,8 @@ from roofline.audit.claims.options import statement
 
 if TYPE_CHECKING:
     from roofline.audit.claims.result import Judgement
+    from roofline.blocks.model import Model
     from roofline.specs.hardware import Hardware
-    from roofline.specs.model import Model
 
 __all__ = ["judge"]
 

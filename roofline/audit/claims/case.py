@@ -11,12 +11,12 @@ from roofline.audit.claims.claim import Claim, Statement
 from roofline.audit.claims.floor import PLAIN, Twist
 from roofline.audit.claims.roof import Reach, Roof
 from roofline.audit.claims.splits import Split, count, splits
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
 from roofline.predict.flags import SHORT
 from roofline.predict.request import Request, prepare
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 
 # Figures are rounded, on datasheets as in claims: only what is this much beyond the ceiling is beyond it.
 SLACK = 1.005

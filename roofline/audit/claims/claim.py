@@ -8,9 +8,9 @@ from os import PathLike
 from typing import Any, Literal
 
 from roofline import formatting
+from roofline.blocks.model import Model
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 
 ClaimKind = Literal["tokens_per_s", "ttft", "tpot", "fits", "peak_flops"]
 Scope = Literal["total", "user", "gpu"]

@@ -13,13 +13,14 @@ from roofline.audit.claims.mistakes import likely
 from roofline.audit.claims.names import resolve
 from roofline.audit.claims.result import Judged, Judgement, LikelyMistake, Verdict
 from roofline.audit.claims.roof import Reach, Roof
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.formatting import percent
 from roofline.predict.memory import largest
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, load_hardware, load_model
-from roofline.specs.model import Model
+from roofline.specs.library import Input, load_hardware
 
 
 def judge_statement(statement: Statement) -> Judgement:

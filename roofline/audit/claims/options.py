@@ -9,12 +9,12 @@ from typing import Any
 
 from roofline.audit.claims.claim import Claim, ClaimKind, Statement
 from roofline.audit.claims.text.phrase import NUMBER, rate_number, rounding
+from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.flags import Options, quantity
 from roofline.predict.options import COUNTING, ENGINE, HARDWARE, OPTIONS, PARALLELISM, PRECISION, of_groups
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.units import parse_count
 
 _COUNTS = {"batch": 1, "input_len": 1, "output_len": 1, "context": 0, "devices": 1}

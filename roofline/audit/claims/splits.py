@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from roofline.audit.claims.claim import Statement
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 
 Split = dict[str, int]
 _MOST = 2**14

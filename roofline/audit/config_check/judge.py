@@ -14,6 +14,7 @@ from roofline.audit.config_check.result import Check, Finding, Source
 from roofline.audit.config_check.standing import Standing, standing
 from roofline.audit.config_check.subject import Subject, subject
 from roofline.audit.config_check.under_load import UnderLoad, worst
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.predict.options import ALIASES
 from roofline.serving.planning.assemble import Draft, candidate
@@ -23,7 +24,6 @@ from roofline.serving.planning.plan import TRAFFIC, resolve, told
 from roofline.serving.planning.question import Question
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 
 _OF_A_SEARCH = ("rank", "mode", "top")
 

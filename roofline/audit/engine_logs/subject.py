@@ -11,12 +11,13 @@ from roofline.audit.engine_logs.arguments import flag
 from roofline.audit.engine_logs.benches import Bench
 from roofline.audit.engine_logs.engine_log import EngineLog
 from roofline.audit.engine_logs.weights_format import scheme
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.errors import InputError, RooflineError
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import load_hardware, load_model
-from roofline.specs.model import Model
+from roofline.specs.library import load_hardware
 from roofline.units import parse_count
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "expert_parallel_size")

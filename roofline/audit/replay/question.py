@@ -10,6 +10,8 @@ from roofline.audit.replay.card import Card, Fitted, fit
 from roofline.audit.replay.result import Beside, Replay
 from roofline.audit.replay.serving import again
 from roofline.audit.replay.times import Times
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.graph import build, stages
 from roofline.predict.analyze import facts
@@ -19,8 +21,7 @@ from roofline.serving.simulation.server import Server, deployed, serve
 from roofline.serving.traffic.engine_run import EngineMeta, EngineRun
 from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import by_driver_name, load_hardware, load_model
-from roofline.specs.model import Model
+from roofline.specs.library import by_driver_name, load_hardware
 from roofline.specs.workload import Segment
 
 _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")

@@ -26,7 +26,7 @@ def schema(
     from roofline.errors import UnknownNameError
 
     if what == "model":
-        from roofline.specs.model import Model
+        from roofline.blocks.model import Model
 
         document = Model.model_json_schema()
     elif what == "hardware":

@@ -15,6 +15,8 @@ from typing import Any
 
 import sympy
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.cost import FIELDS, Cost
 from roofline.errors import InputError, UnknownNameError
 from roofline.formulas.questions import ridge_point
@@ -35,8 +37,6 @@ from roofline.predict.request import Request, prepare
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
-from roofline.specs.library import load_model
-from roofline.specs.model import Model
 from roofline.specs.workload import decode, prefill
 
 _ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'

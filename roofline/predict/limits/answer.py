@@ -7,6 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any
 
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import build
 from roofline.predict import flags, record
@@ -24,7 +25,6 @@ from roofline.predict.speculative.speculation import Speculation, prepared
 from roofline.predict.steps import Workload, check
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.specs.workload import Step, decode, prefill
 from roofline.units import parse_count
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.options import SPECULATION, of_groups
-from roofline.specs.model import Model
 from roofline.units import parse_count
 
 OPTIONS = tuple(entry.name for entry in of_groups((SPECULATION,)))

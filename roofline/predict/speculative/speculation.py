@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from typing import Any
 
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.operators.sampling import Sampling
 from roofline.predict.memory import MemoryModel
@@ -20,7 +21,6 @@ from roofline.predict.speculative.rounds import tokens_per_round
 from roofline.predict.timing import pipeline
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.specs.workload import Segment, Step, decode
 
 

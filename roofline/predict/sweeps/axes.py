@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from roofline.blocks.model import Model
 from roofline.errors import InputError, UnitError, UnknownNameError
 from roofline.predict import options
 from roofline.predict.compiled import PHASES
 from roofline.predict.options import ALIASES
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.units import parse_count
 
 LENGTHS = ("input_len", "context")

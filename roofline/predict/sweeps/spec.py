@@ -10,13 +10,14 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.predict.columns import column
 from roofline.predict.sweeps import axes
 from roofline.predict.sweeps.keep import Keep
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, load_hardware, load_model
-from roofline.specs.model import Model
+from roofline.specs.library import Input, load_hardware
 from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 
 PART_ROWS = 1_000_000

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from roofline.blocks.base import Block
+from roofline.blocks.model import Model
 from roofline.errors import RooflineError
 from roofline.graph import check_parallel, communicating
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 
 Layout = dict[str, int]
 _SIZES = {

@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, UnknownNameError
 from roofline.files import is_folder
 from roofline.formatting import percent
@@ -30,8 +32,7 @@ from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, ids, load_hardware, load_model
-from roofline.specs.model import Model
+from roofline.specs.library import Input, ids, load_hardware
 from roofline.units import parse_count
 
 TRAFFIC = (

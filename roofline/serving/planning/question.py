@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from roofline.blocks.model import Model
 from roofline.serving.planning.load import Load
 from roofline.serving.planning.prices import Prices
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
-from roofline.specs.model import Model
 
 Rank = Literal["cost", "gpus", "latency"]
 RANKS = ("cost", "gpus", "latency")

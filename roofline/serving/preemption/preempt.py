@@ -6,6 +6,7 @@ from os import PathLike
 from typing import Any
 
 from roofline import formatting
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import build
 from roofline.predict import record
@@ -22,7 +23,6 @@ from roofline.serving.preemption.variants import variants
 from roofline.serving.queueing.seconds import BOUND
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from roofline.blocks.base import MixerBlock
 from roofline.blocks.gqa import GroupedQueryAttention
 from roofline.predict.limits.variants import variants as of_memory
 from roofline.predict.limits.variants.base import with_mixers
@@ -16,7 +17,6 @@ from roofline.serving.preemption.break_even import exact_link
 from roofline.serving.preemption.copies import copies
 from roofline.serving.preemption.preemption import Cheaper, Preemption
 from roofline.serving.preemption.swap import Swap
-from roofline.specs.sections import Section
 
 _LARGE_BLOCK = 256
 
@@ -62,7 +62,7 @@ def _changed(costs: Preemption, *, pinned: bool, host_link: float | None) -> Ite
 
 def _every_head(costs: Preemption) -> MemoryModel | None:
     """A key and a value for each query head; None where that is so, or attention is of another kind."""
-    changed: dict[str, Section] = {}
+    changed: dict[str, MixerBlock] = {}
     for name, layer in costs.request.model.layer_types.items():
         mixer = layer.mixer
         if isinstance(mixer, GroupedQueryAttention) and mixer.num_key_value_heads < mixer.num_attention_heads:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.predict.request import Request
 from roofline.serving.preemption.to_host import to_host
@@ -24,7 +25,6 @@ from roofline.serving.simulation.workload import Workload
 from roofline.serving.traffic.scalars import parse_share
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.units import parse_count
 from roofline.version import __version__
 

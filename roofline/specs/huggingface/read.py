@@ -1,23 +1,17 @@
-"""From a config to a model: which family it is of, what stands around it, and what is left over."""
+"""The keys of a config.json read as those of a model's file: its family, the language model in it, its name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from roofline.errors import InputError, UnknownNameError
-from roofline.specs.huggingface import quantization
+from roofline.errors import UnknownNameError
 from roofline.specs.huggingface.config import ASSUMED, Config
 from roofline.specs.huggingface.document import Document, Place
-from roofline.specs.huggingface.draft import Layer
+from roofline.specs.huggingface.draft import Draft
 from roofline.specs.huggingface.families import Family, by_architecture, families
-from roofline.specs.huggingface.tensors import modules
-from roofline.specs.model import Model
 
 # Where the language model of a multimodal config stands.
 _LANGUAGE = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -36,19 +30,37 @@ class Origin:
     hf_id: str = ""
 
 
-def read(document: Document, origin: Origin, assume: str | None = None) -> Model:
-    """The model that a config describes.
+@dataclass(frozen=True, slots=True)
+class ModelKeys:
+    """What a config says of its language model.
+
+    `data` are the keys of a model's file as plain data, without how its weights are quantised; `draft` is the part of them
+    that the family's reader made; `config` knows where each key of the config stands.
+    """
+
+    data: dict[str, Any]
+    draft: Draft
+    config: Config
+
+
+def read_keys(document: Document, origin: Origin, assume: str | None = None) -> ModelKeys:
+    """The keys of a model's file, of the language model that a config describes.
+
+    Args:
+        document: the parsed config.json.
+        origin: the name that the model gets.
+        assume: the family whose keys it has, whatever its `model_type` is.
 
     Raises:
         SpecError: a key is missing, wrong, or not understood; the message names it and its place in the file.
     """
     config, wrapped = _language_model(document)
     config.lenient = assume is not None
-    entry = _family(config, document, assume)
+    family = _family(config, document, assume)
     if assume is not None:
-        config.note("family", entry.name, "as asked for with --assume: nothing has checked that it is")
+        config.note("family", family.name, "as asked for with --assume: nothing has checked that it is")
     config.off(*_OFF)
-    draft = entry.read(config)
+    draft = family.read(config)
     config.raw("quantization_config")
     config.finish()
     notes = [*draft.notes]
@@ -59,81 +71,32 @@ def read(document: Document, origin: Origin, assume: str | None = None) -> Model
         )
     if config.ignored:
         notes.append(f"Keys that are not known and were taken to change no count: {', '.join(config.ignored)}.")
+    assumptions = [
+        {
+            "name": reading.name,
+            "value": reading.value,
+            "why": reading.why,
+            "origin": "assumed" if (assume and reading.name == "family") or reading.why == ASSUMED else "default",
+        }
+        for reading in config.readings
+    ]
     url = f"https://huggingface.co/{origin.hf_id}" if origin.hf_id else ""
+    sources = {
+        "config": {"title": f"config.json of {origin.hf_id or origin.title}", "url": url},
+        "reader": {"title": f"what the keys of {family.name} configs mean", "url": family.source},
+    }
     data: dict[str, Any] = {
         "schema_version": 1,
         "name": origin.name,
         "title": origin.title,
         "hf_id": origin.hf_id,
         **draft.model(),
-        "family": entry.name,
-        "assumptions": [
-            {
-                "name": reading.name,
-                "value": reading.value,
-                "why": reading.why,
-                "origin": "assumed" if (assume and reading.name == "family") or reading.why == ASSUMED else "default",
-            }
-            for reading in config.readings
-        ],
+        "family": family.name,
+        "assumptions": assumptions,
         "notes": notes,
-        "sources": {
-            "config": {"title": f"config.json of {origin.hf_id or origin.title}", "url": url},
-            "reader": {"title": f"what the keys of {entry.name} configs mean", "url": entry.source},
-        },
+        "sources": sources,
     }
-    model = _validated(data, config)
-    if (said := quantization.section(document.data)) is None:
-        return model
-    published = _published(said, model, document)
-    draft = replace(draft, layers=_exempted(draft.layers, dict(published.unquantized)))
-    return _validated({**data, **draft.model(), "quantization": published.plain()}, config)
-
-
-def _published(said: Mapping[str, Any], model: Model, document: Document) -> quantization.Published:
-    """How the weights are quantised, by the names that checkpoints of the family have."""
-    name = next((name for name in quantization.PLACES if name in document.data), "quantization_config")
-    known = modules(model)
-    if not known:
-        message = (
-            f"{name}: which weights of a {model.family} checkpoint are meant is not known here. "
-            "Take it out, and say with --quantization how they are stored."
-        )
-        raise document.error((name,), message)
-    try:
-        return quantization.read(said, known, model.dtype)
-    except InputError as error:
-        raise document.error((name,), str(error)) from None
-
-
-def _exempted(layers: list[Layer], roles: dict[int, tuple[str, ...]]) -> list[Layer]:
-    """Layers with the roles that they do not quantise; where not all of a name have the same, their name says so."""
-    of_name: dict[str, set[tuple[str, ...]]] = {}
-    for index, layer in enumerate(layers):
-        of_name.setdefault(layer.name, set()).add(roles.get(index, ()))
-    return [
-        replace(
-            layer,
-            name=layer.name if len(of_name[layer.name]) == 1 else f"{layer.name}_unquantized",
-            rest={**layer.rest, "unquantized": roles[index]},
-        )
-        if index in roles
-        else layer
-        for index, layer in enumerate(layers)
-    ]
-
-
-def _validated(data: dict[str, Any], config: Config) -> Model:
-    document = config.document
-    try:
-        return Model.model_validate(data)
-    except ValidationError as error:
-        detail = error.errors()[0]
-        text = str(detail["msg"]).removeprefix("Value error, ")
-        key = next((str(part) for part in reversed(detail["loc"]) if part in config.data), None)
-        key = key or next((word for word in re.findall(r"\w+", text) if word in config.data), None)
-        place = (*config.place, key) if key else config.place
-        raise document.error(place, f"{'.'.join(map(str, place)) or 'config.json'}: {text}") from None
+    return ModelKeys(data, draft, config)
 
 
 def _language_model(document: Document) -> tuple[Config, list[str]]:

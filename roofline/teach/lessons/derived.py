@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from roofline.blocks.model import Model
 from roofline.errors import UnknownNameError
 from roofline.formulas.mathml import spaced, symbol_mathml
 from roofline.predict.explain import Explanation, explain
 from roofline.predict.explain.totals import DERIVED, meaning
 from roofline.report.html import escape
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 from roofline.teach.lessons.item import Ids, Item
 from roofline.teach.lessons.numbers import amount
 from roofline.teach.lessons.prose import checked, inline_of

@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 from roofline.audit.claims.floor import Floor, floors
+from roofline.blocks.model import LayerGroup, Model
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.formatting import number
 from roofline.graph import caches
@@ -20,8 +22,7 @@ from roofline.predict.parameters import Parameters, count_parameters
 from roofline.predict.request import Request, prepare
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import load_hardware, load_model, shipped
-from roofline.specs.model import LayerGroup, Model
+from roofline.specs.library import load_hardware, shipped
 from roofline.specs.workload import Segment
 from roofline.teach.worksheets.rng import Rng
 

@@ -24,14 +24,15 @@ from typing import Any
 import pytest
 
 from roofline.blocks.base import MixerBlock
+from roofline.blocks.config_json import read
+from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, build, stages
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.catalogue import TWO_BYTES
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.huggingface.document import parse_json
-from roofline.specs.huggingface.read import Origin, read
-from roofline.specs.model import Model
+from roofline.specs.huggingface.read import Origin
 from roofline.specs.workload import decode, prefill
 
 PREFILL, DECODE = (2, 24), (3, 40)

@@ -19,10 +19,10 @@ from golden.oracle import (
 )
 from golden.oracle.machinery import read_config, stored_by_transformers
 
+from roofline.blocks.checkpoint import tensors
 from roofline.predict.checkpoint import compare
 from roofline.specs.huggingface.names import FAMILIES, names
 from roofline.specs.huggingface.safetensors import Checkpoint, Stored
-from roofline.specs.huggingface.tensors import tensors
 
 pytestmark = pytest.mark.oracle
 

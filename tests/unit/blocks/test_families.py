@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from roofline.blocks.model import Model
 from roofline.cost import ZERO, Cost
 from roofline.errors import InputError
 from roofline.graph import build, caches, check_parallel
 from roofline.operators.base import Operator
 from roofline.predict.catalogue import TWO_BYTES
 from roofline.specs.deployment import Deployment
-from roofline.specs.model import Model
 from roofline.specs.workload import Step, decode, prefill
 
 D, HEADS = 64, {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 16}

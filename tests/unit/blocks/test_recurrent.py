@@ -6,6 +6,7 @@ import pytest
 from hybrids import KINDS, MIXERS, hybrid
 
 import roofline
+from roofline.blocks import kinds
 from roofline.blocks.base import MixerBlock, State
 from roofline.dtypes import BF16, Precision
 from roofline.errors import InputError
@@ -17,7 +18,6 @@ from roofline.predict.compiled import compile
 from roofline.predict.explain.explain import explain, subjects
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Deployment
-from roofline.specs.sections import kinds
 from roofline.specs.workload import Segment, Step, decode, prefill
 
 PRECISION = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)

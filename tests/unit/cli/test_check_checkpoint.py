@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.model import Choice
+from roofline.blocks.model_files import load_model
 from roofline.predict.checkpoint import _apart
-from roofline.specs.library import load_model
-from roofline.specs.model import Choice
 
 Run = Callable[..., Any]
 Shapes = dict[str, tuple[int, ...]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roofline.specs.library import load_model
+from roofline.blocks.model_files import load_model
 
 Run = Callable[..., Any]
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import STRATEGIES
 
+from roofline.blocks.model_files import load_model
 from roofline.cost import FIELDS
 from roofline.formulas.latex import latex, substituted
 from roofline.formulas.mathml import _named, mathml, spaced, substituted_mathml, symbol_mathml
@@ -26,7 +27,6 @@ from roofline.operators.base import Operator
 from roofline.predict.explain import Explanation, explain, explain_step
 from roofline.predict.explain.explain import QUANTITIES
 from roofline.predict.request import prepare
-from roofline.specs.library import load_model
 from roofline.symbols import TABLE
 
 B, L, N_Q, N_KV, D, S, W, E, K, B_KV = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import sympy
 
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS, Precision
 from roofline.formulas.symbolic import described, evaluate, label, quantity, symbol, symbolic_model, symbolic_precision
 from roofline.numeric import maximum, minimum, ratio, triangle
-from roofline.specs.library import ids, load_model
+from roofline.specs.library import ids
 from roofline.specs.quantization import scheme
 from roofline.symbols import TABLE
 

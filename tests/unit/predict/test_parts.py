@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.predict.catalogue import kv_bytes_per_token, state_bytes_per_sequence
 from roofline.predict.parameters import count_parameters
 from roofline.predict.parts import layer_kinds, layer_pattern, letters, parameters_by_part
-from roofline.specs.library import ids, load_model, shipped
-from roofline.specs.model import Model
+from roofline.specs.library import ids, shipped
 
 MODELS = [*ids("models"), str(shipped("models") / "_template.yaml")]
 

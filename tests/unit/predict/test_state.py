@@ -6,12 +6,12 @@ import pytest
 
 import roofline
 from roofline.blocks.base import MixerBlock, Operators, Site, State
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS
 from roofline.predict.explain.explain import explain
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import prepare
-from roofline.specs.library import load_model
-from roofline.specs.model import Model
 from roofline.specs.workload import decode
 
 CONV, KERNEL, RECURRENT = 6144, 4, 131_072

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.cost import FIELDS
 from roofline.predict.analyze import analyze
 from roofline.predict.explain import explain_step
@@ -23,8 +25,6 @@ from roofline.predict.result import OperatorResult, Phase
 from roofline.report.alike import NEW, Explained, Sharing, models
 from roofline.report.formulas import LARGEST, formulas, listed
 from roofline.report.keys import op_key
-from roofline.specs.library import load_model
-from roofline.specs.model import Model
 
 H200 = "h200-sxm"
 HOSTILE = "</title><script>alert('1')</script>\"]]>&\u202e\x00\ud800\ufffe é"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from roofline.blocks.model_files import load_model
 from roofline.errors import SpecError
-from roofline.specs.library import load_hardware, load_model, shipped
+from roofline.specs.library import load_hardware, shipped
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
 from roofline.specs.engine import Engine
 from roofline.specs.hardware import Accelerator, Node
-from roofline.specs.library import find, ids, load_engine, load_hardware, load_model, shipped
-from roofline.specs.model import Model
+from roofline.specs.library import find, ids, load_engine, load_hardware, shipped
 from roofline.specs.yaml_file import read_trusted, read_yaml
 
 

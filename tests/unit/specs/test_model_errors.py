@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofline.specs.sections import kinds
+from roofline.blocks import kinds
 
 Refuse = Callable[..., tuple[str, Any]]
 

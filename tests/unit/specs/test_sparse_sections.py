@@ -10,12 +10,12 @@ from pydantic import ValidationError
 import roofline
 from roofline.blocks.csa import CompressedAttentionBlock
 from roofline.blocks.mla import LatentAttentionBlock
+from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import Graph, build, check_parallel
 from roofline.operators.base import Operator
 from roofline.predict.catalogue import TWO_BYTES
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.model import Model
 from roofline.specs.workload import Step, decode, parse_segments, prefill
 
 LATENT = {

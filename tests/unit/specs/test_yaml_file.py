@@ -11,10 +11,11 @@ from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 
+from roofline.blocks.model_files import load_model
 from roofline.errors import SpecError
 from roofline.report.live import every_spec
 from roofline.specs.base import Spec
-from roofline.specs.library import load_fit, load_model, shipped
+from roofline.specs.library import load_fit, shipped
 from roofline.specs.source import Source
 from roofline.specs.yaml_file import MAX_BYTES, YamlFile, read_yaml
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from roofline.audit.config_check.documents import Said
 from roofline.blocks.base import Block
+from roofline.blocks.model import Model
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 
 _LEFT = re.compile(r"(?<!\\)\$[\w({]")
 

@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from roofline.audit.config_check.servers.base import Default, Flag, Server, cache_dtype, count, dtype, has_experts, named, share
+from roofline.blocks.model import Model
 from roofline.specs.hardware import Hardware
-from roofline.specs.model import Model
 
 _GIB = 2**30
 _MAX_PREFILL_TOKENS = 16384

@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 import torch
 from torch.nn import functional
 
-from roofline.blocks.gated_mlp import GatedMlp
+from roofline.blocks.base import Block
 from roofline.blocks.gqa import GroupedQueryAttention
-from roofline.blocks.mlp import Mlp
+from roofline.blocks.mlp import GatedMlp, Mlp
+from roofline.blocks.model import LayerType, Model
+from roofline.blocks.model_files import load_model
 from roofline.blocks.moe import MixtureOfExperts
 from roofline.measure.bench.kernels.attend import attend, mask_of
 from roofline.measure.bench.kernels.base import Kernel, NotRunnableError
@@ -17,9 +19,6 @@ from roofline.measure.bench.kernels.elementwise import draw, rms_norm, rope
 from roofline.measure.bench.kernels.experts import experts, route
 from roofline.measure.bench.place import Place
 from roofline.measure.bench.variants import LOOP
-from roofline.specs.library import load_model
-from roofline.specs.model import LayerType, Model
-from roofline.specs.sections import Section
 
 Weights = dict[str, Any]
 
@@ -31,7 +30,7 @@ _MIXER = {
 _EXPERTS = {"kind", "num_experts", "num_experts_per_tok", "moe_intermediate_size", "gated"}
 
 
-def _has_only(block: Section, known: set[str]) -> bool:
+def _has_only(block: Block, known: set[str]) -> bool:
     return set(block.model_dump(exclude_defaults=True)) <= known
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
 from roofline.graph import build
 from roofline.measure.bench.point import Point
@@ -14,7 +15,7 @@ from roofline.measure.bench.variants import EAGER
 from roofline.measure.records.formats import dtypes
 from roofline.operators.gemm import Gemm
 from roofline.specs.deployment import Deployment
-from roofline.specs.library import ids, load_model
+from roofline.specs.library import ids
 from roofline.specs.workload import decode
 
 # The models whose shapes are measured at every number of tokens; those of the other shipped models at a few.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import Precision
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph import build, stages
 from roofline.measure.records.ops.base import Call, Operators, Rule
 from roofline.specs.deployment import Deployment
-from roofline.specs.library import load_model
-from roofline.specs.model import Model
 from roofline.specs.workload import Segment
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofline.blocks.base import MixerBlock
+from roofline.blocks.model import LayerType, Model
 from roofline.predict.memory import MemoryModel
 from roofline.predict.request import Request
-from roofline.specs.model import LayerType, Model
-from roofline.specs.sections import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Variant:
     memory: MemoryModel
 
 
-def with_mixers(request: Request, changed: dict[str, Section]) -> MemoryModel:
+def with_mixers(request: Request, changed: dict[str, MixerBlock]) -> MemoryModel:
     """The memory of a model whose layer types have other mixers. All else is as it is, the weights too."""
     types: dict[str, LayerType] = {
         name: layer.model_copy(update={"mixer": changed[name]}) if name in changed else layer

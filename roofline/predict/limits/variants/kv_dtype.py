@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from roofline.blocks.precision import resolve_precision
 from roofline.predict.limits.variants.base import Variant
 from roofline.predict.request import Request
 from roofline.predict.speculative.memory import SpeculativeMemory
-from roofline.specs.precision import resolve_precision
 
 _TRIED = ("bf16", "fp8")
 

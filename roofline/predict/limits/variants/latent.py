@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from roofline.blocks.base import Cache
+from roofline.blocks.base import Cache, MixerBlock
 from roofline.blocks.mla import LatentAttentionBlock
 from roofline.predict.limits.variants.base import Variant, with_mixers
 from roofline.predict.request import Request
 from roofline.specs.engine import Kept
-from roofline.specs.sections import Section
 
 
 def variants(request: Request) -> list[Variant]:
     """One, where some layers keep latents (MLA)."""
-    changed: dict[str, Section] = {
+    changed: dict[str, MixerBlock] = {
         name: Expanded.model_construct(**dict(layer.mixer))
         for name, layer in request.model.layer_types.items()
         if isinstance(layer.mixer, LatentAttentionBlock)

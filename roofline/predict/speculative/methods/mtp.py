@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from roofline.blocks.model import LayerGroup, Model
 from roofline.graph import CANONICAL, Graph, build
 from roofline.numeric import ceil_div
 from roofline.operators.gemm import Gemm
@@ -20,7 +21,6 @@ from roofline.predict.result import Duration
 from roofline.predict.speculative.asked import Asked
 from roofline.predict.speculative.draft import Draft, timed
 from roofline.specs.assumption import Assumption
-from roofline.specs.model import LayerGroup, Model
 from roofline.specs.workload import Step
 
 NAME = "mtp"

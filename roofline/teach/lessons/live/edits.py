@@ -6,8 +6,8 @@ from typing import Any
 
 from roofline.blocks.gqa import GroupedQueryAttention
 from roofline.blocks.mla import LatentAttentionBlock
+from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.specs.model import Model
 
 Values = dict[str, Any]
 """What the controls hold, by key. Of a dimension 0 is the model's own."""

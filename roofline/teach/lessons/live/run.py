@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofline.blocks.model_files import load_model
 from roofline.graph import build, caches
 from roofline.numeric import Expr
 from roofline.predict.analyze import run as analysed
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.report.view.state import WEIGHTS
-from roofline.specs.library import load_hardware, load_model
+from roofline.specs.library import load_hardware
 from roofline.specs.workload import decode
 from roofline.symbols import TABLE
 from roofline.teach.lessons.live.edits import Values, edited

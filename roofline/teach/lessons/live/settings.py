@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from roofline.blocks.model_files import load_model
 from roofline.errors import UnknownNameError
 from roofline.report.controls import Choice, Control
-from roofline.specs.library import load_hardware, load_model
+from roofline.specs.library import load_hardware
 from roofline.teach.lessons.live.evicted import LINK
 
 Values = dict[str, Any]

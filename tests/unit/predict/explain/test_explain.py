@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph import caches, states
 from roofline.predict.analyze import analyze
@@ -13,7 +14,7 @@ from roofline.predict.explain.explain import QUANTITIES, explain, subjects
 from roofline.predict.explain.value import Explanation
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
-from roofline.specs.library import ids, load_model, shipped
+from roofline.specs.library import ids, shipped
 
 TEMPLATE = str(shipped("models") / "_template.yaml")
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"

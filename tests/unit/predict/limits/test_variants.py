@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import roofline
+from roofline.blocks import kinds
 from roofline.predict.limits.answer import limits
 from roofline.predict.limits.variants import variants
 from roofline.predict.request import prepare
-from roofline.specs.sections import kinds
 
 
 def _bytes(model: str, context: int, **options: Any) -> dict[str, float]:

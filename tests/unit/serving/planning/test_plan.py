@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, RooflineError
 from roofline.serving.planning.layouts import layouts
 from roofline.serving.planning.result import Plan
 from roofline.serving.traffic import load_traffic
-from roofline.specs.library import load_hardware, load_model
+from roofline.specs.library import load_hardware
 
 CHAT: dict[str, Any] = {"input_len": "lognormal:1155:900", "output_len": "lognormal:211:160", "ttft": "2 s", "tpot": "50 ms"}
 ONE: dict[str, Any] = {"hardware": "h100-sxm", "tp": 1, "dtype": "bf16", "mode": "colocated"}

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import pytest
 from golden.oracle.classic_configs import PUBLISHED, Keys
 
+from roofline.blocks.config_json import read
+from roofline.blocks.model import Model
 from roofline.errors import SpecError
 from roofline.predict.catalogue import kv_bytes_per_token
 from roofline.predict.parameters import count_parameters
 from roofline.specs.huggingface.document import parse_json
-from roofline.specs.huggingface.read import Origin, read
-from roofline.specs.model import Model
+from roofline.specs.huggingface.read import Origin
 
 
 def model(config: Keys) -> Model:

@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 import pytest
 
 import roofline
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, MissingExtraError
 from roofline.specs.huggingface import hub
-from roofline.specs.library import load_model, shipped
+from roofline.specs.library import shipped
 
 CONFIG: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,

@@ -10,12 +10,13 @@ from golden.oracle.latent_configs import PUBLISHED as LATENT
 from golden.oracle.recurrent_configs import PUBLISHED as RECURRENT
 from mutations import MUTATIONS, places, problem
 
+from roofline.blocks.config_json import read
+from roofline.blocks.model import Model
 from roofline.errors import SpecError
 from roofline.predict.catalogue import kv_bytes_per_token
 from roofline.predict.parameters import count_parameters
 from roofline.specs.huggingface.document import parse_json
-from roofline.specs.huggingface.read import Origin, read
-from roofline.specs.model import Model
+from roofline.specs.huggingface.read import Origin
 
 Config = dict[str, Any]
 PUBLISHED = {**LATENT, **RECURRENT}

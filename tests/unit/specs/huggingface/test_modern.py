@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.config_json import read
+from roofline.blocks.model import Model
 from roofline.errors import SpecError
 from roofline.predict.parameters import count_parameters
 from roofline.specs.huggingface.document import parse_json
-from roofline.specs.huggingface.read import Origin, read
-from roofline.specs.model import Model
+from roofline.specs.huggingface.read import Origin
 
 Config = dict[str, Any]
 

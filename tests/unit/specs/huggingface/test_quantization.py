@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.checkpoint import modules
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
+from roofline.blocks.precision import resolve_precision
 from roofline.errors import InputError
 from roofline.graph import CANONICAL, build
 from roofline.operators.gemm import Gemm
@@ -13,10 +17,6 @@ from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.methods import methods
 from roofline.specs.huggingface.quantization import Modules, Published, read, section
-from roofline.specs.huggingface.tensors import modules
-from roofline.specs.library import load_model
-from roofline.specs.model import Model
-from roofline.specs.precision import resolve_precision
 
 _MLP = ("gate_proj", "up_proj", "down_proj")
 

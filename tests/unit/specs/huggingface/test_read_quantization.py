@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks import config_json as reading
+from roofline.blocks.config_json import read
+from roofline.blocks.model import Model
 from roofline.errors import SpecError
-from roofline.specs.huggingface import read as reading
 from roofline.specs.huggingface.document import parse_json
-from roofline.specs.huggingface.read import Origin, read
-from roofline.specs.model import Model
+from roofline.specs.huggingface.read import Origin
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4,

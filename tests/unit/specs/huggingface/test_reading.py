@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError, SpecError, UnknownNameError
 from roofline.predict.parameters import count_parameters
 from roofline.specs.huggingface.document import parse_json, read_json
@@ -17,7 +18,6 @@ from roofline.specs.huggingface.draft import patterns
 from roofline.specs.huggingface.families import by_architecture, families
 from roofline.specs.huggingface.keys import changes_no_count, may_change_counts
 from roofline.specs.huggingface.read import slug
-from roofline.specs.library import load_model
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96,

@@ -6,6 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 import roofline
+from roofline.blocks.model import Model
+from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.graph import CANONICAL, build
@@ -13,8 +15,6 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
-from roofline.specs.model import Model
-from roofline.specs.precision import resolve_precision
 
 
 def _resolve(model: str, hardware: str, **flags: str) -> tuple[Precision, dict[str, Assumption]]:

@@ -1,4 +1,8 @@
-"""The tensors of a checkpoint: the names and shapes that a model's weights have in the files of its family."""
+"""Weights of a model, one by one, and the tensors that hold them in a checkpoint of its family.
+
+Keys of weights are ours and say what a weight does (`attention.q`, `experts.down`); `specs.huggingface.names` says what
+checkpoints of a family call it. A matrix has the outputs of its product first, as PyTorch stores it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from roofline.blocks.base import Weight
+from roofline.blocks.model import LayerType, Model
 from roofline.errors import InputError
 from roofline.specs.huggingface.names import At, Names, names
-from roofline.specs.huggingface.weights import Shape, Weight, of_layer, outside
-from roofline.specs.model import Model
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +23,7 @@ class Tensor:
     """A tensor of a checkpoint. `layer` is None for what is of no layer; `role` as in `Weight`, that of a bias empty."""
 
     name: str
-    shape: Shape
+    shape: tuple[int, ...]
     layer: int | None
     role: str
 
@@ -44,7 +50,7 @@ def modules(model: Model, experts: int = 1) -> dict[str, tuple[int | None, str]]
     `quantization_config` point at. So many `experts` of a layer stand for all of them. Empty where the names of the family
     are not known.
 
-    >>> from roofline.specs.library import load_model
+    >>> from roofline.blocks.model_files import load_model
     >>> model = load_model("mixtral-8x7b")[0].model_copy(update={"family": "mixtral"})
     >>> modules(model)["model.layers.3.block_sparse_moe.experts.0.w2"]
     (3, 'experts/down_proj')
@@ -102,3 +108,68 @@ def _heads(place: At, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None
     width = weight.shape[0] // heads
     bias = (weight.bias // heads,) if weight.bias else None
     yield from ((place.name.replace("{h}", str(head)), (width,), bias) for head in range(heads))
+
+
+def outside(model: Model) -> Iterator[Weight]:
+    """What stands before and behind the layers."""
+    hidden, width = model.hidden_size, model.embedding_width
+    yield Weight("embedding", (model.vocab_size, width), "embedding")
+    if model.learned_positions:
+        yield Weight("positions", (model.learned_positions, hidden), "embedding")
+    if model.embedding_norm:
+        yield _norm(model, "embedding_norm")
+    if model.word_embed_proj_dim is not None:
+        yield Weight("project_in", (hidden, width), "linear/projection")
+        yield Weight("project_out", (width, hidden), "linear/projection")
+    if model.hidden_size_per_layer_input:
+        rows, joint = model.per_layer_embedding
+        yield Weight("per_layer.embedding", (rows, joint), "embedding")
+        yield Weight("per_layer.projection_of_stream", (joint, hidden), "linear/projection")
+        yield Weight("per_layer.norm_of_stream", (model.hidden_size_per_layer_input,))
+    if model.hc_mult is not None:
+        yield from _hyper(model, "final", model.hc_mult, 1)
+    if model.final_norm and model.norm.weight:
+        yield _norm(model, "final_norm")
+    if not model.tie_word_embeddings:
+        yield Weight("lm_head", (model.vocab_size, width), "lm_head", bias=model.vocab_size * model.lm_head_bias)
+    elif model.lm_head_bias:
+        yield Weight("lm_head_bias", (model.vocab_size,))
+
+
+def of_layer(model: Model, layer: LayerType) -> Iterator[Weight]:
+    """One layer's: norms, blocks, and what a model adds to every layer.
+
+    Raises:
+        InputError: the layer has a kind of block whose weights are not listed here.
+    """
+    if model.norm.weight:
+        yield from (_norm(model, f"norm.{place}") for place in _places(layer))
+    for block in (layer.mixer, layer.mlp):
+        if block is not None:
+            if model.hc_mult is not None:
+                yield from _hyper(model, block.role, (2 + model.hc_mult) * model.hc_mult, 3)
+            yield from block.checkpoint_weights(model.hidden_size)
+    if width := model.hidden_size_per_layer_input:
+        yield Weight("per_layer.gate", (width, model.hidden_size), "linear/projection")
+        yield Weight("per_layer.projection", (model.hidden_size, width), "linear/projection")
+        yield Weight("per_layer.norm", (model.hidden_size,))
+
+
+def _norm(model: Model, key: str) -> Weight:
+    return Weight(key, (model.hidden_size,), bias=model.hidden_size * model.norm.bias)
+
+
+def _places(layer: LayerType) -> list[str]:
+    """Where the norms stand: how they are arranged, and the block that each belongs to."""
+    blocks = [name for name, block in (("mixer", layer.mixer), ("mlp", layer.mlp)) if block is not None]
+    if layer.parallel:
+        return ["parallel.mixer", "parallel.mlp"] if layer.parallel_norms == len(blocks) else ["parallel"]
+    kinds = {"pre": ("before",), "post": ("after",), "both": ("before", "after")}[layer.norms]
+    return [f"{layer.norms}.{kind}_{name}" for name in blocks for kind in kinds]
+
+
+def _hyper(model: Model, place: str, coefficients: int, scales: int) -> Iterator[Weight]:
+    """Hyper-connections: a matrix and an offset for the coefficients, and scales for groups of them."""
+    yield Weight(f"hyper.{place}.fn", (coefficients, model.residual_width))
+    yield Weight(f"hyper.{place}.base", (coefficients,))
+    yield Weight(f"hyper.{place}.scale", (scales,))

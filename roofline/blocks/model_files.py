@@ -1,15 +1,66 @@
-"""A model written as a file like those in `models/`: for people to read and change, and equal to it when it is loaded."""
+"""Files of models: `load_model` reads one by id or path, `model_yaml` writes one that equals the model when it is loaded."""
 
 from __future__ import annotations
 
 import io
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from roofline.specs.model import Model
+from roofline import files
+from roofline.blocks.model import Model
+from roofline.errors import InputError
+from roofline.specs.library import Input, find, hub_repository, input_of, read_spec
 from roofline.text import clean
+
+MAX_UNNAMED = 2**23
+"""Bytes of a model whose suffix does not say what it is: those of a config.json."""
+
+
+def load_model(name: str | os.PathLike[str], assume: str | None = None, called: str | None = None) -> tuple[Model, Input]:
+    """A model by id or path, with the file that it was read from.
+
+    Args:
+        name: a shipped id, the path of a YAML file or a config.json (or of a folder that holds one), or org/name[@revision]
+            on Hugging Face.
+        assume: the family as which a config.json is read, whatever its `model_type` is.
+        called: the name of a model that is read from a config.json.
+
+    Raises:
+        UnknownNameError: no model has that id.
+        SpecError: the file cannot be read as a model; the message has the place.
+    """
+    with files.run():  # a pipe is read twice
+        return _load_model(find("models", name), name, assume, called)
+
+
+def is_config(path: Path) -> bool:
+    """Whether a file is the config.json of a model, and not YAML: by its suffix, else (a pipe has none) by how it begins."""
+    if path.suffix in (".json", ".yaml", ".yml"):
+        return path.suffix == ".json"
+    return files.read_bytes(path, MAX_UNNAMED, "a model").lstrip().startswith(b"{")
+
+
+def _load_model(path: Path, name: str | os.PathLike[str], assume: str | None, called: str | None) -> tuple[Model, Input]:
+    if is_config(path):
+        from roofline.blocks.config_json import read  # families are for those who have a config
+        from roofline.specs.huggingface.document import read_json
+        from roofline.specs.huggingface.read import origin_called, origin_of
+
+        document = read_json(path)
+        if called is None and (repository := hub_repository(name)) is not None:
+            called = repository.name
+        model = read(document, origin_of(path) if called is None else origin_called(called), assume)
+        files.note_input(path, "the model's config.json")
+        return model, Input("model", model.name, str(path), document.sha256)
+    if assume is not None or called is not None:
+        raise InputError(f"--{'name' if assume is None else 'assume'} says how to read a config.json; {path} is none")
+    model, digest = read_spec(path, Model)
+    return model, input_of("model", model.name, path, digest)
+
 
 # Columns up to which a section stands on one line.
 _WIDTH = 120
@@ -21,7 +72,7 @@ def model_yaml(model: Model) -> str:
     r"""The text of a file that holds the model. Keys at their defaults are left out, the dtype excepted; a section that
     several layer types have is written once and named.
 
-    >>> from roofline.specs.library import load_model
+    >>> from roofline.blocks.model_files import load_model
     >>> print("\n".join(model_yaml(load_model("falcon-7b")[0]).splitlines()[11:18]))
     layer_types:
       decoder:

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from roofline.blocks.checkpoint import Tensor, modules, of_layer, outside, tensors
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.dtypes import Dtypes, Precision
 from roofline.errors import InputError
 from roofline.graph import CANONICAL, build
@@ -15,10 +18,7 @@ from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.families import families
 from roofline.specs.huggingface.names import FAMILIES, names
-from roofline.specs.huggingface.tensors import Tensor, modules, tensors
-from roofline.specs.huggingface.weights import of_layer, outside
-from roofline.specs.library import ids, load_model, shipped
-from roofline.specs.model import Model
+from roofline.specs.library import ids, shipped
 from roofline.specs.workload import prefill
 
 # The family of each shipped model that the tests below look at.

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, Strict, field_validator, model_validator
+from pydantic import Field, GetCoreSchemaHandler, Strict, field_validator, model_validator
+from pydantic_core import CoreSchema
 
+from roofline.blocks import kinds
+from roofline.blocks.base import FeedForwardBlock, MixerBlock, Role
 from roofline.dtypes import parse_dtype, within
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec, Whole
 from roofline.specs.quantization import ModelQuantization
 from roofline.specs.quantization.base import known_roles
-from roofline.specs.sections import Section, union
 from roofline.specs.source import Source
 
-if TYPE_CHECKING:
-    Mixer = Section
-    FeedForward = Section
-else:
-    Mixer, FeedForward = union("mixer"), union("mlp")
+
+class _OfAnyKind:
+    """A block of any kind of a role, told apart by `kind`. NB: looked up when a model is first checked, not on import, so
+    that kinds of other packages are among them."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        union = reduce(or_, kinds(self.role).values())
+        return handler.generate_schema(Annotated[union, Field(discriminator="kind")])
+
+
+Mixer = Annotated[MixerBlock, _OfAnyKind("mixer")]
+FeedForward = Annotated[FeedForwardBlock, _OfAnyKind("mlp")]
 
 
 class NormSpec(Spec):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from roofline.specs.library import ids, load_model, shipped
-from roofline.specs.model import Model
-from roofline.specs.model_yaml import model_yaml
+from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model, model_yaml
+from roofline.specs.library import ids, shipped
 
 
 def _again(text: str, folder: Path) -> Model:

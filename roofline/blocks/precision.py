@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from roofline.blocks.model import Model
 from roofline.dtypes import FORMATS, Format, Precision, parse_dtype
 from roofline.errors import UnknownNameError
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import Engine
-from roofline.specs.model import Model
 from roofline.specs.quantization import scheme
 from roofline.specs.quantization.base import Scheme
 

@@ -1,0 +1,85 @@
+"""A `Model` from a Hugging Face config.json: its keys read, checked as a model, with how its weights are quantised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from roofline.blocks.checkpoint import modules
+from roofline.blocks.model import Model
+from roofline.errors import InputError
+from roofline.specs.huggingface import quantization
+from roofline.specs.huggingface.config import Config
+from roofline.specs.huggingface.document import Document
+from roofline.specs.huggingface.draft import Layer
+from roofline.specs.huggingface.read import Origin, read_keys
+
+
+def read(document: Document, origin: Origin, assume: str | None = None) -> Model:
+    """The model that a config describes.
+
+    Args:
+        document: the parsed config.json.
+        origin: the name that the model gets.
+        assume: the family whose keys it has, whatever its `model_type` is.
+
+    Raises:
+        SpecError: a key is missing, wrong, or not understood; the message names it and its place in the file.
+    """
+    keys = read_keys(document, origin, assume)
+    model = _validated(keys.data, keys.config)
+    if (section := quantization.section(document.data)) is None:
+        return model
+    published = _published(section, model, document)
+    draft = replace(keys.draft, layers=_exempted(keys.draft.layers, dict(published.unquantized)))
+    return _validated({**keys.data, **draft.model(), "quantization": published.plain()}, keys.config)
+
+
+def _published(section: Mapping[str, Any], model: Model, document: Document) -> quantization.Published:
+    """How the weights are quantised, by the names that checkpoints of the family have."""
+    name = next((name for name in quantization.PLACES if name in document.data), "quantization_config")
+    known = modules(model)
+    if not known:
+        message = (
+            f"{name}: which weights of a {model.family} checkpoint are meant is not known here. "
+            "Take it out, and say with --quantization how they are stored."
+        )
+        raise document.error((name,), message)
+    try:
+        return quantization.read(section, known, model.dtype)
+    except InputError as error:
+        raise document.error((name,), str(error)) from None
+
+
+def _exempted(layers: list[Layer], roles: dict[int, tuple[str, ...]]) -> list[Layer]:
+    """Layers with the roles that they do not quantise; where not all of a name have the same, their name says so."""
+    of_name: dict[str, set[tuple[str, ...]]] = {}
+    for index, layer in enumerate(layers):
+        of_name.setdefault(layer.name, set()).add(roles.get(index, ()))
+    return [
+        replace(
+            layer,
+            name=layer.name if len(of_name[layer.name]) == 1 else f"{layer.name}_unquantized",
+            rest={**layer.rest, "unquantized": roles[index]},
+        )
+        if index in roles
+        else layer
+        for index, layer in enumerate(layers)
+    ]
+
+
+def _validated(data: dict[str, Any], config: Config) -> Model:
+    document = config.document
+    try:
+        return Model.model_validate(data)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        text = str(detail["msg"]).removeprefix("Value error, ")
+        key = next((str(part) for part in reversed(detail["loc"]) if part in config.data), None)
+        key = key or next((word for word in re.findall(r"\w+", text) if word in config.data), None)
+        place = (*config.place, key) if key else config.place
+        raise document.error(place, f"{'.'.join(map(str, place)) or 'config.json'}: {text}") from None
