@@ -9,7 +9,12 @@ symbolic backend when it is imported, so whoever holds symbols has it.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # int | float | numpy.ndarray | sympy.Expr. NB: spelled Any, because neither NumPy nor SymPy types arithmetic
 # between the four, and a cast on every formula would hide the formulas.
@@ -155,3 +160,47 @@ def triangle(n: Expr) -> Expr:
     10
     """
     return ratio(n * (n + 1), 2)
+
+
+def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
+    """Indices of the points that no other dominates, smaller being better.
+
+    A point dominates another that it is no larger than in every coordinate and smaller than in one. Equal points do not
+    dominate each other: all of them are on the front.
+
+    >>> pareto_front([(1.0, 9.0), (2.0, 5.0), (2.0, 6.0), (1.0, 9.0)])
+    [0, 1, 3]
+    """
+    return [
+        index for index, mine in enumerate(points)
+        if not any(all(a <= b for a, b in zip(other, mine, strict=True)) and other != mine for other in points)
+    ]  # fmt: skip
+
+
+def pareto_front_of_rows(values: NDArray[np.float64]) -> NDArray[Any]:
+    """The same for the rows of an array, millions of them: of equal rows the first alone, in the order of the first column.
+
+    In the order of the first column, then of the others, then of the rows, a row is dominated by earlier ones alone: of two
+    columns it is dominated unless its second is less than all before it; of more it is compared with those on the front.
+
+    >>> import numpy as np
+    >>> pareto_front_of_rows(np.array([[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [3.0, 5.0], [4.0, 1.0], [1.0, 9.0]])).tolist()
+    [0, 1, 4]
+    """
+    import numpy as np
+
+    order = np.lexsort((np.arange(len(values)), *values.T[::-1]))
+    ranked = values[order]
+    if ranked.shape[1] == 1:
+        return np.asarray(order[:1])
+    if ranked.shape[1] == 2:
+        second = ranked[:, 1]
+        least = np.minimum.accumulate(second)
+        return np.asarray(order[np.concatenate([[True], second[1:] < least[:-1]])])
+    front: list[Any] = []
+    left = np.arange(len(ranked))
+    while left.size:
+        first, left = left[0], left[1:]
+        front.append(first)
+        left = left[~np.all(ranked[left] >= ranked[first], axis=1)]
+    return np.asarray(order[front])

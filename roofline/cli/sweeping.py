@@ -16,10 +16,9 @@ from roofline.errors import InputError
 from roofline.formatting import plural
 from roofline.predict.flags import quantity
 from roofline.predict.sweeps.axes import WORKLOAD
-from roofline.predict.sweeps.file import is_sweep, load_sweep
-from roofline.predict.sweeps.keep import Keep
+from roofline.predict.sweeps.reduce import Reduction
 from roofline.predict.sweeps.run import check_values
-from roofline.predict.sweeps.spec import PART_ROWS, Sweep
+from roofline.predict.sweeps.spec import PART_ROWS, Sweep, is_sweep_file, load_sweep_file
 from roofline.report.summary import Table
 from roofline.units import parse_count
 from roofline.version import envelope
@@ -65,12 +64,12 @@ def ask(
     ignore_capacity: bool,
 ) -> Sweep:
     """A sweep from a file, from flags, or from a file with flags in place of some of its keys."""
-    paths = [Path(one) for one in first if is_sweep(Path(one))]
+    paths = [Path(one) for one in first if is_sweep_file(Path(one))]
     if paths and len(first) > 1:
         raise InputError(
             f"{paths[0]} is a sweep of its own: name its models in the file, or give --hardware and flags without it"
         )
-    file = load_sweep(paths[0]) if paths else None
+    file = load_sweep_file(paths[0]) if paths else None
     if file is None and not grid.get("hardware"):
         _no_sweep(first)
     given = {name: value for name, value in grid.items() if value not in (None, [])}
@@ -94,7 +93,9 @@ def ask(
         columns=[part.strip() for part in columns.split(",")] if columns else file.columns if file else None,
         part_rows=rows,
         ignore_capacity=ignore_capacity or bool(file and file.ignore_capacity),
-        keep=None if rule is None else Keep.of(rule, objectives=goals, by=groups, ttft=limits["ttft"], tpot=limits["tpot"]),
+        reduction=None
+        if rule is None
+        else Reduction.of(rule, objectives=goals, by=groups, ttft=limits["ttft"], tpot=limits["tpot"]),
     )
 
 
@@ -124,7 +125,7 @@ def answer(sweep: Sweep, *, executor: str | None, json: bool, output: Path | Non
     )
     formats: dict[str, Callable[[], str | bytes]] = {".csv": lambda: _csv(frame), ".parquet": lambda: _parquet(frame)}
     emit(Answer(whole, lambda: _rows(frame), lambda: _show(sweep, frame), formats), json=json, output=output, quiet=quiet)
-    return int(sweep.keep is not None and frame.empty)
+    return int(sweep.reduction is not None and frame.empty)
 
 
 def _folder(sweep: Sweep, output: Path, executor: str | None, *, json: bool, quiet: bool) -> int:
@@ -139,13 +140,13 @@ def _folder(sweep: Sweep, output: Path, executor: str | None, *, json: bool, qui
     if not quiet:
         done = f"wrote {clean(output)}" if new else f"{clean(output)} was complete"
         sys.stderr.write(f"{done}: {plural(manifest['rows'], 'row')} in {plural(len(manifest['parts']), 'part')}\n")
-    if sweep.keep is None:
+    if sweep.reduction is None:
         if json:
             emit(Answer(_whole(sweep, manifest), None, lambda: None), json=True, output=None, quiet=quiet)
         return 0
     from roofline.predict.sweeps.folder import read
 
-    frame = sweep.keep.merge([read(output)[0]])
+    frame = sweep.reduction.merge([read(output)[0]])
     kept = _whole(sweep, manifest | {"rows": _rows(frame)})
     emit(Answer(kept, None, lambda: _show(sweep, frame)), json=json, output=None, quiet=quiet)
     return int(frame.empty)
@@ -179,33 +180,32 @@ def _whole(sweep: Sweep, more: dict[str, Any]) -> dict[str, Any]:
 def _in_memory(sweep: Sweep, executor: str | None, told: Callable[[int, int], None], *, unread: bool) -> pd.DataFrame:
     from roofline.predict.sweeps.run import collect
 
-    if unread and sweep.keep is None and sweep.points > MOST_SHOWN:
+    if unread and sweep.reduction is None and sweep.points > MOST_SHOWN:
         raise InputError(
             f"{sweep.points:,} points are too many to read: -o FILE.csv or FILE.parquet, -o FOLDER (no suffix) for parts, "
             "--json, or --reduce best, pareto or histogram"
         )
     if executor is None:
-        return collect(sweep, told=told)
-    from roofline.predict.sweeps.executors import found
+        return collect(sweep, progress=told)
+    from roofline.predict.sweeps.run import evaluated
 
-    return collect(sweep, found(sweep, executor), told)
+    return collect(sweep, evaluated(sweep, executor), told)
 
 
 def _into_folder(
     sweep: Sweep, path: Path, executor: str | None, told: Callable[[int, int], None]
 ) -> tuple[dict[str, Any], int]:
     """The manifest, and how many parts are new."""
-    from roofline.predict.sweeps.executors import results
     from roofline.predict.sweeps.folder import Folder
-    from roofline.predict.sweeps.parts import parts
+    from roofline.predict.sweeps.run import written_parts
 
     folder = Folder(path, sweep)
     folder.prepare()
-    every = list(parts(sweep))
+    every = list(sweep.parts())
     left = list(folder.missing(every))
     done = sum(part.points for part in every) - sum(part.points for part in left)
     told(done, sweep.points)
-    for written in results(sweep, left, executor):
+    for written in written_parts(sweep, left, executor):
         folder.put(written)
         done += written.points + written.refused
         told(done, sweep.points)
@@ -256,7 +256,8 @@ def _parquet(frame: pd.DataFrame) -> bytes:
 def _show(sweep: Sweep, frame: pd.DataFrame) -> None:
     """A table: axes that vary, times, rates, memory."""
     # what was asked for by name is shown, whatever it is
-    asked = set(sweep.columns if sweep.named else ()) | {goal.column for goal in (sweep.keep.objectives if sweep.keep else ())}
+    goals = sweep.reduction.objectives if sweep.reduction else ()
+    asked = set(sweep.columns if sweep.named else ()) | {goal.column for goal in goals}
     staged = any(value not in (None, 1) for value in sweep.axes.get("pp", ()))
     less = [name for name in frame.columns if name in _LESS or (name.startswith("step_") and not staged)]
     shown = [name for name in frame.columns if name in asked or not (name in less or _constant(sweep, frame, name))]
@@ -292,7 +293,7 @@ def _title(sweep: Sweep, frame: pd.DataFrame) -> str:
 
 
 def _note(sweep: Sweep, frame: pd.DataFrame) -> str:
-    kept = sweep.keep
+    kept = sweep.reduction
     parts = []
     if kept is not None:
         goals = ", ".join(str(goal) for goal in kept.objectives)

@@ -19,8 +19,8 @@ def sweep(grid: Mapping[str, Any], *, columns: Iterable[str] | None = None, igno
     binds). Times and rates are NaN where the step does not fit, unless `ignore_capacity`. Configurations that cannot be (a
     tensor-parallel size that divides no heads) have no rows; `frame.attrs["refused"]` says why.
 
-    >>> found = sweep({"model": "llama-3.1-8b", "hardware": ["l4", "h100-sxm"], "batch": [1, 8], "context": "1k,8k"})
-    >>> len(found), int(found["fits"].sum())  # an L4 has no room for 8 sequences of 8k tokens
+    >>> frame = sweep({"model": "llama-3.1-8b", "hardware": ["l4", "h100-sxm"], "batch": [1, 8], "context": "1k,8k"})
+    >>> len(frame), int(frame["fits"].sum())  # 8 sequences of 8k tokens do not fit on an L4
     (8, 7)
 
     Raises:
@@ -29,6 +29,6 @@ def sweep(grid: Mapping[str, Any], *, columns: Iterable[str] | None = None, igno
     from roofline.predict.sweeps.run import check_values, collect
     from roofline.predict.sweeps.spec import Sweep
 
-    asked = Sweep.of(grid, columns=columns, ignore_capacity=ignore_capacity)
-    check_values(asked)
-    return collect(asked)
+    wanted = Sweep.of(grid, columns=columns, ignore_capacity=ignore_capacity)
+    check_values(wanted)
+    return collect(wanted)

@@ -40,22 +40,22 @@ def read(grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     Raises:
         InputError: an unknown axis, a value that is none, no values, the same twice.
     """
-    found: dict[str, tuple[Any, ...]] = {}
+    axes: dict[str, tuple[Any, ...]] = {}
     for given, values in grid.items():
         name = str(given).replace("-", "_")
         name = _SHORT.get(name, name)
         if name not in AXES:
             raise UnknownNameError("axis", str(given), AXES, list_all=True)
-        if name in found:
+        if name in axes:
             raise InputError(f"{given} and {name} are the same axis: give one of them")
-        found[name] = values_of(name, values)
+        axes[name] = values_of(name, values)
     for name in ("model", "hardware"):
-        if name not in found:
+        if name not in axes:
             raise InputError(f"a grid needs the axis {name!r}")
-    found.setdefault("phase", ("decode",))
+    axes.setdefault("phase", ("decode",))
     first = ("model", "hardware", "phase")
-    inner = [name for name in found if name not in (*first, *WORKLOAD)]
-    return {name: found[name] for name in (*first, *inner, *(name for name in WORKLOAD if name in found))}
+    inner = [name for name in axes if name not in (*first, *WORKLOAD)]
+    return {name: axes[name] for name in (*first, *inner, *(name for name in WORKLOAD if name in axes))}
 
 
 def values_of(name: str, given: Any) -> tuple[Any, ...]:
@@ -126,11 +126,11 @@ def _factor(name: str, text: str, factor: str) -> float:
 
 def _products(first: int, last: int, factor: float) -> list[int]:
     """First, first x factor, ... rounded to whole numbers, each once."""
-    found, value = [first], float(first)
+    products, value = [first], float(first)
     while (value := value * factor) <= last * (1 + 1e-12):
-        if (whole := round(value)) > found[-1]:
-            found.append(whole)
-    return found
+        if (whole := round(value)) > products[-1]:
+            products.append(whole)
+    return products
 
 
 def _logarithmic(first: int, last: int, count: int) -> list[int]:

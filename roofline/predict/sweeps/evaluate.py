@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from roofline.errors import RooflineError
+from roofline.errors import InputError, RooflineError
 from roofline.predict.columns import RESOURCES
 from roofline.predict.compiled import Compiled, Phase, compile
 from roofline.predict.sweeps.axes import COUNTS, WORKLOAD
-from roofline.predict.sweeps.parts import Box, Part, outer
-from roofline.predict.sweeps.spec import Sweep
+from roofline.predict.sweeps.spec import Box, Part, Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,21 +31,21 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What is kept of a part, and what was refused."""
+class Evaluated:
+    """The points of a part, or their reduction, and what was refused."""
 
     frame: pd.DataFrame
     points: int
     refused: tuple[Refused, ...]
 
 
-def evaluate(sweep: Sweep, part: Part) -> Found:
+def evaluate(sweep: Sweep, part: Part) -> Evaluated:
     """Every point of a part; of a sweep with a rule what it keeps of them."""
     import pandas as pd
 
     frames, refused = [], []
     for box in part.boxes:
-        names = outer(sweep)
+        names = sweep.outer_axes
         configuration = dict(zip(names, box.configuration, strict=True))
         compiled = _compiled(sweep.digest, _Hidden(sweep), box.configuration)
         if isinstance(compiled, str):
@@ -59,9 +58,9 @@ def evaluate(sweep: Sweep, part: Part) -> Found:
             frames.append(_frame(sweep, configuration, compiled, batches, lengths))
     frame = joined(frames) if frames else pd.DataFrame()
     points = len(frame)
-    if sweep.keep is not None and points:
-        frame = sweep.keep.of_points(frame)
-    return Found(frame, points, tuple(refused))
+    if sweep.reduction is not None and points:
+        frame = sweep.reduction.of_points(frame)
+    return Evaluated(frame, points, tuple(refused))
 
 
 class _Hidden:
@@ -79,9 +78,9 @@ class _Hidden:
 
 @lru_cache(maxsize=64)
 def _compiled(digest: str, hidden: _Hidden, configuration: tuple[Any, ...]) -> Compiled | str:
-    """A configuration, ready to be asked; or why it cannot be."""
+    """A configuration compiled; or why it cannot be."""
     sweep = hidden.value
-    given = dict(zip(outer(sweep), configuration, strict=True))
+    given = dict(zip(sweep.outer_axes, configuration, strict=True))
     model, hardware = sweep.models[given.pop("model")], sweep.hardware[given.pop("hardware")]
     phase = cast("Phase", given.pop("phase"))
     try:
@@ -141,10 +140,10 @@ def _frame(
     wanted = sweep.columns if "fits" in sweep.columns else (*sweep.columns, "fits")
     across = np.array(lengths)[None, :]
     prompts, cached = (across, None) if compiled.phase == "prefill" else (1, across)
-    found = compiled.points(batch=np.array(batches)[:, None], input_len=prompts, context=cached, columns=wanted)
-    fits = found["fits"]
+    answers = compiled.points(batch=np.array(batches)[:, None], input_len=prompts, context=cached, columns=wanted)
+    fits = answers["fits"]
     for name in sweep.columns:
-        values = found[name]
+        values = answers[name]
         if not sweep.ignore_capacity and name.startswith(_NOT_SERVED):
             values[~fits] = np.nan  # no rate of what does not fit
         data[name] = coded(values.ravel(), RESOURCES) if name == "bound_by" else values.ravel()
@@ -176,8 +175,8 @@ def together(sweep: Sweep, frames: list[pd.DataFrame]) -> pd.DataFrame:
 
     some = [frame for frame in frames if len(frame)]
     if not some:
-        return pd.DataFrame(columns=[*outer(sweep), *WORKLOAD, *sweep.columns])
-    return joined(some) if sweep.keep is None else sweep.keep.merge([joined(some)])
+        return pd.DataFrame(columns=[*sweep.outer_axes, *WORKLOAD, *sweep.columns])
+    return joined(some) if sweep.reduction is None else sweep.reduction.merge([joined(some)])
 
 
 def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
@@ -191,3 +190,25 @@ def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
             known = list(dict.fromkeys(format for frame in frames for format in frame[name].cat.categories))
             frames = [frame.assign(**{name: frame[name].cat.set_categories(known)}) for frame in frames]
     return pd.concat(frames, ignore_index=True)
+
+
+MOST_ROWS = 20_000_000
+"""Rows that are held in memory at once."""
+
+
+def refusals(refused: Iterable[Refused]) -> list[dict[str, object]]:
+    """Configurations that cannot be, each once, with its points and the reason."""
+    listed: dict[tuple[object, ...], dict[str, object]] = {}
+    for entry in refused:
+        key = (*entry.configuration.values(), entry.why)
+        one = listed.setdefault(key, {"configuration": entry.configuration, "points": 0, "why": entry.why})
+        one["points"] = int(str(one["points"])) + entry.points
+    return list(listed.values())
+
+
+def check_any(sweep: Sweep, listed: list[dict[str, object]]) -> None:
+    """Refuse a sweep of which no point can be."""
+    if sum(int(str(entry["points"])) for entry in listed) >= sweep.points:
+        reasons = list(dict.fromkeys(str(entry["why"]) for entry in listed))
+        more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
+        raise InputError(f"no point of the grid can be: {reasons[0]}{more}")

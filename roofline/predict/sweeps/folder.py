@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import InputError, MissingExtraError, SpecError
-from roofline.predict.sweeps.evaluate import Found, Refused
-from roofline.predict.sweeps.parts import Part
-from roofline.predict.sweeps.run import MOST_ROWS, check_any, refusals
-from roofline.predict.sweeps.spec import Sweep
+from roofline.predict.sweeps.evaluate import MOST_ROWS, Evaluated, Refused, check_any, refusals
+from roofline.predict.sweeps.spec import Part, Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,25 +49,25 @@ class Written:
     refused: int
 
 
-def encode(sweep: Sweep, part: Part, found: Found) -> Written:
+def encode(sweep: Sweep, part: Part, evaluated: Evaluated) -> Written:
     """A part as Parquet. What was refused is in its metadata."""
     pa, pq = arrow()
-    refused = refusals(found.refused)
-    about = {"sweep": sweep.digest, "part": part.index, "points": found.points, "refused": refused}
-    table = pa.Table.from_pandas(found.frame, preserve_index=False) if len(found.frame.columns) else pa.table({})
+    refused = refusals(evaluated.refused)
+    about = {"sweep": sweep.digest, "part": part.index, "points": evaluated.points, "refused": refused}
+    table = pa.Table.from_pandas(evaluated.frame, preserve_index=False) if len(evaluated.frame.columns) else pa.table({})
     table = table.replace_schema_metadata({_OURS: json.dumps(about, default=str)})
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd", write_statistics=True)
-    return Written(part.index, sink.getvalue(), found.points, sum(entry.points for entry in found.refused))
+    return Written(part.index, sink.getvalue(), evaluated.points, sum(entry.points for entry in evaluated.refused))
 
 
-def decode(written: Written) -> Found:
+def decode(written: Written) -> Evaluated:
     """The same, read again."""
     pa, pq = arrow()
     table = pq.read_table(pa.BufferReader(written.data))
     about = json.loads(table.schema.metadata[_OURS])
     refused = tuple(Refused(entry["points"], entry["configuration"], entry["why"]) for entry in about["refused"])
-    return Found(table.to_pandas(), about["points"], refused)
+    return Evaluated(table.to_pandas(), about["points"], refused)
 
 
 def arrow() -> tuple[Any, Any]:
@@ -110,21 +108,21 @@ class Folder:
         self._write(manifest, self._manifest(complete=False, parts=[], refused=[]))
 
     def _check(self, manifest: Path) -> None:
-        asked = self.sweep.describe()
+        wanted = self.sweep.describe()
         try:
-            found = json.loads(_text(manifest))
-            given = found["sweep"]
+            written = json.loads(_text(manifest))
+            given = written["sweep"]
         except (ValueError, KeyError, TypeError, SpecError):
             raise InputError(f"{manifest} is no manifest of a sweep: name another folder") from None
-        asked = {"grid": asked["grid"], **asked}  # of several differences the one that was most likely meant
-        for name, value in json.loads(json.dumps(asked)).items():
+        wanted = {"grid": wanted["grid"], **wanted}  # of several differences the one that was most likely meant
+        for name, value in json.loads(json.dumps(wanted)).items():
             if given.get(name) != value:
                 what = _NAMED.get(name, f"with another {name}")
                 more = _differing(given.get(name), value)
                 raise InputError(f"{self.path} holds a sweep {what}{more}: name another folder, or remove this one")
 
     def _manifest(self, *, complete: bool, parts: list[dict[str, Any]], refused: list[dict[str, object]]) -> bytes:
-        found = {
+        manifest = {
             "kind": "sweep",
             "complete": complete,
             "digest": self.sweep.digest,
@@ -134,7 +132,7 @@ class Folder:
             "parts": parts,
             "refused": refused,
         }
-        return (json.dumps(found, indent=1, default=str) + "\n").encode()
+        return (json.dumps(manifest, indent=1, default=str) + "\n").encode()
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
@@ -187,8 +185,8 @@ class Folder:
             left.unlink(missing_ok=True)
         data = self._manifest(complete=True, parts=parts, refused=listed)
         self._write(self.path / MANIFEST, data)
-        found: dict[str, Any] = json.loads(data)
-        return found
+        manifest: dict[str, Any] = json.loads(data)
+        return manifest
 
 
 def _text(manifest: Path) -> str:

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.numeric import pareto_front
 from roofline.report.plan.planned import Candidate, Planned, Pool, Price
-from roofline.serving.planning.rank import front
 
 _TINY = 1e-9
 """By which a quotient may miss a whole number."""
@@ -154,4 +154,4 @@ def on_front(planned: Planned, values: Values, found: list[Scaled]) -> list[int]
          one.of.tpot.mean or 0.0)
         for one in timed
     ]  # fmt: skip
-    return sorted([timed[index].of.number for index in front(measures)])
+    return sorted([timed[index].of.number for index in pareto_front(measures)])

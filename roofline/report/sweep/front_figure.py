@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline import formatting
-from roofline.predict.sweeps.rules.pareto import front
+from roofline.numeric import pareto_front_of_rows
 from roofline.report.figure import Axis, Cell, Figure, Series
 from roofline.report.sweep.columns import LENGTHS, called, cell
 from roofline.report.sweep.swept import LENGTH, Swept, absent, thinned
@@ -95,7 +95,7 @@ def _axes(swept: Swept) -> list[str]:
 
 def _front(rows: pd.DataFrame, goals: Goals) -> pd.DataFrame:
     """Rows that no other beats, from left to right."""
-    return rows.iloc[front(_values(rows, goals))].sort_values(goals[0].column, kind="stable")
+    return rows.iloc[pareto_front_of_rows(_values(rows, goals))].sort_values(goals[0].column, kind="stable")
 
 
 def _values(rows: pd.DataFrame, goals: Goals) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from roofline import formatting
-from roofline.predict.sweeps.rules.histogram import A_DECADE
+from roofline.predict.sweeps.reduce import BINS_PER_DECADE
 from roofline.report.figure import Axis, Figure, Section, Series
 from roofline.report.sweep.columns import called, unit
 from roofline.report.sweep.swept import Swept
@@ -74,7 +74,7 @@ def _figure(swept: Swept, phase: str, column: str, rows: pd.DataFrame, key: str,
 
 def _bin(low: float) -> int:
     """Which tenth of a decade a bin is, counted from 1."""
-    return _NONE if low <= 0 else round(math.log10(low) * A_DECADE)
+    return _NONE if low <= 0 else round(math.log10(low) * BINS_PER_DECADE)
 
 
 def _count(places: list[int], width: int) -> int:
@@ -101,5 +101,5 @@ def _span(place: int, width: int, column: str) -> str:
 
 
 def _edge(place: int, column: str) -> str:
-    value, its = 10 ** (place / A_DECADE), unit(column)
+    value, its = 10 ** (place / BINS_PER_DECADE), unit(column)
     return formatting.quantity(value, "" if its in ("tokens/s", "FLOP/byte") else its, 3).strip()

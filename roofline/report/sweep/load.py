@@ -9,8 +9,8 @@ from roofline import files
 from roofline.errors import InputError, SpecError
 from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import PHASES
+from roofline.predict.sweeps.evaluate import MOST_ROWS
 from roofline.predict.sweeps.folder import MANIFEST, arrow, read
-from roofline.predict.sweeps.run import MOST_ROWS
 from roofline.report.sweep.swept import COUNTED, Swept
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import PHASES
 from roofline.predict.sweeps.axes import WORKLOAD
 from roofline.predict.sweeps.evaluate import FORMATS
-from roofline.predict.sweeps.rules import Objective
+from roofline.predict.sweeps.reduce import Objective
 from roofline.report.view.points import spread
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, UnknownNameError
 from roofline.files import is_folder
 from roofline.formatting import percent
+from roofline.numeric import pareto_front
 from roofline.predict.flags import COUNTS
 from roofline.predict.options import ALIASES
 from roofline.predict.request import Request
@@ -23,7 +24,7 @@ from roofline.serving.planning.inventory import parse_inventory
 from roofline.serving.planning.load import BURSTIEST, Load
 from roofline.serving.planning.prices import Prices, load_prices
 from roofline.serving.planning.question import MODES, RANKS, Mode, Question
-from roofline.serving.planning.rank import front, order
+from roofline.serving.planning.rank import order
 from roofline.serving.planning.result import Plan
 from roofline.serving.planning.search import Option, Unfit, options
 from roofline.serving.planning.sizing import UTILISATION
@@ -106,7 +107,7 @@ def answer(question: Question) -> Plan:
     within = [one for one in drafted if _affordable(question, one)]
     ranked = order(question, within)
     chosen = list(range(min(question.top, len(ranked))))
-    best = front([measures for _, measures in ranked])
+    best = pareto_front([measures for _, measures in ranked])
     chosen = sorted({*chosen, *best})
     candidates = tuple(candidate(question, ranked[index][0]) for index in chosen)
     first = ranked[0][0].parts[-1][1].replica.request if ranked else None

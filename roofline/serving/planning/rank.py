@@ -1,4 +1,4 @@
-"""Which answers come first, and which nothing beats."""
+"""The order of candidates."""
 
 from __future__ import annotations
 
@@ -48,11 +48,3 @@ def order(question: Question, found: Sequence[Draft]) -> list[tuple[Draft, tuple
 def _slowness(question: Question, ttft: float, tpot: float) -> float:
     """Seconds of a mean request from its arrival to its last token."""
     return ttft + max(question.load.mean_output - 1, 0) * tpot
-
-
-def front(measures: Sequence[tuple[float, ...]]) -> list[int]:
-    """Indices of those that no other beats in one measure without losing in another; of equal ones all."""
-    return [
-        index for index, mine in enumerate(measures)
-        if not any(all(a <= b for a, b in zip(other, mine, strict=True)) and other != mine for other in measures)
-    ]  # fmt: skip

@@ -16,11 +16,9 @@ import pytest
 from roofline import files
 from roofline.errors import InputError
 from roofline.predict.sweeps import sweep
-from roofline.predict.sweeps.executors import found, results
 from roofline.predict.sweeps.folder import Folder, read
-from roofline.predict.sweeps.keep import Keep
-from roofline.predict.sweeps.parts import parts
-from roofline.predict.sweeps.run import collect
+from roofline.predict.sweeps.reduce import Reduction
+from roofline.predict.sweeps.run import collect, evaluated, written_parts
 from roofline.predict.sweeps.spec import Sweep
 
 pytestmark = pytest.mark.slow
@@ -33,9 +31,9 @@ def write(path: Path, asked: Sweep, executor: str | None = None) -> dict[str, An
     """All of it, in one go."""
     place = Folder(path, asked)
     place.prepare()
-    for written in results(asked, place.missing(parts(asked)), executor):
+    for written in written_parts(asked, place.missing(asked.parts()), executor):
         place.put(written)
-    return place.finish(len(list(parts(asked))))
+    return place.finish(len(list(asked.parts())))
 
 
 def bytes_of(path: Path) -> dict[str, str]:
@@ -66,7 +64,7 @@ def test_a_stopped_sweep_goes_on_and_gives_the_same_bytes(tmp_path: Path) -> Non
     write(tmp_path / "whole", asked)
     stopped = Folder(tmp_path / "stopped", asked)
     stopped.prepare()
-    written = list(results(asked, parts(asked), None))
+    written = list(written_parts(asked, asked.parts(), None))
     for one in written[::-2]:
         stopped.put(one)
     stopped.place(0).write_bytes(b"PAR1 cut short")
@@ -88,11 +86,11 @@ def test_processes_give_the_same_bytes_though_one_is_killed(tmp_path: Path) -> N
     write(tmp_path / "one", asked)
     place = Folder(tmp_path / "two", asked)
     place.prepare()
-    for count, written in enumerate(results(asked, place.missing(parts(asked)), "processes:2")):
+    for count, written in enumerate(written_parts(asked, place.missing(asked.parts()), "processes:2")):
         place.put(written)
         if count == 0:
             multiprocessing.active_children()[0].kill()
-    place.finish(len(list(parts(asked))))
+    place.finish(len(list(asked.parts())))
     assert bytes_of(tmp_path / "two") == bytes_of(tmp_path / "one")
 
 
@@ -109,24 +107,26 @@ def test_a_million_points_on_a_cluster_that_loses_a_worker(tmp_path: Path) -> No
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
     ) as cluster:
-        for count, written in enumerate(results(asked, place.missing(parts(asked)), f"dask:{cluster.scheduler_address}")):
+        for count, written in enumerate(
+            written_parts(asked, place.missing(asked.parts()), f"dask:{cluster.scheduler_address}")
+        ):
             place.put(written)
             if count == 4:
                 with distributed.Client(cluster) as client:
                     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-    place.finish(len(list(parts(asked))))
+    place.finish(len(list(asked.parts())))
     assert bytes_of(tmp_path / "many") == bytes_of(tmp_path / "one")
 
 
 def test_what_is_kept_is_the_same_in_a_folder(tmp_path: Path) -> None:
     """Parts hold what is kept of them; all of them together what is kept of all."""
-    asked = Sweep.of(GRID, part_rows=400, keep=Keep.of("best", by=["hardware"]))
+    asked = Sweep.of(GRID, part_rows=400, reduction=Reduction.of("best", by=["hardware"]))
     write(tmp_path / "best", asked)
     frame, manifest = read(tmp_path / "best")
     assert manifest["rows"] == len(frame) > 2
-    assert asked.keep is not None
-    kept = asked.keep.merge([frame])
-    whole = collect(asked, found(asked, None))
+    assert asked.reduction is not None
+    kept = asked.reduction.merge([frame])
+    whole = collect(asked, evaluated(asked, None))
     assert list(kept["tokens_per_s_per_device_estimate"]) == list(whole["tokens_per_s_per_device_estimate"])
     assert len(whole) == 2
 
@@ -138,7 +138,7 @@ def test_what_is_kept_is_the_same_in_a_folder(tmp_path: Path) -> None:
         ({"columns": ["flops"]}, "with other columns"),
         ({"part_rows": 7}, "parts of another size"),
         ({"ignore_capacity": True}, "another --ignore-capacity"),
-        ({"keep": Keep.of("best")}, "with other columns|reduced in another way"),
+        ({"reduction": Reduction.of("best")}, "with other columns|reduced in another way"),
     ],
 )
 def test_another_sweep_s_folder_is_left_alone(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -205,4 +205,4 @@ def test_executors_that_are_none(executor: str, message: str, tmp_path: Path) ->
     if executor.startswith("dask"):
         pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
     with pytest.raises(InputError, match=message):
-        list(results(Sweep.of(GRID), parts(Sweep.of(GRID)), executor))
+        list(written_parts(Sweep.of(GRID), Sweep.of(GRID).parts(), executor))

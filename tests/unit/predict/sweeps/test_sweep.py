@@ -11,7 +11,6 @@ import pytest
 import roofline
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.sweeps import sweep
-from roofline.predict.sweeps.parts import boxes, parts
 from roofline.predict.sweeps.spec import Sweep
 
 GRID: dict[str, Any] = {
@@ -109,11 +108,11 @@ def test_parts_cover_the_grid_in_its_order(most: int) -> None:
         "input_len": "10,20,30",
     }
     asked = Sweep.of(grid, part_rows=most, columns=["flops"])
-    found = [part.points for part in parts(asked)]
+    found = [part.points for part in asked.parts()]
     assert sum(found) == asked.points == 2 * 5 * (4 + 3)
     assert max(found) <= most
-    assert [part.index for part in parts(asked)] == list(range(len(found)))
-    assert max(box.points for box in boxes(asked)) <= most
+    assert [part.index for part in asked.parts()] == list(range(len(found)))
+    assert max(box.points for box in asked.boxes()) <= most
     from roofline.predict.sweeps.run import collect
 
     pd.testing.assert_frame_equal(collect(asked), sweep(grid, columns=["flops"]))

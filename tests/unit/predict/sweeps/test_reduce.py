@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import InputError, UnknownNameError
+from roofline.numeric import pareto_front, pareto_front_of_rows
 from roofline.predict.sweeps import sweep
-from roofline.predict.sweeps.keep import Keep
-from roofline.predict.sweeps.rules import registry
-from roofline.predict.sweeps.rules.pareto import front
+from roofline.predict.sweeps.reduce import RULES, Reduction
 from roofline.predict.sweeps.run import collect
 from roofline.predict.sweeps.spec import Sweep
 
@@ -30,12 +29,12 @@ def points() -> pd.DataFrame:
     return sweep(GRID, columns=[TIME, RATE, "fits", "tokens_per_s"])
 
 
-def kept(keep: Keep, part_rows: int = 1_000_000) -> pd.DataFrame:
-    return collect(Sweep.of(GRID, columns=["tokens_per_s"], keep=keep, part_rows=part_rows))
+def kept(keep: Reduction, part_rows: int = 1_000_000) -> pd.DataFrame:
+    return collect(Sweep.of(GRID, columns=["tokens_per_s"], reduction=keep, part_rows=part_rows))
 
 
 def test_best_is_the_largest_that_fits_and_meets(points: pd.DataFrame) -> None:
-    found = kept(Keep.of("best", by=["hardware"], tpot=0.02, ttft=0.5))
+    found = kept(Reduction.of("best", by=["hardware"], tpot=0.02, ttft=0.5))
     some = points[points["fits"] & (points[TIME] <= points["phase"].map({"decode": 0.02, "prefill": 0.5}).astype(float))]
     assert list(zip(found["hardware"], found["phase"], strict=True)) == [
         (hardware, phase) for hardware in ("a100-sxm-80gb", "h100-sxm") for phase in ("prefill", "decode")
@@ -46,7 +45,7 @@ def test_best_is_the_largest_that_fits_and_meets(points: pd.DataFrame) -> None:
 
 
 def test_pareto_is_what_nothing_beats(points: pd.DataFrame) -> None:
-    found = kept(Keep.of("pareto"))
+    found = kept(Reduction.of("pareto"))
     for phase in ("prefill", "decode"):
         some = points[points["fits"] & (points["phase"] == phase)]
         front = [
@@ -64,7 +63,7 @@ def test_pareto_is_what_nothing_beats(points: pd.DataFrame) -> None:
 
 
 def test_histogram_counts_every_point_that_fits(points: pd.DataFrame) -> None:
-    found = kept(Keep.of("histogram", by=["hardware"]))
+    found = kept(Reduction.of("histogram", by=["hardware"]))
     for (phase, hardware), group in found.groupby(["phase", "hardware"], observed=True):
         some = points[points["fits"] & (points["phase"] == phase) & (points["hardware"] == hardware)][TIME]
         assert group["count"].sum() == len(some)
@@ -73,11 +72,11 @@ def test_histogram_counts_every_point_that_fits(points: pd.DataFrame) -> None:
             assert row["high"] / row["low"] == pytest.approx(10**0.1, rel=1e-5)
 
 
-@pytest.mark.parametrize("rule", list(registry()))
+@pytest.mark.parametrize("rule", list(RULES))
 @pytest.mark.parametrize("part_rows", [37, 100])
 def test_parts_change_nothing(rule: str, part_rows: int) -> None:
     """What is kept of what was kept is what is kept of all."""
-    keep = Keep.of(rule, by=["tp"])
+    keep = Reduction.of(rule, by=["tp"])
     order = ["phase", "tp", *(["low"] if rule == "histogram" else [RATE])]
     once, often = (kept(keep, rows).sort_values(order, ignore_index=True) for rows in (1_000_000, part_rows))
     pd.testing.assert_frame_equal(once, often, check_categorical=False)
@@ -92,22 +91,25 @@ def test_front_by_its_definition(rows: list[tuple[int, ...]], columns: int) -> N
         if not any((other <= row).all() and (other < row).any() for other in values)
         and not any((other == row).all() for other in values[:index])
     ]  # fmt: skip
-    assert sorted(front(values).tolist()) == wanted
+    assert sorted(pareto_front_of_rows(values).tolist()) == wanted
+    front = pareto_front([tuple(row) for row in values.tolist()])  # equal ones are all on it
+    assert [index for index in front if not any((values[other] == values[index]).all() for other in range(index))] == wanted
 
 
 def test_names_are_checked() -> None:
     with pytest.raises(UnknownNameError, match="best"):
-        Keep.of("bets")
+        Reduction.of("bets")
     with pytest.raises(UnknownNameError, match="time_bound_s"):
-        Keep.of("best", objectives=["time_bond_s:min"])
+        Reduction.of("best", objectives=["time_bond_s:min"])
     with pytest.raises(InputError, match="must end in :min or :max"):
-        Keep.of("best", objectives=["time_bound_s:least"])
+        Reduction.of("best", objectives=["time_bound_s:least"])
     with pytest.raises(InputError, match="goes by 1 objective, not 2"):
-        Keep.of("best", objectives=["time_bound_s", "bytes"])
+        Reduction.of("best", objectives=["time_bound_s", "bytes"])
     with pytest.raises(InputError, match="no number"):
-        Keep.of("best", objectives=["fits"])
+        Reduction.of("best", objectives=["fits"])
     with pytest.raises(UnknownNameError, match="hardware"):
-        Keep.of("best", by=["hardwear"])
-    assert [str(goal) for goal in Keep.of("pareto", objectives=["bytes", "tokens_per_s", "memory_bytes:max"]).objectives] == [
+        Reduction.of("best", by=["hardwear"])
+    several = Reduction.of("pareto", objectives=["bytes", "tokens_per_s", "memory_bytes:max"])
+    assert [str(goal) for goal in several.objectives] == [
         "bytes:min", "tokens_per_s:max", "memory_bytes:max",
     ]  # fmt: skip
