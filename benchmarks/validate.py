@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from clock import seconds
 
-from roofline.measure.validate.summary import to_dict, validate
+from roofline.measure.validate import to_dict, validate
 
 
 def table(rows: int) -> pd.DataFrame:

@@ -26,9 +26,8 @@ import pandas as pd
 import roofline
 from roofline import formatting
 from roofline.graph import build
-from roofline.measure.records.formats import dtypes
-from roofline.measure.validate.beneath import reasons
-from roofline.measure.validate.summary import errors
+from roofline.measure.records.columns import dtypes
+from roofline.measure.validate import errors, reasons
 from roofline.numeric import ceil_div
 from roofline.operators.gemm import Gemm
 from roofline.predict.efficiency.kernels import Kernel, kernels

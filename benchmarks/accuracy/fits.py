@@ -1,7 +1,7 @@
 """Fit every accelerator and backend that records are of: `python benchmarks/accuracy/fits.py RECORDS [SERVING]`.
 
 Writes hardware/fits/<accelerator>/<backend>.yaml, hardware/fits/_spread.yaml and, from serving points, engines/steps/*.yaml.
-Fits see two thirds of the shapes (`roofline.measure.calibrate.split`); the errors that they carry are of the others.
+Fits see two thirds of the shapes (`roofline.measure.calibrate.family`); the errors that they carry are of the others.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import date
 from pathlib import Path
 
-from roofline.measure.calibrate.calibrate import assemble, families
+from roofline.measure.calibrate import as_yaml, assemble, families, steps_yaml
 from roofline.measure.calibrate.engine import engine_steps
 from roofline.measure.calibrate.family import Fitting, fit
-from roofline.measure.calibrate.write import as_yaml, steps_yaml
 from roofline.measure.records.read import read
 from roofline.predict.efficiency.fits import slug
 from roofline.predict.efficiency.forms import forms_by_op

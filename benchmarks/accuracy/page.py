@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 import render
 
-from roofline.measure.calibrate.calibrate import families
-from roofline.measure.calibrate.family import solve_family
-from roofline.measure.calibrate.kernels import Kernels
-from roofline.measure.calibrate.split import held_out
+from roofline.measure.calibrate import families
+from roofline.measure.calibrate.family import Kernels, held_out, solve_family
 from roofline.measure.records.read import read
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.form import Form, Parameter, Values
@@ -97,7 +95,7 @@ def _cell(gpu: str, backend: str, key: str, parts: tuple[Kernels, Kernels], fami
     train, test = parts
     form = FORMS[family.form]
     baseline = FORMS["ceilings"]
-    simple = solve_family(baseline, train, baseline.starts(), FEW).values
+    simple = solve_family(baseline, train, baseline.starts(), FEW).parameters
     cell: dict[str, Any] = {
         "gpu": gpu, "backend": backend, "key": key, "rows": len(test.measured), "shapes": len(set(test.shapes)),
         "seen": len(set(train.shapes)), "bound": errors(bound(test), test),
@@ -105,12 +103,12 @@ def _cell(gpu: str, backend: str, key: str, parts: tuple[Kernels, Kernels], fami
         "form": errors(test.predicted(form, family.parameters), test),
         "coverage": family.held_out.coverage if family.held_out else None, "without": {}, "parameters": len(form.parameters),
     }  # fmt: skip
-    reference = errors(test.predicted(form, solve_family(form, train, family.parameters, FEW).values), test)["median"]
+    reference = errors(test.predicted(form, solve_family(form, train, family.parameters, FEW).parameters), test)["median"]
     for parameter in form.parameters:
         reduced = without(form, parameter.name)
         if reduced is not None:
             starts = {name: value for name, value in family.parameters.items() if name != parameter.name}
-            values = solve_family(reduced[0], train, starts, FEW).values
+            values = solve_family(reduced[0], train, starts, FEW).parameters
             cell["without"][parameter.name] = errors(test.predicted(reduced[0], values), test)["median"] - reference
     return cell
 

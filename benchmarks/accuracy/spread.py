@@ -15,10 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from roofline.measure.calibrate.calibrate import families
-from roofline.measure.calibrate.family import solve_family
-from roofline.measure.calibrate.kernels import Kernels
-from roofline.measure.calibrate.write import spread_yaml
+from roofline.measure.calibrate import families, spread_yaml
+from roofline.measure.calibrate.family import Kernels, solve_family
 from roofline.measure.records.read import read
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family
@@ -82,7 +80,7 @@ def grown(rows: Kernels, family: Family) -> float | None:
     if small.sum() < 200 or (~small).sum() < 200:
         return None
     form = FORMS[family.form]
-    values = solve_family(form, rows.of(small), form.starts(), 1500).values
+    values = solve_family(form, rows.of(small), form.starts(), 1500).parameters
     ratio = np.abs(np.log(rows.of(~small).predicted(form, values) / rows.of(~small).measured))
     doublings = np.log2(size[~small] / np.quantile(size, 0.5))
     return extra(float(np.quantile(ratio, SHARE)), own_band(family)) / float(np.median(doublings))

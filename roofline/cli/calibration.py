@@ -11,9 +11,8 @@ from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
-from roofline.measure.calibrate.calibrate import Calibration, calibrate
+from roofline.measure.calibrate import Calibration, as_yaml, calibrate, quantity
 from roofline.measure.calibrate.family import Fitting
-from roofline.measure.calibrate.write import as_yaml, quantity
 from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope

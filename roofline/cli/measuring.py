@@ -74,7 +74,7 @@ def run(
 ) -> int:  # fmt: skip
     """Run suites; 4 when it was interrupted."""
     names, dtypes, limit = _suites(suite), _dtypes(dtype), seconds(budget) if budget is not None else None
-    from roofline.measure.bench.binding import bind
+    from roofline.measure.bench.devices import bind
 
     bind()  # before torch is loaded, which is next
     from roofline.measure.bench.devices import best
@@ -102,8 +102,7 @@ def run(
 def default_folder(device: str) -> Path:
     """Where records go when no folder is named: measurements/<device>/<date>."""
     from roofline.measure.bench.devices import device as find_device
-    from roofline.measure.bench.environment import now
-    from roofline.measure.bench.machine import shipped_id
+    from roofline.measure.bench.machine import now, shipped_id
 
     found = find_device(device)
     return Path("measurements") / (shipped_id(found) or found.slug) / now()[:10]

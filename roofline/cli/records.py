@@ -11,8 +11,8 @@ from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
-from roofline.measure.records.calls import alike, of_rows
 from roofline.measure.records.read import read
+from roofline.measure.records.row_groups import group_rows, operators_of
 from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope
@@ -66,9 +66,9 @@ def _rows(frame: pd.DataFrame) -> Rows:
     keys = ["op", "dtype", "backend", "cache"]
     for names, group in frame.groupby(keys, sort=True) if len(frame) else []:
         rates: dict[str, float] = {"flops": 0.0, "bytes": 0.0, "link": 0.0}
-        for rows_alike in alike(group):
-            cost = sum((operator.cost() * repeat for operator, repeat in of_rows(rows_alike).values()), ZERO)
-            seconds = rows_alike["latency_us"].to_numpy() * 1e-6
+        for part in group_rows(group):
+            cost = sum((operator.cost() * repeat for operator, repeat in operators_of(part).values()), ZERO)
+            seconds = part["latency_us"].to_numpy() * 1e-6
             for name, value in (("flops", cost.matrix_flops), ("bytes", cost.bytes), ("link", cost.link_bytes)):
                 rates[name] = max(rates[name], float((value / seconds).max()))
         spread = (group["latency_p90_us"] - group["latency_p10_us"]) / group["latency_us"]

@@ -11,7 +11,7 @@ from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
-from roofline.measure.validate.summary import Validation, to_dict, validate
+from roofline.measure.validate import Validation, to_dict, validate
 from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope

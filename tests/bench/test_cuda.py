@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.measure.bench.devices.base import DeviceLostError, Effort
+from roofline.measure.bench.devices import DeviceLostError, Effort
 from roofline.measure.bench.devices.cuda import Cuda
 from roofline.measure.bench.machine import gpu_id, shipped_id
 

@@ -15,10 +15,9 @@ torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not instal
 from torch.utils.flop_counter import FlopCounterMode
 
 from roofline.measure.bench.kernels import make
-from roofline.measure.bench.place import Place
-from roofline.measure.bench.point import Point
+from roofline.measure.bench.kernels.base import Place
+from roofline.measure.bench.point import COMPILED, EAGER, LOOP, Point
 from roofline.measure.bench.suites import Scope, plan
-from roofline.measure.bench.variants import COMPILED, EAGER, LOOP
 
 CUDA, CPU = Scope("cuda", 50 * 2**20, ("bf16", "fp8")), Scope("cpu", 32 * 2**20, ("fp32",))
 # The counter has no rule for torch._int_mm; the others have no products.

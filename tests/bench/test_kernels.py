@@ -11,13 +11,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
 from roofline.measure.bench.kernels import make
-from roofline.measure.bench.kernels.attend import attend, mask, mask_of
-from roofline.measure.bench.kernels.base import NotRunnableError, nbytes
-from roofline.measure.bench.kernels.elementwise import draw, rope
-from roofline.measure.bench.kernels.experts import experts, route
-from roofline.measure.bench.place import Place
-from roofline.measure.bench.point import Point
-from roofline.measure.bench.variants import EAGER, LOOP
+from roofline.measure.bench.kernels.attention import attend, mask, mask_of
+from roofline.measure.bench.kernels.base import NotRunnableError, Place, nbytes
+from roofline.measure.bench.kernels.operators import draw, experts, rope, route
+from roofline.measure.bench.point import EAGER, LOOP, Point
 
 CPU = Place("cpu")
 

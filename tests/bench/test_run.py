@@ -266,7 +266,7 @@ def test_the_script_of_the_whole_plan(tmp_path: Path) -> None:
 def test_collectives_between_processes() -> None:
     """Two processes on the host, over gloo: a time for each point, in order."""
     from roofline.measure.bench.collectives import groups
-    from roofline.measure.bench.devices.base import Timing
+    from roofline.measure.bench.devices import Timing
 
     points = [point for point in plan(("collectives",), Scope("cpu", 32 * 2**20, ("fp32",))) if point.numbers["bytes"] == 65536]
     (group,) = groups(points)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline.measure.records.formats import dtypes
-from roofline.measure.records.ops import Call
-from roofline.measure.records.ops import registry as rules
+from roofline.measure.records.columns import dtypes
+from roofline.measure.records.ops import RULES, Call
 from roofline.predict.bounds import times as bound_of
 from roofline.predict.efficiency.form import SERVING, Form, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
@@ -59,13 +58,13 @@ FITTED = [
 
 def operators(op: str, row: dict[str, Any]) -> dict[str, Any]:
     """The operators of a row."""
-    return {name: operator for name, (operator, _) in rules()[op].operators(Call(dtypes("bf16"), row)).items()}
+    return {name: operator for name, (operator, _) in RULES[op].operators(Call(dtypes("bf16"), row)).items()}
 
 
 @pytest.mark.parametrize(("op", "form"), CASES, ids=IDS)
 def test_parameters_say_what_they_are(op: str, form: Form) -> None:
     """At most eight are fitted; each has a meaning, a unit, and a start between its bounds."""
-    assert op in rules()
+    assert op in RULES
     assert len([entry for entry in form.parameters if not entry.choices]) <= 8
     for entry in form.parameters:
         assert entry.meaning

@@ -1,6 +1,6 @@
 """Shipped fits against measured kernels of other laboratories: errors on shapes that no fit has seen.
 
-The rows are those of `roofline.measure.calibrate.split.held_out`. What is asserted is what the documentation promises, by op,
+The rows are those of `roofline.measure.calibrate.family.held_out`. What is asserted is what the documentation promises, by op,
 accelerator and backend, and that files and page say what is so.
 """
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from roofline.measure.calibrate.calibrate import families
+from roofline.measure.calibrate import families
 from roofline.measure.calibrate.engine import engine_steps
-from roofline.measure.calibrate.family import regimes
-from roofline.measure.calibrate.split import held_out
+from roofline.measure.calibrate.family import held_out, regimes
 from roofline.measure.records.read import read
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family

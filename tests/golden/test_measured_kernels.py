@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.measure.validate.beneath import UNEXPLAINED
-from roofline.measure.validate.summary import Validation, groups, to_dict, validate
+from roofline.measure.validate import UNEXPLAINED, Validation, groups, to_dict, validate
 
 pytest.importorskip("pyarrow", reason="the kernels are a Parquet file")
 

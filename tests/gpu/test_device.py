@@ -11,11 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.measure.bench.devices.base import Effort
-from roofline.measure.bench.kernels.base import NotRunnableError
-from roofline.measure.bench.measure import measure
-from roofline.measure.bench.pace import Pace
-from roofline.measure.bench.place import Place
+from roofline.measure.bench.devices import Effort
+from roofline.measure.bench.kernels.base import NotRunnableError, Place
+from roofline.measure.bench.measure import Pace, measure
 from roofline.measure.bench.point import Point
 from roofline.measure.bench.suites import Scope, plan
 

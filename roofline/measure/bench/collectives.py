@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from roofline.measure.bench.devices.base import Timing, timing
+from roofline.measure.bench.devices import Timing, timing
 from roofline.measure.bench.kernels.base import first_line
 from roofline.measure.bench.point import Point
 

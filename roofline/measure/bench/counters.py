@@ -20,9 +20,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from roofline.measure.bench.point import Point
-from roofline.measure.bench.variants import COMPILED
+from roofline.measure.bench.point import COMPILED, Point
+
+if TYPE_CHECKING:
+    from roofline.measure.bench.kernels import Kernel
 
 MARK = "spin_kernel"
 """A kernel that stands before and after each point: `torch.cuda._sleep`."""
@@ -108,7 +111,7 @@ def _profile(program: str, metrics: Iterable[str], points: list[Point], deadline
         command = [
             *(program, "--csv", "--page", "raw", "--print-units", "base"),
             *("--clock-control", "none", "--profile-from-start", "off", "--metrics", ",".join(metrics)),
-            *(sys.executable, "-m", "roofline.measure.bench.counted", str(listed), f"{0.8 * seconds:.0f}"),
+            *(sys.executable, "-m", "roofline.measure.bench.counters", str(listed), f"{0.8 * seconds:.0f}"),
         ]
         return _ask(command, deadline)
 
@@ -175,3 +178,47 @@ def _add(sums: dict[str, float], name: str, cell: str | None) -> None:
     except ValueError:
         return  # the counter does not exist here: n/a
     sums[name] = sums.get(name, 0.0) + value
+
+
+def run_points(listed: Path, seconds: float) -> None:
+    """What the profiler runs: warm up and run every point of a list once, between marks, until the time is up.
+
+    A point that fails leaves its marks with nothing between.
+    """
+    import torch
+
+    from roofline.measure.bench.kernels import make
+    from roofline.measure.bench.kernels.base import Place, tf32
+
+    def ready(point: Point) -> tuple[Kernel | None, tuple[Any, ...]]:
+        """A kernel that has run once, and its inputs; None where it does not run."""
+        try:
+            kernel = make(point, place)
+            inputs = kernel.inputs()
+            kernel.run(*inputs)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next point is counted
+            sys.stderr.write(f"{point}: {error}\n")  # timing it will say so too
+            return None, ()
+        return kernel, inputs
+
+    end, place = time.monotonic() + seconds, Place("cuda")
+    for entry in json.loads(listed.read_text(encoding="utf-8")):
+        if time.monotonic() > end:
+            break
+        point = Point(**entry)
+        with tf32(allowed=point.dtype == "tf32"), torch.no_grad():
+            kernel, inputs = ready(point)
+            torch.cuda.synchronize()
+            torch.cuda.profiler.start()
+            torch.cuda._sleep(1)  # noqa: SLF001 - the one kernel whose name nothing else has
+            if kernel is not None:
+                kernel.run(*inputs)
+            torch.cuda._sleep(1)  # noqa: SLF001
+            torch.cuda.synchronize()
+            torch.cuda.profiler.stop()
+        del kernel, inputs
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    run_points(Path(sys.argv[1]), float(sys.argv[2]))

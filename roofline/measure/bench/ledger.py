@@ -10,7 +10,7 @@ from pathlib import Path
 from roofline.errors import InputError
 from roofline.measure.records.columns import COLUMNS, RESULTS
 
-FILE = "records.csv"
+RECORDS_FILE = "records.csv"
 _IDENTITY = tuple(name for name in COLUMNS if name not in RESULTS)
 
 
@@ -18,7 +18,7 @@ class Ledger:
     """`records.csv` of a folder. Opening it finds what was measured before; a line that was cut off is cut away."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+        self.path = folder / RECORDS_FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b")

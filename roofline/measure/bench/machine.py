@@ -1,4 +1,5 @@
-"""The machine as measured: a hardware file made of the best that its records show, in the layout of the shipped ones."""
+"""The machine: `hardware.yaml`, made of the best rates that its records show, and `environment.json`, on what and with what
+the records of a folder were made."""
 
 from __future__ import annotations
 
@@ -6,21 +7,23 @@ import json
 import platform
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from roofline import files
 from roofline.cost import ZERO
-from roofline.measure.bench.devices.base import Device
-from roofline.measure.bench.ledger import FILE
-from roofline.measure.records.columns import COLUMNS
-from roofline.measure.records.formats import dtypes
-from roofline.measure.records.ops import Call, registry
+from roofline.errors import InputError
+from roofline.measure.bench.devices import Device
+from roofline.measure.bench.ledger import RECORDS_FILE
+from roofline.measure.records.columns import COLUMNS, dtypes
+from roofline.measure.records.ops import RULES, Call
 from roofline.measure.records.read import read
 from roofline.specs.hardware import MATRIX_DTYPES
 from roofline.specs.library import by_driver_name, load_hardware
+from roofline.version import __version__
 
-NAME = "hardware.yaml"
+HARDWARE_FILE = "hardware.yaml"
 _PRODUCTS = ("gemm", "bmm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode")
 _LONG = 64 * 2**20  # bytes of a transfer whose latency no longer matters
 
@@ -56,7 +59,7 @@ class Ceilings:
 def ceilings(folder: Path) -> Ceilings:
     """The best that the records of a folder show, by the fastest tenth of each point's samples."""
     found = Ceilings()
-    for row in read([folder / FILE]).frame.to_dict("records"):
+    for row in read([folder / RECORDS_FILE]).frame.to_dict("records"):
         seconds = (row["latency_p10_us"] if row["latency_p10_us"] > 0 else row["latency_us"]) * 1e-6
         if row["op"] in _PRODUCTS and row["dtype"] in MATRIX_DTYPES:
             rate = _cost(row).matrix_flops / seconds
@@ -75,7 +78,7 @@ def _cost(row: dict[Any, Any]) -> Any:
     numbers = {name: row[name] for name, column in COLUMNS.items() if column.kind == "count" and row[name] >= 0}
     if not row["window"] > 0:
         numbers.pop("window", None)
-    operators = registry()[row["op"]].operators(Call(dtypes(row["dtype"]), numbers, {"kernel": row["kernel"]}))
+    operators = RULES[row["op"]].operators(Call(dtypes(row["dtype"]), numbers, {"kernel": row["kernel"]}))
     return sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
 
 
@@ -120,6 +123,97 @@ def write_hardware(folder: Path, device: Device) -> bool:
         note = "of the fastest copy from or to pinned memory"
         lines.append(f"host_link: {{name: host, per_direction: {fact(f'{best.host_link / 1e9:.6g} GB/s', note)}}}")
     lines += ["sources:", f"  measured: {{title: records.csv and environment.json in this folder, read: {day}}}"]
-    files.write_whole(folder / NAME, ("\n".join(lines) + "\n").encode())
-    load_hardware(folder / NAME)  # what we write, we can read
+    files.write_whole(folder / HARDWARE_FILE, ("\n".join(lines) + "\n").encode())
+    load_hardware(folder / HARDWARE_FILE)  # what we write, we can read
     return True
+
+
+ENVIRONMENT_FILE = "environment.json"
+_MAX_BYTES = 2**26
+_LIBRARIES = (
+    *("torch", "numpy", "triton", "nvidia-ml-py"),
+    *(f"nvidia-{name}{major}" for name in ("cudnn", "cublas", "nccl") for major in ("", "-cu12", "-cu13")),
+)
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Environment:
+    """The environment of a folder: what stays the same, and one entry a run. Written anew at each change."""
+
+    def __init__(self, folder: Path, device: Device, gpu: str) -> None:
+        self.path = folder / ENVIRONMENT_FILE
+        self.device = device
+        before = self._before()
+        self.content: dict[str, Any] = {
+            "schema_version": 1,
+            "roofline": __version__,
+            "gpu": gpu,
+            "device": device.facts(),
+            "host": {"system": platform.system(), "machine": platform.machine(), "libc": " ".join(platform.libc_ver())},
+            "python": platform.python_version(),
+            "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+            "noise": before.get("noise") or device.noise(),
+            "suspects": before.get("suspects", []),
+            "runs": before.get("runs", []),
+        }
+
+    @property
+    def suspects(self) -> list[str]:
+        """Points in which a run died."""
+        return list(self.content["suspects"])
+
+    def suspect(self, point: str) -> None:
+        """A run died in a point."""
+        if point not in self.content["suspects"]:
+            self.content["suspects"].append(point)
+
+    def _before(self) -> dict[str, Any]:
+        try:
+            found = json.loads(files.read_text(self.path, _MAX_BYTES, is_input=False)) if files.exists(self.path) else {}
+        except (InputError, ValueError):
+            found = None
+        if not isinstance(found, dict) or not _all(found.get("runs", []), dict) or not _all(found.get("suspects", []), str):
+            msg = f"{self.path}: is not the environment of a run; move it away, or name another folder"
+            raise InputError(msg)
+        return found
+
+    def begin(self, arguments: dict[str, Any], points: int) -> None:
+        """A run starts."""
+        for earlier in self.content["runs"]:
+            if earlier.get("outcome") == "running":  # one run at a time has the folder: that one is dead
+                earlier["outcome"] = "killed"
+        run = {"started": now(), "ended": None, "outcome": "running", **arguments, "points": points, "records": 0}
+        self.content["runs"].append(run | {"before": self.device.state(), "after": None, "not_run": []})
+        self.write()
+
+    def end(self, outcome: str, records: int, not_run: list[dict[str, str]]) -> None:
+        """A run ends: done, budget, interrupted, failed."""
+        self.content["runs"][-1] |= {
+            "ended": now(),
+            "outcome": outcome,
+            "records": records,
+            "after": self.device.state(),
+            "not_run": not_run,
+        }
+        self.write()
+
+    def write(self) -> None:
+        """All of it, at once."""
+        text = json.dumps(self.content, indent=1, ensure_ascii=False, allow_nan=False)
+        files.write_whole(self.path, f"{text}\n".encode())
+
+
+def _all(value: Any, kind: type) -> bool:
+    """Whether a value is a list of such."""
+    return isinstance(value, list) and all(isinstance(entry, kind) for entry in value)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

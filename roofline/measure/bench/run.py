@@ -14,15 +14,12 @@ import torch
 from roofline.errors import InputError, RooflineError
 from roofline.measure.bench.collectives import Group, groups
 from roofline.measure.bench.counters import count
+from roofline.measure.bench.devices import Device, DeviceLostError, Effort
 from roofline.measure.bench.devices import device as find_device
-from roofline.measure.bench.devices.base import Device, DeviceLostError, Effort
-from roofline.measure.bench.environment import Environment
-from roofline.measure.bench.kernels.base import NotRunnableError
+from roofline.measure.bench.kernels.base import NotRunnableError, Place
 from roofline.measure.bench.ledger import Ledger
-from roofline.measure.bench.machine import gpu_id, measured_id, write_hardware
-from roofline.measure.bench.measure import measure, record
-from roofline.measure.bench.pace import Pace
-from roofline.measure.bench.place import Place
+from roofline.measure.bench.machine import Environment, gpu_id, measured_id, write_hardware
+from roofline.measure.bench.measure import Pace, measure, record
 from roofline.measure.bench.point import Point, Suite
 from roofline.measure.bench.suites import Scope, plan
 

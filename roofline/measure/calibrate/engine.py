@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
-from roofline.measure.calibrate.family import QUANTILES
-from roofline.measure.calibrate.solve import KNEE
+from roofline.measure.calibrate.family import KNEE, QUANTILES
 from roofline.measure.validate.serving import validate_serving
 from roofline.specs.engine_steps import EngineSteps, ServingErrors
 from roofline.specs.source import Source

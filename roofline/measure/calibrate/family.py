@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from roofline.measure.calibrate.kernels import Kernels
-from roofline.measure.calibrate.solve import Solution, solve
-from roofline.measure.calibrate.split import folds, held_out
+from roofline.measure.records.columns import COLUMNS
+from roofline.measure.records.ops import RULES
+from roofline.measure.records.row_groups import call, group_rows
+from roofline.measure.records.row_groups import conditions_of as conditions
+from roofline.operators.base import Operator
 from roofline.predict.efficiency.estimate import regime_shares
-from roofline.predict.efficiency.form import Form, Values
+from roofline.predict.efficiency.form import Chip, Conditions, Form, Values
 from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.fit import Family, HeldOut, Regime
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -57,21 +62,21 @@ def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
     test = rows.of(unseen) if unseen.any() else None
     solutions = [(solve_family(form, train, form.starts()), form) for form in forms]
     solution, form = min(solutions, key=lambda found: found[0].cost)
-    unseen_estimate = _cross_validated(form, train, solution.values)
+    unseen_estimate = _cross_validated(form, train, solution.parameters)
     if len(train.measured) < FEW and len(set(train.shapes)) > 1:
         simple = FORMS["ceilings"]
         fallback = solve_family(simple, train, simple.starts())
-        estimate = _cross_validated(simple, train, fallback.values)
+        estimate = _cross_validated(simple, train, fallback.parameters)
         if _off(estimate, train) < _off(unseen_estimate, train):
             solution, form, unseen_estimate = fallback, simple, estimate
     bands = _bands(train, unseen_estimate)
     family = Family(
         form=form.name,
-        parameters=solution.values,
+        parameters=solution.parameters,
         undetermined=tuple(undetermined(form, solution)),
         rows=len(train.measured),
         shapes=len(set(train.shapes)),
-        held_out=_errors(form, test, solution.values, bands) if test else None,
+        held_out=_errors(form, test, solution.parameters, bands) if test else None,
         bands=bands,
         range=train.ranges,
     )
@@ -88,7 +93,9 @@ def solve_family(form: Form, rows: Kernels, starts: Values, most: int = MOST_ROW
         first = {name: value for name, value in starts.items() if name not in still}
         solution = solve(form, lambda values, still=still: some.predicted(form, {**still, **values}), some.measured, first)  # type: ignore[misc]
         found.append(
-            replace(solution, values={**solution.values, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)})
+            replace(
+                solution, parameters={**solution.parameters, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)}
+            )
         )
     return min(found, key=lambda solution: solution.cost)
 
@@ -98,7 +105,7 @@ def undetermined(form: Form, solution: Solution) -> list[str]:
     known = {parameter.name: parameter for parameter in form.parameters}
     return [
         name
-        for name, value in solution.values.items()
+        for name, value in solution.parameters.items()
         if not known[name].choices
         and (solution.factors[name] > CERTAIN or not known[name].low * 1.01 < value < known[name].high * 0.99)
     ]
@@ -123,7 +130,7 @@ def _cross_validated(form: Form, train: Kernels, values: Values) -> Array:
         estimate = train.predicted(form, values)
     for part in parts if len(parts) > 1 else ():
         unseen = np.isin(shapes, list(part))
-        found = solve_family(form, train.of(~unseen), values, MOST_ROWS // 2, switches).values
+        found = solve_family(form, train.of(~unseen), values, MOST_ROWS // 2, switches).parameters
         estimate[unseen] = train.of(unseen).predicted(form, found)
     return estimate
 
@@ -178,3 +185,198 @@ def _errors(form: Form, test: Kernels, values: Values, bands: dict[Regime, tuple
         bias=float(np.median(error)),
         coverage=float(np.mean((ratio >= edges[:, 0]) & (ratio <= edges[:, 1]))),
     )
+
+
+# A fit never sees the shapes that are held out, and every error that is stated is of them. Whole shapes are held out, never
+# single rows: neighbours of a row on the same curve would give it away. `Rule.shape` says what a shape is: (n, k) of a
+# product, a configuration of heads or experts, a width, a size.
+
+EVERY = 3
+
+
+def held_out(shapes: Iterable[str]) -> set[str]:
+    """Every third of the shapes in the order of their CRC-32, the second of them first; of one shape none.
+
+    The order does not depend on who measured them, nor on how many rows there are.
+
+    >>> sorted(held_out(["a", "b", "c", "d"]))
+    ['b']
+    """
+    ordered = sorted(set(shapes), key=lambda shape: (zlib.crc32(shape.encode()), shape))
+    return set(ordered[1::EVERY])
+
+
+def folds(shapes: Iterable[str], count: int) -> list[set[str]]:
+    """The shapes dealt to `count` parts in the same order, to predict each part by a fit of the others.
+
+    >>> [sorted(fold) for fold in folds(["a", "b", "c"], 2)]
+    [['a', 'c'], ['b']]
+    """
+    ordered = sorted(set(shapes), key=lambda shape: (zlib.crc32(shape.encode()), shape))
+    return [set(ordered[part::count]) for part in range(count)]
+
+
+# Relative errors beyond this count linearly, not squared: a fit follows the many, not the outliers.
+KNEE = 0.05
+# What the data say nothing of stays near its start: to stray by the factor LOOSE counts as much as if all rows were off by
+# 0.1 %, which no row that tells anything would notice.
+LOOSE, UNNOTICED = 100.0, 0.001
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Fitted values, and how well the data determine each: the factor within which it lies (standard error)."""
+
+    parameters: dict[str, float]
+    factors: dict[str, float]
+    cost: float
+
+
+def solve(form: Form, predict: Callable[[dict[str, Any]], Array], measured: Array, starts: dict[str, float]) -> Solution:
+    """Least squares of a form's parameters against measured kernels, on the logarithm of the ratio.
+
+    Args:
+        form: whose parameters they are.
+        predict: seconds of each kernel by parameters; it knows those that are not fitted.
+        measured: seconds of each kernel.
+        starts: the parameters to fit, each with its first value.
+    """
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    known = {parameter.name: parameter for parameter in form.parameters}
+    names = list(starts)
+    low, high = (np.log([getattr(known[name], side) for name in names]) for side in ("low", "high"))
+    first = np.clip(np.log([starts[name] for name in names]), low + 1e-6, high - 1e-6)
+    prior = np.sqrt(len(measured)) * UNNOTICED / np.log(LOOSE)
+
+    def residuals(point: Array) -> Array:
+        ratio = np.log(predict(dict(zip(names, np.exp(point), strict=True))) / measured)
+        return np.concatenate([ratio, prior * (point - first)])
+
+    found = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=KNEE, x_scale=1.0, max_nfev=200)
+    curvature = found.jac.T @ found.jac
+    scale = max(2 * found.cost / max(len(measured) - len(names), 1), KNEE**2)  # no form is better than its kernels' noise
+    errors = np.sqrt(np.abs(np.diag(np.linalg.pinv(curvature))) * scale)
+    return Solution(
+        dict(zip(names, np.exp(found.x).tolist(), strict=True)),
+        dict(zip(names, np.exp(np.minimum(errors, 50)).tolist(), strict=True)),
+        float(found.cost),
+    )
+
+
+# Dimensions that say how a step is counted, not what was measured; rows of a table are not all read.
+_CONVENTIONS = ("shared_prefix", "prefix_reads", "entries")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one structure: one call of a form on arrays."""
+
+    frame: pd.DataFrame
+    operators: dict[str, Operator]
+    conditions: Conditions
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Measured kernels of one family (op, formats, backend) on one chip."""
+
+    op: str
+    chip: Chip
+    parts: tuple[Rows, ...]
+
+    @cached_property
+    def measured(self) -> Array:
+        """Seconds."""
+        import numpy as np
+
+        return np.concatenate([part.frame["latency_us"].to_numpy(dtype=float) * 1e-6 for part in self.parts])
+
+    @cached_property
+    def shapes(self) -> list[str]:
+        """Which shape each row has."""
+        return [shape for part in self.parts for shape in shapes(self.op, part.frame)]
+
+    def predicted(self, form: Form, values: Values) -> Array:
+        """Seconds by a form."""
+        import numpy as np
+
+        return np.concatenate(
+            [
+                form.seconds(part.operators, self.chip, part.conditions, values) + np.zeros(len(part.frame))
+                for part in self.parts
+            ]
+        )
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The smallest and the largest value of each dimension of the first operator."""
+        import numpy as np
+
+        found: dict[str, tuple[float, float]] = {}
+        for part in self.parts:
+            for name, value in next(iter(part.operators.values())).dims().items():
+                if name in _CONVENTIONS:
+                    continue
+                low, high = float(np.min(value)), float(np.max(value))
+                had = found.get(name, (low, high))
+                found[name] = (min(low, had[0]), max(high, had[1]))
+        return found
+
+    def of(self, keep: Array) -> Kernels:
+        """The rows for which `keep`, in the order of `measured`, holds."""
+        return kernels(self.frame()[keep], self.chip)
+
+    def thinned(self, most: int) -> Kernels:
+        """At most so many rows, drawn at random: always the same ones."""
+        import numpy as np
+
+        count = len(self.measured)
+        if count <= most:
+            return self
+        keep = np.zeros(count, dtype=bool)
+        keep[np.random.default_rng(count).choice(count, most, replace=False)] = True
+        return self.of(keep)
+
+    def frame(self) -> pd.DataFrame:
+        """The rows in the order of `measured`."""
+        import pandas as pd
+
+        return pd.concat([part.frame for part in self.parts], ignore_index=True)
+
+
+def shapes(op: str, frame: pd.DataFrame) -> list[str]:
+    """The shape of each row, as text."""
+    names = RULES[op].shape
+    columns = [frame[name].astype("string").fillna("-") for name in names]
+    return ["/".join(values) for values in zip(*columns, strict=True)]
+
+
+def once(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row a point: where a point was measured several times, the median of its times.
+
+    Of messages between devices it is the fastest: records do not say whether ranks were in one node or in two, and the slower
+    of two ways is then another way, not noise.
+    """
+    keys = [name for name in COLUMNS if name in frame and not name.startswith(("latency", "counters", "notes"))]
+    if not frame.duplicated(keys).any():
+        return frame
+    grouped = frame.groupby(keys, dropna=False, sort=False, observed=True)
+    first = frame.drop_duplicates(keys).copy()
+    messages = first["world"].notna().any()
+    first["latency_us"] = (grouped["latency_us"].min() if messages else grouped["latency_us"].median()).to_numpy()
+    return first
+
+
+def kernels(frame: pd.DataFrame, chip: Chip) -> Kernels:
+    """Rows of one op on one chip as kernels. `frame` has the columns of `roofline.measure.records.read`."""
+    return Kernels(str(frame["op"].iloc[0]), chip, tuple(_parts(frame)))
+
+
+def _parts(frame: pd.DataFrame) -> Iterator[Rows]:
+    for part in group_rows(frame):
+        first = part.iloc[0]
+        operators = RULES[str(first["op"])].operators(call(part))
+        found = {name: operator for name, (operator, _) in operators.items()}
+        yield Rows(part, found, conditions(part))

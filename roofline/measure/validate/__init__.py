@@ -1,1 +1,263 @@
 """Measured records against predictions: how far off, and which were faster than should be possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline.errors import InputError
+from roofline.formatting import percent
+from roofline.measure.records.columns import COLUMNS
+from roofline.measure.records.read import Refusal, read
+from roofline.measure.validate.predict import Library, predict
+from roofline.specs.library import Input, load_fit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GROUP = ("hardware", "op", "dtype", "backend", "regime")
+REGIMES = ("<15 us", "15-100 us", ">100 us", "m<=64", "m 65-512", "m>512")
+MOST_ROWS = 1000  # of those beneath the bound that are listed one by one
+WORST = 20
+
+
+@dataclass(slots=True)
+class Validation:
+    """Records joined with predictions, and what was left out."""
+
+    frame: pd.DataFrame
+    refusals: list[Refusal]
+    inputs: list[Input]
+    files: list[Path]
+    ignored_columns: list[str]
+    passed_by: list[str]
+    other_hardware: dict[str, int]
+    other_backend: dict[str, int]
+
+    @property
+    def refused(self) -> int:
+        """Rows that were not used because something is wrong with them."""
+        return sum(refusal.rows for refusal in self.refusals)
+
+
+def validate(
+    paths: Iterable[str | Path], hardware: tuple[str, ...] = (), backend: str | None = None, fit: str | None = None
+) -> Validation:
+    """Join the records of files and folders with their predictions. `hardware` and `backend` keep only those rows; `fit`
+    is a file by which all are estimated."""
+    if fit is not None:
+        load_fit(Path(fit))  # what is wrong with it is said at once, not row by row
+    records = read(paths)
+    library = Library(hardware)
+    frame, other_backend = records.frame, dict[str, int]()
+    if backend is not None and len(frame):
+        kept = frame["backend"] == backend
+        other_backend = {str(name): int(count) for name, count in frame[~kept]["backend"].value_counts().items()}
+        frame = frame[kept]
+    found = predict(frame, library, fit) if len(frame) else None
+    refusals = records.refusals + (found.refusals if found else [])
+    other_hardware = found.of_others if found else {}
+    if found is None or not len(found.frame):
+        raise InputError(_nothing(records.files, refusals, other_hardware, other_backend))
+    joined = found.frame.assign(regime=regimes(found.frame))
+    joined = joined.assign(why=reasons(joined))
+    return Validation(
+        joined, refusals, found.inputs, records.files, records.ignored_columns, records.passed_by, other_hardware, other_backend
+    )  # fmt: skip
+
+
+def _nothing(files: list[Path], refusals: list[Refusal], hardware: dict[str, int], backend: dict[str, int]) -> str:
+    """Why no record is left."""
+    why = [
+        f"{sum(others.values()):,} rows are of other {what} ({', '.join(list(others)[:5])})"
+        for what, others in (("hardware", hardware), ("backends", backend))
+        if others
+    ]
+    if not why and not refusals:
+        why = [f"{', '.join(map(str, files[:5]))} has no rows"]
+    return "\n  ".join([f"no record is left to compare{': ' + '; '.join(why) if why else ''}", *map(str, refusals[:10])])
+
+
+def regimes(frame: pd.DataFrame) -> Any:
+    """Products by their rows m, everything else by its measured time: what is short is bound by launches and latencies."""
+    import numpy as np
+    import pandas as pd
+
+    microseconds = frame["latency_us"]
+    by_time = np.select([microseconds < 15, microseconds <= 100], REGIMES[:2], REGIMES[2])
+    by_rows = np.select([frame["m"] <= 64, frame["m"] <= 512], REGIMES[3:5], REGIMES[5])
+    return pd.Categorical(np.where(frame["op"] == "gemm", by_rows, by_time), REGIMES, ordered=True)
+
+
+def errors(rows: pd.DataFrame, predicted: str = "bound_s") -> dict[str, float | None]:
+    """Of predicted against measured: median and mean of the absolute relative error, and the median error with its sign."""
+    relative = (rows[predicted] / rows["measured_s"] - 1).dropna()
+    if relative.empty:
+        return {"median_ape": None, "mape": None, "bias": None}
+    absolute = relative.abs()
+    return {"median_ape": float(absolute.median()), "mape": float(absolute.mean()), "bias": float(relative.median())}
+
+
+def coverage(rows: pd.DataFrame) -> float | None:
+    """The share of points inside the interval of their estimate."""
+    known = rows[rows["estimate_s"].notna()]
+    if known.empty:
+        return None
+    return float(((known["measured_s"] >= known["low_s"]) & (known["measured_s"] <= known["high_s"])).mean())
+
+
+def figures(rows: pd.DataFrame) -> dict[str, Any]:
+    """What is said of a group of rows. NB: where no fit applies there is no estimate, and no interval to cover."""
+    ratio = rows["measured_s"] / rows["bound_s"]
+    return {
+        "n": len(rows),
+        "bound": errors(rows),
+        "estimate": errors(rows, "estimate_s"),
+        "coverage": coverage(rows),
+        "bound_s": float(rows["bound_s"].median()),
+        "measured_s": float(rows["measured_s"].median()),
+        "ratio": float(ratio.median()),
+        "within_10_percent": float((ratio <= 1.1).mean()),
+        "within_25_percent": float((ratio <= 1.25).mean()),
+        "beneath_bound": float((ratio < 1).mean()),
+        "unexplained": int((rows["why"] == UNEXPLAINED).sum()),
+    }
+
+
+def groups(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """One entry a hardware, op, dtype, backend and regime."""
+    return [
+        {**dict(zip(GROUP, keys, strict=True)), **figures(rows), "kv_dtypes": sorted(set(rows["kv_dtype"]) - {""})}
+        for keys, rows in frame.groupby(list(GROUP), sort=True, observed=True)
+    ]
+
+
+def beneath(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The reasons for which points were faster than their bound: how many, how fast the fastest was, and where it stands."""
+    fast = frame[frame["why"] != ""]
+    fast = fast.assign(ratio=fast["measured_s"] / fast["bound_s"])
+    found = []
+    for (op, why), rows in fast.groupby(["op", "why"], sort=False, observed=True):
+        first = rows.sort_values("ratio").iloc[0]
+        found.append(
+            {"op": op, "why": why, "n": len(rows), "fastest": first["ratio"], "at": f"{first['file']}:{first['line']}"}
+        )
+    return sorted(found, key=lambda entry: (entry["why"] != UNEXPLAINED, -entry["n"]))
+
+
+def described(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows one by one: where they stand, what they are, and the two times."""
+    found = []
+    for row in rows.to_dict("records"):
+        dims = {
+            name: int(row[name])
+            for name, column in COLUMNS.items()
+            if column.kind == "count" and not math.isnan(row.get(name, math.nan))
+        }
+        found.append(
+            {
+                "file": row["file"], "line": int(row["line"]),
+                **{name: row[name] for name in ("hardware", "op", "dtype", "backend", "kernel", "regime", "cache")},
+                "dims": dims, "bound_s": row["bound_s"], "measured_s": row["measured_s"],
+                "ratio": row["measured_s"] / row["bound_s"], "why": row["why"],
+                **{name: None if math.isnan(row[name]) else row[name] for name in ("estimate_s", "low_s", "high_s")},
+                "stands_on": row["stands_on"],
+            }
+        )  # fmt: skip
+    return found
+
+
+def _worst(frame: pd.DataFrame) -> pd.Index[Any]:
+    """The points that are furthest off, as a factor: from their estimates, or from their bounds where there are none."""
+    import numpy as np
+    import pandas as pd
+
+    predicted = frame["estimate_s"].where(frame["estimate_s"].notna(), frame["bound_s"])
+    off = pd.Series(np.abs(np.log(frame["measured_s"] / predicted)), index=frame.index)
+    return off.nlargest(WORST).index
+
+
+def counters(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Counted bytes and FLOP against predicted ones, where the records have counters."""
+    found = []
+    for (hardware, op, backend), rows in frame.groupby(["hardware", "op", "backend"], sort=True, observed=True):
+        counted = rows["counters_dram_bytes"] / rows["bytes_moved"]
+        worked = (rows["counters_flops"] / rows["flops"])[rows["flops"] > 0]
+        if not (counted.notna().any() or worked.notna().any()):
+            continue
+        found.append(
+            {
+                "hardware": hardware, "op": op, "backend": backend, "n": int(max(counted.notna().sum(), worked.notna().sum())),
+                "bytes_ratio": counted.median() if counted.notna().any() else None,
+                "flops_ratio": worked.median() if worked.notna().any() else None,
+            }
+        )  # fmt: skip
+    return found
+
+
+def to_dict(result: Validation) -> dict[str, Any]:
+    """The whole answer: counts, errors overall and by group, what was beneath its bound, what is furthest off."""
+    frame = result.frame
+    fast = frame[frame["why"] != ""]
+    order = (fast["why"] != UNEXPLAINED).sort_values(kind="stable").index
+    return {
+        "rows": len(frame),
+        "refused": result.refused,
+        "refusals": [
+            {"file": str(entry.path), "line": entry.line, "rows": entry.rows, "why": entry.why} for entry in result.refusals
+        ],
+        "other_hardware": result.other_hardware,
+        "other_backend": result.other_backend,
+        "ignored_columns": result.ignored_columns,
+        "passed_by": result.passed_by,
+        "overall": figures(frame),
+        "groups": groups(frame),
+        "beneath_bound_reasons": beneath(frame),
+        "beneath_bound": described(fast.loc[order[:MOST_ROWS]]),
+        "worst": described(frame.loc[_worst(frame)]),
+        "counters": counters(frame),
+    }
+
+
+# Points that were faster than their bound, each with the likeliest reason. A bound that is beaten is a wrong count,
+# unit or peak, or a measurement of something else than the record says, most often of a cache. A reason is tried in turn, the
+# most certain first; what none explains is called unexplained.
+
+UNEXPLAINED = "unexplained"
+NOISE = 0.05
+# The share of the weights of gated experts that experts without a gate have; how far fewer may be met than is said.
+WITHOUT_A_GATE, FEWER = 2 / 3, 0.1
+# So many times faster than possible is no cache but another unit: milliseconds are a thousand.
+OTHER_UNIT = 100
+
+
+def reasons(frame: pd.DataFrame) -> pd.Series:
+    """Why each row may have been faster than its bound; empty where it was not."""
+    import numpy as np
+    import pandas as pd
+
+    ratio = frame["measured_s"] / frame["bound_s"]
+    share = frame["bytes_moved"] / frame["l2_bytes"]
+    from_memory = (frame["binds"] == "memory") & (frame["cache"] != "cold")
+    # A ring sends 2(n-1)/n of the tensor, to a switch that sums a device sends it once: of two ranks no less.
+    switched = (frame["op"] == "all_reduce") & (frame["binds"] == "link") & frame["sums_in_switch"]
+    in_switch = switched & (ratio >= frame["world"] / (2 * (frame["world"] - 1)))
+    composed = frame["floor_s"] < frame["bound_s"]
+    cases: list[tuple[Any, str]] = [
+        (ratio >= 1, ""),
+        (ratio < 1 / OTHER_UNIT, "over 100 times too fast: latency_us or a dimension in another unit"),
+        (from_memory & (share <= 1), "all its bytes fit in the L2 cache, which was not flushed"),
+        (from_memory & (share <= 4), "a part of its bytes fits in the L2 cache, which was not flushed"),
+        (composed & (frame["measured_s"] >= frame["floor_s"]), "activations stayed in a cache from one operator to the next"),
+        (in_switch, "a switch that sums what passes it sends less than a ring"),
+        (
+            (frame["op"] == "moe") & (ratio >= WITHOUT_A_GATE * (1 - FEWER)),
+            "experts without a gate (two matrices of three), or fewer of them met than their routing says",
+        ),
+        (ratio >= 1 - NOISE, f"within {percent(NOISE, 0)}: noise of clocks and timing"),
+    ]
+    conditions = [np.asarray(case, dtype=bool) for case, _ in cases]
+    return pd.Series(np.select(conditions, [text for _, text in cases], default=UNEXPLAINED), index=frame.index)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import InputError, RooflineError
-from roofline.measure.records.calls import alike, of_rows
-from roofline.measure.records.check import Refusal, merged
-from roofline.measure.records.conditions import of_rows as conditions
+from roofline.measure.records.read import Refusal, merged
+from roofline.measure.records.row_groups import conditions_of as conditions
+from roofline.measure.records.row_groups import group_rows, operators_of
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import Fits
@@ -108,7 +108,7 @@ def predict(frame: pd.DataFrame, library: Library, fit: str | None = None) -> Pr
 
     parts: list[pd.DataFrame] = []
     found = Predicted(frame.iloc[:0], [], [])
-    for rows in alike(frame):
+    for rows in group_rows(frame):
         first = rows.iloc[0]
         path = Path(first["file"])
         try:
@@ -140,7 +140,7 @@ def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
     import numpy as np
 
     first, nothing = rows.iloc[0], np.full(len(rows), np.nan)
-    op, operators = str(first["op"]), of_rows(rows)
+    op, operators = str(first["op"]), operators_of(rows)
     under = replace(estimator, conditions=conditions(rows))
     if op in forms_by_op():
         whole = {name: operator for name, (operator, _) in operators.items()}
@@ -164,7 +164,7 @@ def bounds(rows: pd.DataFrame, hardware: Hardware) -> dict[str, Any]:
     device memory), FLOP, bytes, and the resource that binds most of the time."""
     import numpy as np
 
-    operators = of_rows(rows)
+    operators = operators_of(rows)
     shares = {"compute": np.zeros(len(rows)), "memory": np.zeros(len(rows)), "link": np.zeros(len(rows))}
     bound, floor, flops, moved = (np.zeros(len(rows)) for _ in range(4))
     for operator, repeat in operators.values():

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import InputError, MissingExtraError, RooflineError, UnknownNameError
-from roofline.measure.records.check import Refusal, merged
-from roofline.measure.validate.summary import Validation
+from roofline.measure.records.read import Refusal, merged
+from roofline.measure.validate import Validation
 from roofline.predict.request import Request
 from roofline.serving.queueing.closed_loop import ClosedLoop
 from roofline.specs.library import Input, find, ids

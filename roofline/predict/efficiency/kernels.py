@@ -71,7 +71,7 @@ UNGATED = "ungated"
 def family_key(op: str, dtypes: Dtypes, *, multiplies_weights: bool, ungated: bool = False) -> str:
     """The family's key in a fit.
 
-    >>> from roofline.measure.records.formats import dtypes as of
+    >>> from roofline.measure.records.columns import dtypes as of
     >>> family_key("gemm", of("fp8"), multiplies_weights=True)
     'gemm/fp8'
     >>> family_key("attention_decode", of("fp16", "fp8"), multiplies_weights=False)

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from roofline.measure.bench.binding import CORES
-from roofline.measure.bench.devices.base import Device, Effort, Run, Timing, timing
+from roofline.measure.bench.devices import CORES, Device, Effort, Run, Timing, timing
 
 _REGION = 2e-4  # seconds of one sample at least: a thousand times what reading the clock takes
 _BUSY = 0.6  # load a core

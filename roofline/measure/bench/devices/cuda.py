@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from roofline.measure.bench.devices.base import Device, DeviceLostError, Effort, Run, Timing, timing
+from roofline.measure.bench.devices import Device, DeviceLostError, Effort, Run, Timing, timing
 from roofline.measure.bench.kernels.base import NotRunnableError, first_line
 
 _GRAPH_BELOW = 5e-4  # seconds: above it the time between two launches no longer matters

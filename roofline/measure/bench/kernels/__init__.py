@@ -1,32 +1,29 @@
-"""Kernels: how torch runs the operators of a point. One file a family; `make` finds them by walking this package."""
+"""Kernels: how torch runs the operators of a point."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from functools import cache
-
-from roofline.measure.bench.kernels.base import Kernel
-from roofline.measure.bench.place import Place
+from roofline.measure.bench.kernels.attention import GroupedQueries, Latents
+from roofline.measure.bench.kernels.base import Kernel, Place
+from roofline.measure.bench.kernels.decoder import Layer, Step
+from roofline.measure.bench.kernels.operators import Elementwise, Experts, InMemory, Products, ToHost
 from roofline.measure.bench.point import Point
 
-__all__ = ["Kernel", "make", "registry"]
+__all__ = ["KERNELS", "Kernel", "make"]
 
-
-@cache
-def registry() -> dict[str, type[Kernel]]:
-    """Kernels by op."""
-    found: dict[str, type[Kernel]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for entry in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(entry, type) and issubclass(entry, Kernel) and entry is not Kernel:
-                for op in entry.ops:
-                    if found.setdefault(op, entry) is not entry:
-                        msg = f"two kernels for op {op!r}"
-                        raise TypeError(msg)
-    return dict(sorted(found.items()))
+KERNELS: dict[str, type[Kernel]] = {
+    op: kernel
+    for kernel in (GroupedQueries, Latents, Products, Experts, Elementwise, InMemory, ToHost, Layer, Step)
+    for op in kernel.ops
+}
+"""Kernels by the op that they run."""
 
 
 def make(point: Point, place: Place, *, whole_products: bool = False) -> Kernel:
-    """The kernel of a point. `whole_products`: attention without a mask, to be counted."""
-    return registry()[point.op](point, place, whole_products=whole_products)
+    """The kernel of a point.
+
+    Args:
+        point: what is measured.
+        place: makes its tensors.
+        whole_products: attention without a mask, so that a counter of FLOP sees every product.
+    """
+    return KERNELS[point.op](point, place, whole_products=whole_products)

@@ -1,21 +1,27 @@
-"""Suites: which points are worth measuring on a device of some size. One file a suite, found by walking this package.
+"""Suites: which points are worth measuring on a device of some size.
 
-A suite is a function `points(scope)`; it needs no torch. Tier 0 says most a point (a few of each op); tier 1 is the plan;
-tier 2 fills the grids.
+A suite is a function of a scope, and needs no torch. Tier 0 says most per point (a few of each op); tier 1 is the plan; tier 2
+fills the grids.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from roofline.errors import UnknownNameError
-from roofline.measure.bench.point import SUITES, Point, Suite, in_order
-from roofline.measure.bench.suites.scope import Scope
+from roofline.measure.bench.point import SUITES, Point, Scope, Suite, in_order
+from roofline.measure.bench.suites.hardware import ceilings, collectives, transfers
+from roofline.measure.bench.suites.operators import operators
 
 __all__ = ["COLD", "MOST_SETS", "Scope", "plan", "suites"]
 
+_SUITES: dict[Suite, Callable[[Scope], Iterator[Point]]] = {
+    "ceilings": ceilings,
+    "operators": operators,
+    "transfers": transfers,
+    "collectives": collectives,
+}
 COLD = 4
 """A call is cold when the sets of inputs that take turns are so many times the last cache."""
 MOST_SETS = 1024
@@ -35,7 +41,7 @@ def plan(names: Iterable[Suite], scope: Scope) -> list[Point]:
     """The points of suites, each once, in the order in which they are to be measured."""
     found: dict[str, Point] = {}
     for name in names:
-        for point in importlib.import_module(f"{__name__}.{name}").points(scope):
+        for point in _SUITES[name](scope):
             reachable = point.cache == "warm" or point.cost.bytes * MOST_SETS >= COLD * scope.cache_bytes
             kept = point if reachable else replace(point, cache="warm")
             found.setdefault(str(kept), kept)

@@ -9,10 +9,8 @@ from functools import cache
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
 from roofline.graph import build
-from roofline.measure.bench.point import Point
-from roofline.measure.bench.suites.scope import GIB, MIB, Scope
-from roofline.measure.bench.variants import EAGER
-from roofline.measure.records.formats import dtypes
+from roofline.measure.bench.point import EAGER, GIB, MIB, Point, Scope
+from roofline.measure.records.columns import dtypes
 from roofline.operators.gemm import Gemm
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import ids
@@ -44,7 +42,7 @@ def runs(backend: str, head: Heads) -> bool:
     return not (backend == "sdpa-efficient" and head.query != head.kv) and not (backend == "sdpa-cudnn" and head.width > 128)
 
 
-def points(scope: Scope) -> Iterator[Point]:
+def operators(scope: Scope) -> Iterator[Point]:
     """Every kind of operator, in every dtype that was asked for."""
     for dtype in scope.dtypes:
         yield from _products(scope, dtype)

@@ -6,7 +6,7 @@ from functools import cache
 
 from roofline import formatting
 from roofline.formatting import percent
-from roofline.measure.validate.beneath import reasons
+from roofline.measure.validate import reasons
 from roofline.operators.gemm import Gemm
 from roofline.teach.worksheets import facts
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.measure.validate.summary import errors
+from roofline.measure.validate import errors
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem
 from roofline.teach.worksheets.rng import Rng
 from roofline.teach.worksheets.shown import shown

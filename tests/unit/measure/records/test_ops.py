@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from roofline.cost import ZERO, Cost
-from roofline.measure.records.columns import COLUMNS
-from roofline.measure.records.formats import dtypes
-from roofline.measure.records.ops import Call, registry
+from roofline.measure.records.columns import COLUMNS, dtypes
+from roofline.measure.records.ops import RULES, Call
 
 # The ops of the record schema.
 OPS = {
@@ -22,18 +21,18 @@ OPS = {
 
 def cost(op: str, dtype: str = "bf16", texts: dict[str, str] | None = None, **numbers: int) -> Cost:
     """What a record of an op moves and computes."""
-    operators = registry()[op].operators(Call(dtypes(dtype), numbers, texts or {}))
+    operators = RULES[op].operators(Call(dtypes(dtype), numbers, texts or {}))
     return sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
 
 
 def test_every_op_of_the_schema_has_a_rule() -> None:
     """No more and no fewer."""
-    assert set(registry()) == OPS
+    assert set(RULES) == OPS
 
 
 def test_rules_need_columns_that_there_are() -> None:
     """A rule names columns of the schema that hold counts."""
-    for rule in registry().values():
+    for rule in RULES.values():
         for name in (
             *rule.needs,
             *rule.at_least,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from roofline.errors import InputError
+from roofline.measure.validate import to_dict, validate
 from roofline.measure.validate.serving import validate_serving
-from roofline.measure.validate.summary import to_dict, validate
 from roofline.serving.queueing.closed_loop import ClosedLoop
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roofline.errors import InputError
-from roofline.measure.validate.summary import to_dict, validate
+from roofline.measure.validate import to_dict, validate
 
 COLUMNS = (
     *(

@@ -13,12 +13,10 @@ from roofline.blocks.mlp import GatedMlp, Mlp
 from roofline.blocks.model import LayerType, Model
 from roofline.blocks.model_files import load_model
 from roofline.blocks.moe import MixtureOfExperts
-from roofline.measure.bench.kernels.attend import attend, mask_of
-from roofline.measure.bench.kernels.base import Kernel, NotRunnableError
-from roofline.measure.bench.kernels.elementwise import draw, rms_norm, rope
-from roofline.measure.bench.kernels.experts import experts, route
-from roofline.measure.bench.place import Place
-from roofline.measure.bench.variants import LOOP
+from roofline.measure.bench.kernels.attention import attend, mask_of
+from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, Place
+from roofline.measure.bench.kernels.operators import draw, experts, rms_norm, rope, route
+from roofline.measure.bench.point import LOOP
 
 Weights = dict[str, Any]
 

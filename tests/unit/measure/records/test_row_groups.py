@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from roofline.measure.records.tables import gathered, own_kernel, ungated
+from roofline.measure.records.row_groups import gathered, own_kernel, ungated
 
 NEMOTRON = {"hidden": 2688, "inter": 1856, "experts": 128, "topk": 6}
 QWEN3 = {"hidden": 4096, "inter": 1536, "experts": 128, "topk": 8}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.measure.calibrate.split import folds, held_out
+from roofline.measure.calibrate.family import folds, held_out
 
 NAMES = st.lists(st.text("abc0123/", min_size=1, max_size=6), min_size=1, max_size=40)
 
