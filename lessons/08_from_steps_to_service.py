@@ -25,7 +25,7 @@ from roofline.formulas.symbolic import quantity
 from roofline.predict.explain.value import explanation
 from roofline.predict.request import prepare
 from roofline.predict.timing import pipeline
-from roofline.serving.queueing.cycles import Work, cycles
+from roofline.serving.queueing.steady import PromptWork, cycles
 from roofline.specs.workload import Segment
 from roofline.teach.lessons import (
     amount,
@@ -296,7 +296,7 @@ rate, prompt, step = (
     named("t_prompt", "s", "what a prompt adds"),
     named("t_step", "s", "step without prompts"),
 )
-with_prompts = cycles(Work(rate, prompt, prompt**2, prompt**3, 1, rate * prompt), step, 0, 1).mean
+with_prompts = cycles(PromptWork(rate, prompt, prompt**2, prompt**3, 1, rate * prompt), step, 0, 1).mean
 show(
     derived(
         "A step with its prompts, on average",

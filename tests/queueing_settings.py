@@ -10,14 +10,14 @@ from functools import cache
 import numpy as np
 from event_server import Server, run
 
-from roofline.serving.queueing.server import BatchServer, Demand
+from roofline.serving.queueing.replica import BatchServer, Demand
 from roofline.serving.queueing.steady import steady
 
 SERVERS = {
     "8B on an A100": Server(base=0.007, each=5e-5, token=4e-5, budget=2048, seats=256),
     "70B on four": Server(base=0.015, each=1e-4, token=8e-5, budget=8192, seats=128),
     "quick, small budget": Server(base=0.005, each=2e-5, token=1.5e-5, budget=1024, seats=64),
-    "slow, few seats": Server(base=0.03, each=3e-4, token=1.2e-4, budget=2048, seats=48),
+    "slow, few slots": Server(base=0.03, each=3e-4, token=1.2e-4, budget=2048, seats=48),
 }
 # mean and standard deviation of prompts and answers
 LOADS = {

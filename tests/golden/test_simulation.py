@@ -15,7 +15,7 @@ from roofline.serving.simulation.step_time import Affine
 MANY_BLOCKS = 10**9
 SERVERS = {
     "8B on an A100": Server(base=0.007, each=5e-5, token=4e-5, budget=2048, seats=256),
-    "small budget, few seats": Server(base=0.005, each=2e-5, token=1.5e-5, budget=256, seats=16),
+    "small budget, few slots": Server(base=0.005, each=2e-5, token=1.5e-5, budget=256, seats=16),
 }
 
 

@@ -12,7 +12,7 @@ from roofline.audit.config_check.subject import Subject
 from roofline.audit.config_check.under_load import TTFT, UnderLoad
 from roofline.formatting import percent, plural
 from roofline.serving.planning.load import Load
-from roofline.serving.planning.memory import MOST_SEATS
+from roofline.serving.planning.memory import MAX_SLOTS
 
 _GIB = 2**30
 _TIMES = ("ttft", "tpot")
@@ -218,12 +218,12 @@ def _seats(case: Case, finding: Finding) -> str:
 
 
 def _held(seats: int) -> str:
-    return f"{seats:,} or more" if seats >= MOST_SEATS else f"{seats:,}"
+    return f"{seats:,} or more" if seats >= MAX_SLOTS else f"{seats:,}"
 
 
 def _remarks(case: Case, findings: tuple[Finding, ...]) -> Iterator[str]:
     subject, stands = case.subject, case.stands
-    if "max_num_seqs" in subject.places and 0 < stands.seats < min(subject.seats, MOST_SEATS):
+    if "max_num_seqs" in subject.places and 0 < stands.seats < min(subject.seats, MAX_SLOTS):
         flag = subject.flag("max_num_seqs")
         ranks = " a rank" if stands.request.deployment.data_parallel_size > 1 else ""
         yield f"{flag} {subject.seats} never fills: memory holds {stands.seats:,} requests of mean length{ranks}"

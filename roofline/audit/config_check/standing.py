@@ -8,7 +8,7 @@ from typing import Any
 from roofline.audit.config_check.subject import Subject
 from roofline.errors import RooflineError, SpecError
 from roofline.predict.request import Request, prepare
-from roofline.serving.planning.memory import longest_held, seats_held
+from roofline.serving.planning.memory import longest_held, slots_in_memory
 from roofline.serving.planning.search import Option, settled
 from roofline.serving.planning.sizing import Sized, sized
 from roofline.serving.queueing.replica import Replica
@@ -68,7 +68,7 @@ def standing(subject: Subject) -> Standing:
     needed = (
         part.weights_bytes + float(part.activation_bytes(step)) + request.deployment.reserve + float(part.needed_bytes(step))
     )
-    seats = seats_held(request, question.load) if held >= wanted else 0
+    seats = slots_in_memory(request, question.load) if held >= wanted else 0
     option = None
     if seats:
         mine = min(seats, subject.seats)

@@ -11,8 +11,7 @@ from roofline.serving.planning.closed import Turn, turn
 from roofline.serving.planning.expected import Times, band
 from roofline.serving.planning.load import TPOT, TTFT, Load, Service
 from roofline.serving.planning.sizing import UTILISATION, Sized, fewer, servers
-from roofline.serving.queueing.seconds import ESTIMATE
-from roofline.serving.queueing.server import BatchServer
+from roofline.serving.queueing.replica import ESTIMATE, BatchServer
 from roofline.serving.queueing.steady import Steady, steady
 
 _MOST_REPLICAS = 2**20
@@ -64,16 +63,16 @@ class UnderLoad:
     def seat_wait(self, replicas: int) -> float | None:
         """Mean seconds that a request waits for a seat; None where that has no end."""
         if self.load.concurrency is not None:
-            return turn(self.one, self.load, self.load.concurrency / replicas).expected.seat_wait_s
+            return turn(self.one, self.load, self.load.concurrency / replicas).expected.slot_wait_s
         state = steady(self._server("expected"), (self.load.rate or 0.0) / replicas)
-        return None if bool(state.saturated[0]) else float(state.seat_wait_s[0])
+        return None if bool(state.saturated[0]) else float(state.slot_wait_s[0])
 
     def _server(self, edge: str) -> BatchServer:
         if edge not in self._servers:
             low, high = band(self.one, self.load)
             scale = {"expected": 1.0, "low": low, "high": high}[edge]
             self._servers[edge] = fewer(
-                servers(self.one.replica, self.load, "both", self.one.seats, self.one.budget, scale=scale)
+                servers(self.one.replica, self.load, "both", self.one.slots, self.one.budget, scale=scale)
             )
         return self._servers[edge]
 

@@ -37,7 +37,7 @@ from roofline.predict.request import Request
 from roofline.predict.result import Duration
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.closed_loop import ClosedLoop
-from roofline.serving.queueing.seconds import step_seconds
+from roofline.serving.queueing.replica import step_seconds
 from roofline.specs.workload import Segment, decode, prefill
 
 KINDS = ("bound", "estimate", "low", "high")

@@ -18,7 +18,7 @@ from roofline.serving.planning.expected import Expected, expected
 from roofline.serving.planning.question import Question
 from roofline.serving.planning.search import Option
 from roofline.serving.planning.sizing import Role, Sized
-from roofline.serving.queueing.seconds import BOUND
+from roofline.serving.queueing.replica import BOUND
 from roofline.specs.workload import decode
 
 _TINY = 1e-9
@@ -199,7 +199,7 @@ def _pool(question: Question, draft: Draft, index: int, seen: Expected) -> Pool:
     request = one.replica.request
     pool = role if role != "both" else None
     hits = any(service.mix.hit > 0 for service in question.load.services)
-    start = Start(request=_for_flags(request, one.seats), longest=option.longest, pool=pool, prefix_caching=hits)
+    start = Start(request=_for_flags(request, one.slots), longest=option.longest, pool=pool, prefix_caching=hits)
     lines = {engine.label(request): flags for engine in engines() if (flags := engine.flags(start)) is not None}
     return Pool(
         role=role,
@@ -214,8 +214,8 @@ def _pool(question: Question, draft: Draft, index: int, seen: Expected) -> Pool:
     )
 
 
-def _for_flags(request: Request, seats: int) -> Request:
-    batch = seats * request.deployment.data_parallel_size
+def _for_flags(request: Request, slots: int) -> Request:
+    batch = slots * request.deployment.data_parallel_size
     return replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
 
 
@@ -232,7 +232,7 @@ def deployment(request: Request, option: Option, one: Sized) -> dict[str, Any]:
         "data_parallel": found.data_parallel_size,
         "expert_parallel": found.expert_parallel_size,
         "context_parallel": found.context_parallel_size,
-        "max_num_seqs": one.seats,
+        "max_num_seqs": one.slots,
         "max_num_batched_tokens": one.budget,
         "max_model_len": option.longest,
         "gpu_memory_utilization": request.memory.utilization,

@@ -1,6 +1,6 @@
 """A closed loop: so many clients, each of which sends its next request when it has its answer.
 
-With c clients on a replica of S seats, n = min(c, S) run at a time. TPOT is that of `roofline.serving.queueing.closed_loop`,
+With c clients on a replica of S slots, n = min(c, S) run at a time. TPOT is that of `roofline.serving.queueing.closed_loop`,
 which measurement confirms (docs/accuracy.md). The requests a second follow from Little's law, lambda = n / (TTFT + E[m] TPOT),
 where TTFT is that of the same replica under random arrivals at that rate; what of c/lambda is in neither is a wait, for a seat
 or at a server that is saturated. Percentiles are those of random arrivals, in proportion to the means.
@@ -51,7 +51,7 @@ class Turn:
 def turn(of: Sized, load: Load, clients: float) -> Turn:
     """So many clients on one replica (of all its ranks)."""
     ranks = of.replica.ranks
-    running = min(clients, of.seats * ranks)
+    running = min(clients, of.slots * ranks)
     loop = ClosedLoop(Compiled(of.replica.request, "decode")).tpot(
         max(running, 1.0), max(round(load.mean_input), 1), max(load.mean_output, 1.0)
     )
@@ -79,7 +79,7 @@ def turn(of: Sized, load: Load, clients: float) -> Turn:
             key: (_later(one, waits), _like(other, mine, seen.tpot.mean)) for key, (one, other) in seen.classes.items()
         },
         running=running,
-        seat_wait_s=waits,
+        slot_wait_s=waits,
         utilisation=min(rate / of.server.capacity, 1.0),
     )  # fmt: skip
     return Turn(clients, rate, found)

@@ -9,7 +9,7 @@ from roofline.predict.timing import pipeline
 from roofline.serving.planning.load import Load
 from roofline.serving.planning.sizing import Sized, fewer, servers
 from roofline.serving.queueing import tails
-from roofline.serving.queueing.seconds import BOUND, ESTIMATE
+from roofline.serving.queueing.replica import BOUND, ESTIMATE
 from roofline.serving.queueing.steady import Steady, steady
 from roofline.specs.workload import decode, prefill
 
@@ -55,7 +55,7 @@ class Expected:
     tpot: Times
     classes: dict[str, tuple[Times, Times]]
     running: float
-    seat_wait_s: float
+    slot_wait_s: float
     utilisation: float
     prompt_share: float
 
@@ -82,7 +82,7 @@ def expected(first: Sized, later: Sized, load: Load, rates: tuple[float, float],
         tpot=tpot,
         classes={name: (one, other) for name, (one, other) in classes.items()},
         running=float(answers.running[0]) * later.replica.ranks,
-        seat_wait_s=float(answers.seat_wait_s[0]),
+        slot_wait_s=float(answers.slot_wait_s[0]),
         utilisation=max(rates[0] / first.server.capacity, rates[1] / later.server.capacity),
         prompt_share=_prompt_share(prompts, answers),
     )
@@ -95,7 +95,7 @@ def band(of: Sized, load: Load) -> tuple[float, float]:
         return 1.0, 1.0
     low, high = request.engine_band
     ranks = request.deployment.data_parallel_size
-    running = max(round(of.seats / 2), 1) * ranks
+    running = max(round(of.slots / 2), 1) * ranks
     for step in (
         decode(running, round(load.mean_input + load.mean_output / 2)),
         prefill(ranks, max(round(load.mean_input), 1)),
@@ -116,7 +116,7 @@ def _states(
     after_s: tuple[Any, ...],
 ) -> tuple[Steady, Steady]:
     def state(of: Sized, rate: float) -> Steady:
-        server = servers(of.replica, load, of.role, of.seats, of.budget, scale=scale, basis=basis, after_s=after_s)
+        server = servers(of.replica, load, of.role, of.slots, of.budget, scale=scale, basis=basis, after_s=after_s)
         return steady(fewer(server), rate)
 
     one = state(first, rates[0])
@@ -128,7 +128,7 @@ def _times(
 ) -> Times:
     """TTFT (of the first state, and the wait for a seat of the second) or TPOT (of the second; none where no answer has more
     than a token)."""
-    if which_state and all(float(found["mean"][1].server.demands[k].answer_steps.max()) == 0 for k in classes):
+    if which_state and all(float(found["mean"][1].server.demands[k].decode_steps.max()) == 0 for k in classes):
         return Times(None, None, None, None, None, None, percentile)
     total = sum(shares)
     weights = [share / total for share in shares]
@@ -141,7 +141,7 @@ def _times(
             return None
         if which_state:
             return sum(w * float(answers.tpot_mean(k)[0]) for w, k in zip(weights, classes, strict=True))
-        beside = 0.0 if answers is prompts else float(answers.seat_wait_s[0])
+        beside = 0.0 if answers is prompts else float(answers.slot_wait_s[0])
         return sum(w * float(prompts.ttft_mean(k)[0]) for w, k in zip(weights, classes, strict=True)) + beside
 
     prompts, answers = found["mean"]
@@ -163,7 +163,7 @@ def _times(
 
 def _prompt_share(prompts: Steady, answers: Steady) -> float:
     """Of the seconds that a request costs a replica, those of its prompt: E[w] against E[m] d(n)/n."""
-    of_prompts = float(prompts.busy[0]) / max(float(prompts.rates[0]) / prompts.server.ranks, 1e-300)
+    of_prompts = float(prompts.prompt_utilization[0]) / max(float(prompts.rates[0]) / prompts.server.ranks, 1e-300)
     steps = answers.server.mean_steps
     of_answers = steps * float(answers.step_s[0]) / max(float(answers.running[0]), 1.0)
     return of_prompts / (of_prompts + of_answers) if of_prompts + of_answers else 0.0

@@ -91,7 +91,7 @@ def _too_slow(question: Question, found: Sequence[Option]) -> dict[str, Any]:
         "nearest": {
             "hardware": option.hardware.name, "layout": option.layout, "precision": option.precision,
             **{f"{name}_s": max(limits[name] * ratio * _ABOVE, limits[name]) for name, ratio in ratios.items()},
-            "settings": {"max_num_seqs": one.seats, "max_num_batched_tokens": one.budget},
+            "settings": {"max_num_seqs": one.slots, "max_num_batched_tokens": one.budget},
         },
         "relax": relax,
     }  # fmt: skip

@@ -9,11 +9,11 @@ from roofline.predict.steps import PhaseName, Workload
 from roofline.serving.planning.load import Load
 from roofline.specs.workload import Step, decode, prefill
 
-MOST_SEATS = 1024
+MAX_SLOTS = 1024
 """The most that engines run at a time unless they are told more."""
 
 
-def seats_held(request: Request, load: Load) -> int:
+def slots_in_memory(request: Request, load: Load) -> int:
     """Requests of mean length, each at its last token, that memory holds on each rank, as `analyze` says; 0: not one.
 
     NB: most of those that run are not at their last token; what they leave free is for those that are longer than the mean.
@@ -21,15 +21,15 @@ def seats_held(request: Request, load: Load) -> int:
     ranks = request.deployment.data_parallel_size
     context = max(round(load.mean_input + load.mean_output) - 1, 1)
     most = request.memory.max_batch(context)
-    seats = min(MOST_SEATS * ranks, most) // ranks
-    while seats and not asked(request, load, seats).all_fit():
-        seats = min(seats - 1, int(seats * 0.98))
-    return seats
+    slots = min(MAX_SLOTS * ranks, most) // ranks
+    while slots and not asked(request, load, slots).all_fit():
+        slots = min(slots - 1, int(slots * 0.98))
+    return slots
 
 
-def asked(request: Request, load: Load, seats: int) -> Request:
+def asked(request: Request, load: Load, slots: int) -> Request:
     """The question to `analyze`: so many requests a rank of mean lengths, from the prompt to the last token."""
-    batch = seats * request.deployment.data_parallel_size
+    batch = slots * request.deployment.data_parallel_size
     prompt, answer = max(round(load.mean_input), 1), max(round(load.mean_output), 1)
     steps: tuple[tuple[PhaseName, Step], ...] = (("prefill", prefill(batch, prompt)), ("decode", decode(batch, prompt)))
     return replace(request, workload=Workload(batch, prompt, answer, prompt, steps))

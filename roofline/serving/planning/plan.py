@@ -315,7 +315,7 @@ def _assumptions(question: Question, candidates: Sequence[Any]) -> Iterable[Assu
         yield Assumption("closed loop", load.concurrency, "given",
                          "TTFT is decided by how the clients start and how equal their lengths are; TPOT is not")  # fmt: skip
     yield Assumption("memory", "mean lengths", "default",
-                     "seats are as many requests of mean length, each at its last token, as memory holds")  # fmt: skip
+                     "slots are as many requests of mean length, each at its last token, as memory holds")  # fmt: skip
     if any(service.mix.hit for service in load.services):
         yield Assumption("prefix_hit", max(s.mix.hit for s in load.services), "given",
                          "the same share of every prompt is cached; its memory is counted for each request")  # fmt: skip

@@ -11,7 +11,7 @@ from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.request import Request, prepare
 from roofline.serving.planning.layouts import Layout, layouts
 from roofline.serving.planning.load import Load
-from roofline.serving.planning.memory import longest_held, seats_held
+from roofline.serving.planning.memory import longest_held, slots_in_memory
 from roofline.serving.planning.pools import transfer_s, way
 from roofline.serving.planning.question import MOST_DEVICES, Question
 from roofline.serving.planning.sizing import Role, Sized, sized
@@ -20,7 +20,7 @@ from roofline.specs.hardware import Hardware
 
 BUDGETS = (2048, 8192, 512)
 """Tokens of a step: what engines take by default on smaller and larger devices, and less, for steps that are always short."""
-SEATS = (128, 32)
+SLOTS = (128, 32)
 """Batch limits that are tried below what memory holds."""
 
 
@@ -116,26 +116,26 @@ def _option(
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))
     wanted = int(given.get("max_model_len") or min(load.longest, question.model.max_position_embeddings))
     budgets = [request.memory.max_num_batched_tokens] if given.get("max_num_batched_tokens") else list(BUDGETS)
-    held = [(budget, seats) for budget in budgets if (seats := seats_held(with_settings(request, None, budget), load))]
+    held = [(budget, slots) for budget in budgets if (slots := slots_in_memory(with_settings(request, None, budget), load))]
     if not held or longest_held(with_settings(request, None, held[0][0]), wanted) < wanted:
         return _unfit(request, hardware, precision, layout, load, wanted, fits=bool(held))
     limit = given.get("max_num_seqs")
-    settings = [(min(seats, int(limit)) if limit else seats, budget) for budget, seats in held]
+    settings = [(min(slots, int(limit)) if limit else slots, budget) for budget, slots in held]
     first, budget = settings[0]
     if not limit and load.concurrency is None:
-        settings += [(seats, budget) for seats in SEATS if seats < first]
-    replica = Replica(request, max(seats for seats, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)))
-    memory_seats = max(seats for _, seats in held)
+        settings += [(slots, budget) for slots in SLOTS if slots < first]
+    replica = Replica(request, max(slots for slots, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)))
+    memory_slots = max(slots for _, slots in held)
     found: dict[Role, Sized] = {}
     after: tuple[Any, ...] = ()
     if "colocated" in question.modes:
-        found["both"] = settled(sized(replica, load, settings[:1] if load.concurrency is not None else settings, memory_seats))
+        found["both"] = settled(sized(replica, load, settings[:1] if load.concurrency is not None else settings, memory_slots))
     road = way(hardware) if "disaggregated" in question.modes and load.concurrency is None else None
     if road is not None and load.mean_output > 1:
         after = transfer_s(request, load, road[1])
         largest = max(settings[: len(held)], key=lambda setting: setting[1])
-        found["prefill"] = settled(sized(replica, load, [largest], memory_seats, "prefill", after))
-        found["decode"] = settled(sized(replica, load, settings[:1], memory_seats, "decode"))
+        found["prefill"] = settled(sized(replica, load, [largest], memory_slots, "prefill", after))
+        found["decode"] = settled(sized(replica, load, settings[:1], memory_slots, "decode"))
     if not found:
         return Unfit(hardware, precision, layout, "its pools have no link between them that is known")
     return Option(hardware, precision, layout, found, after, wanted)
@@ -143,13 +143,13 @@ def _option(
 
 def settled(found: Sized) -> Sized:
     """With the request that has these settings, for the engine's flags and for what `analyze` says."""
-    replica = replace(found.replica, request=with_settings(found.replica.request, found.seats, found.budget))
+    replica = replace(found.replica, request=with_settings(found.replica.request, found.slots, found.budget))
     return replace(found, replica=replica)
 
 
-def with_settings(request: Request, seats: int | None, budget: int) -> Request:
-    """The same with so many seats a rank (None: no limit) and tokens a step."""
-    deployment = request.deployment.model_copy(update={"max_num_batched_tokens": budget, "max_num_seqs": seats})
+def with_settings(request: Request, slots: int | None, budget: int) -> Request:
+    """The same with so many slots a rank (None: no limit) and tokens a step."""
+    deployment = request.deployment.model_copy(update={"max_num_batched_tokens": budget, "max_num_seqs": slots})
     memory = replace(request.memory, deployment=deployment, max_num_batched_tokens=budget)
     return replace(request, deployment=deployment, memory=memory)
 

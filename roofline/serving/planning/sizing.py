@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.serving.planning.load import TPOT, TTFT, Load
-from roofline.serving.queueing.replica import REPRESENTATIVES, Replica
-from roofline.serving.queueing.server import BatchServer
+from roofline.serving.queueing.replica import REPRESENTATIVES, BatchServer, Replica
 from roofline.serving.queueing.steady import Steady, steady
 
 if TYPE_CHECKING:
@@ -33,25 +32,25 @@ class Sized:
     replica: Replica
     server: BatchServer
     role: Role
-    seats: int
+    slots: int
     budget: int
     most: float
     binds: Binds
     held_by_memory: bool
-    """Whether the seats are as many as memory holds."""
+    """Whether the slots are as many as memory holds."""
 
 
 def servers(
-    replica: Replica, load: Load, role: Role, seats: int, budget: int, *, scale: float = 1.0, basis: str | None = None,
+    replica: Replica, load: Load, role: Role, slots: int, budget: int, *, scale: float = 1.0, basis: str | None = None,
     after_s: tuple[Any, ...] = (),
 ) -> BatchServer:  # fmt: skip
     """The server of a role: both phases, prompts alone, or answers alone. `after_s`: of each class, seconds after a prompt."""
     import numpy as np
 
-    whole = replica.server(load.mix, seats, budget, cv=load.cv, scale=scale, basis=basis)
+    whole = replica.server(load.mix, slots, budget, cv=load.cv, scale=scale, basis=basis)
     if role == "prefill":
         demands = tuple(
-            replace(demand, answer_steps=np.zeros(1), after_s=after)
+            replace(demand, decode_steps=np.zeros(1), after_s=after)
             for demand, after in zip(whole.demands, after_s or (0.0,) * len(whole.demands), strict=True)
         )
         return replace(whole, decode_s=whole.decode_s[:1], demands=demands)
@@ -63,19 +62,19 @@ def servers(
     return whole
 
 
-def sized(replica: Replica, load: Load, settings: Iterable[tuple[int, int]], memory_seats: int, role: Role = "both",
+def sized(replica: Replica, load: Load, settings: Iterable[tuple[int, int]], memory_slots: int, role: Role = "both",
           after_s: tuple[Any, ...] = ()) -> Sized:  # fmt: skip
-    """The best of some settings (seats and tokens a step): the one with the highest rate, of equal ones the first."""
-    found = [_most(replica, load, role, seats, budget, memory_seats, after_s) for seats, budget in settings]
+    """The best of some settings (slots and tokens a step): the one with the highest rate, of equal ones the first."""
+    found = [_most(replica, load, role, slots, budget, memory_slots, after_s) for slots, budget in settings]
     return max(found, key=lambda one: one.most)
 
 
 def _most(
-    replica: Replica, load: Load, role: Role, seats: int, budget: int, memory_seats: int, after_s: tuple[Any, ...]
+    replica: Replica, load: Load, role: Role, slots: int, budget: int, memory_slots: int, after_s: tuple[Any, ...]
 ) -> Sized:
     import numpy as np
 
-    server = servers(replica, load, role, seats, budget, after_s=after_s)
+    server = servers(replica, load, role, slots, budget, after_s=after_s)
     few = fewer(server)
     top = few.capacity * UTILISATION
     rates = top * np.arange(1, _COARSE + 1) / _COARSE
@@ -83,7 +82,7 @@ def _most(
     fine = _served(state, load, role)
     last = int(np.argmin(fine)) if not fine.all() else len(rates)
     if last == len(rates):
-        most, binds = top, _throughput(state, seats, memory_seats)
+        most, binds = top, _throughput(state, slots, memory_slots)
     else:
         # between the last rate that is well served and the next
         low = rates[last - 1] if last else 0.0
@@ -92,8 +91,8 @@ def _most(
         good = _served(closer, load, role)
         first_bad = int(np.argmin(good))
         most = float(between[first_bad - 1]) if first_bad else float(low)
-        binds = _cause(closer, first_bad, load, role, seats, memory_seats)
-    return Sized(replica, server, role, seats, budget, most, binds, seats >= memory_seats)
+        binds = _cause(closer, first_bad, load, role, slots, memory_slots)
+    return Sized(replica, server, role, slots, budget, most, binds, slots >= memory_slots)
 
 
 def fewer(server: BatchServer) -> BatchServer:
@@ -106,7 +105,7 @@ def fewer(server: BatchServer) -> BatchServer:
         found = np.asarray(values)
         return found.reshape(*found.shape[:-1], _FEW, -1).mean(axis=-1)
 
-    names = ("prompt_s", "prompt_tokens", "after_s", "answer_steps")
+    names = ("prompt_s", "prompt_tokens", "after_s", "decode_steps")
     demands = tuple(replace(demand, **{name: part(getattr(demand, name)) for name in names}) for demand in server.demands)
     return replace(server, demands=demands)
 
@@ -118,7 +117,7 @@ def _within(state: Steady, load: Load, role: Role) -> list[tuple[str, Array, flo
         if service.ttft is not None and role != "decode":
             found.append((TTFT, state.ttft_within(which, service.ttft), service.percentile))
         if service.ttft is not None and role == "decode":  # who waits for a seat here waits for the second token
-            found.append((TTFT, 1 - state.seat_wait_chance, service.percentile))
+            found.append((TTFT, 1 - state.slot_wait_probability, service.percentile))
         if service.tpot is not None and role != "prefill" and float(service.mix.outputs.max()) > 1:
             found.append((TPOT, state.tpot_within(which, service.tpot), service.percentile))
     return found
@@ -132,20 +131,20 @@ def _served(state: Steady, load: Load, role: Role) -> Array:
     return good
 
 
-def _throughput(state: Steady, seats: int, memory_seats: int) -> Binds:
+def _throughput(state: Steady, slots: int, memory_slots: int) -> Binds:
     """What saturates a replica that meets its objectives up to there."""
-    full = float(state.running[-1]) > UTILISATION / 2 * seats and seats >= memory_seats
+    full = float(state.running[-1]) > UTILISATION / 2 * slots and slots >= memory_slots
     return "memory" if full else "throughput"
 
 
-def _cause(state: Steady, at: int, load: Load, role: Role, seats: int, memory_seats: int) -> Binds:
+def _cause(state: Steady, at: int, load: Load, role: Role, slots: int, memory_slots: int) -> Binds:
     """Which objective is missed first; memory, where the first token waits for a seat that memory does not hold."""
     missed = [name for name, share, wanted in _within(state, load, role) if share[at] < wanted]
     if not missed:
-        return _throughput(state, seats, memory_seats)
+        return _throughput(state, slots, memory_slots)
     first: Binds = TTFT if missed[0] == TTFT else TPOT  # type: ignore[assignment]
-    waits = float(state.seat_wait_s[at]) > float(state.wait.mean[at])
-    return "memory" if first == TTFT and waits and seats >= memory_seats else first
+    waits = float(state.slot_wait_s[at]) > float(state.wait.mean[at])
+    return "memory" if first == TTFT and waits and slots >= memory_slots else first
 
 
 def unloaded(of: Sized, load: Load) -> dict[str, float]:

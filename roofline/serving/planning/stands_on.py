@@ -23,9 +23,9 @@ def stands_on(request: Request, load: Load) -> Iterable[Assumption]:
         yield from record.no_estimate(request.deployment.backend)
         return
     ranks = request.deployment.data_parallel_size
-    seats = request.deployment.max_num_seqs or 1
+    slots = request.deployment.max_num_seqs or 1
     steps: tuple[Step, ...] = (
-        decode(seats * ranks, max(round(load.mean_input + load.mean_output), 1)), prefill(ranks, max(round(load.mean_input), 1))
+        decode(slots * ranks, max(round(load.mean_input + load.mean_output), 1)), prefill(ranks, max(round(load.mean_input), 1))
     )  # fmt: skip
     launched: list[Kernel] = []
     for step in steps:

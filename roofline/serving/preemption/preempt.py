@@ -20,7 +20,7 @@ from roofline.serving.preemption.recompute import Recompute, Recomputed
 from roofline.serving.preemption.result import Answer, Asked, HostRoom, Preempted, Stolen, Swapped
 from roofline.serving.preemption.to_host import to_host
 from roofline.serving.preemption.variants import variants
-from roofline.serving.queueing.seconds import BOUND
+from roofline.serving.queueing.replica import BOUND
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Segment

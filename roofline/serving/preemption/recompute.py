@@ -18,7 +18,7 @@ from roofline.errors import InputError
 from roofline.predict.compiled import Compiled
 from roofline.predict.request import Request
 from roofline.predict.timing import pipeline
-from roofline.serving.queueing.seconds import BOUND, ESTIMATE, step_seconds
+from roofline.serving.queueing.replica import BOUND, ESTIMATE, step_seconds
 from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Many requests at once: what a server of one deployment gives them."""
+"""Queueing of a server with continuous batching, in closed form: open loops (`steady`) and closed loops (`closed_loop`)."""

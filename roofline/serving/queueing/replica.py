@@ -1,42 +1,160 @@
-"""A deployment under a mix of requests: the seconds of its steps, as `steady.py` wants them.
+"""A replica under a mix of requests: the seconds of its steps, and the batch server that the formulas of `steady.py` describe.
 
-A decode step of n sequences is evaluated for contexts that stand for those that are met: a prompt, and half way through an
-answer, answers by the time for which they are there (E[m^2]/(2 E[m]) tokens). What a prompt adds is a step that holds it less
-the same step without: the linear operators see both together, so that weights are read once. A prompt of more tokens than the
-budget comes in chunks, of which the first and the last whole one are evaluated: between them the time is linear in what is
-cached.
+A decode step of n sequences is evaluated at representative contexts: a prompt and half of an output, outputs weighted by the
+time that they run (E[m^2]/(2 E[m]) tokens). What a prompt adds is a step that holds it less the same step without: the linear
+operators see both together, so that weights are read once. A prompt of more tokens than the budget comes in chunks, of which
+the first and the last whole one are evaluated: between them the time is linear in the cached tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from roofline.numeric import Expr
 from roofline.predict.compiled import Compiled
 from roofline.predict.request import Request
-from roofline.serving.queueing.seconds import BOUND, ESTIMATE, step_seconds
-from roofline.serving.queueing.server import BatchServer, Demand
-from roofline.specs.workload import Segment
+from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
+BOUND, ESTIMATE = "bound", "estimate"
 REPRESENTATIVES = 384
-"""Prompts and answers that stand for those of a class: their third moment is within 2 % for lognormal lengths."""
-_SEQUENCES = 14  # numbers of sequences at which a decode step is evaluated
-_PROMPTS = 14  # lengths of prompts likewise
+"""Representative prompts and outputs of a class: their third moment is within 2 % for lognormal lengths."""
+_SEQUENCES = 14  # batch sizes at which a decode step is evaluated
+_PROMPTS = 14  # prompt lengths likewise
 _CONTEXTS = 5
-_RUNNING = 3  # numbers that run beside a prompt
+_RUNNING = 3  # batch sizes that are evaluated with a prompt
+_TINY = 1e-12
+"""Minimum seconds of a request, so that there is a rate."""
+
+
+def step_seconds(steps: Compiled, step: Step, sequences: Expr) -> dict[str, Array]:
+    """Seconds of a step of a deployment.
+
+    Args:
+        steps: the compiled deployment.
+        step: the segments; counts may be arrays.
+        sequences: sequences per replica, which the engine's time depends on.
+
+    Returns:
+        "bound": sum of the kernels' bounds; "estimate": kernel time, plus engine overhead, less hidden launches; NaN where no
+        fit applies. Arrays broadcast over the counts.
+    """
+    took = steps.times(step)
+    return {BOUND: took.bound, ESTIMATE: took.kernels + steps.request.engine_seconds(sequences)}
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Requests of one class, as equally likely representatives.
+
+    Args:
+        share: of all requests.
+        running: batch sizes of the rows of `prompt_s`, (rows,).
+        prompt_s: seconds that a prompt adds to steps of that batch size, (rows, K).
+        prompt_tokens: tokens to compute, (K,).
+        decode_steps: output tokens less the first, (K2,).
+        after_s: seconds from the end of a prompt to its first token outside any step (a cache transfer), (K,).
+    """
+
+    share: float
+    running: Array
+    prompt_s: Array
+    prompt_tokens: Array
+    decode_steps: Array
+    after_s: Array | float = 0.0
+
+    def prompts(self, running: Array) -> Array:
+        """Seconds that each prompt adds at batch sizes `running` (rates,): shape (rates, K)."""
+        import numpy as np
+
+        if len(self.running) == 1:
+            return np.broadcast_to(self.prompt_s, (len(running), self.prompt_s.shape[1]))
+        row = np.clip(np.searchsorted(self.running, running) - 1, 0, len(self.running) - 2)
+        left, right = self.running[row], self.running[row + 1]
+        part = np.clip((running - left) / (right - left), 0, 1)[:, None]
+        return np.asarray((1 - part) * self.prompt_s[row] + part * self.prompt_s[row + 1])
+
+
+@dataclass(frozen=True)
+class BatchServer:
+    """One replica with continuous batching.
+
+    Args:
+        decode_s: `decode_s[n - 1]` is the seconds of a decode step of n sequences, (max_num_seqs,).
+        demands: requests by class.
+        budget: tokens per step.
+        ranks: data-parallel ranks that step together, each with its own slots and an equal part of the arrivals; rates are
+            those of all ranks.
+        stages: pipeline stages, which work at the same time; a prompt takes each its part of the time.
+        cv: coefficient of variation of the times between arrivals; 1: Poisson.
+    """
+
+    decode_s: Array
+    demands: tuple[Demand, ...]
+    budget: int
+    ranks: int = 1
+    stages: int = 1
+    cv: float = 1.0
+
+    @property
+    def slots(self) -> int:
+        """Slots of one rank: requests that run at a time."""
+        return len(self.decode_s)
+
+    @cached_property
+    def mean_steps(self) -> float:
+        """Mean decode steps of a request."""
+        return sum(demand.share * float(demand.decode_steps.mean()) for demand in self.demands)
+
+    @cached_property
+    def scv_steps(self) -> float:
+        """Their squared coefficient of variation."""
+        square = sum(demand.share * float((demand.decode_steps**2).mean()) for demand in self.demands)
+        return square / self.mean_steps**2 - 1 if self.mean_steps else 0.0
+
+    @cached_property
+    def mean_tokens(self) -> float:
+        """Mean prompt tokens to compute."""
+        return sum(demand.share * float(demand.prompt_tokens.mean()) for demand in self.demands)
+
+    def mean(self, by_class: Iterable[Array]) -> Any:
+        """Mean over all requests of one array per class, (rates, K): shape (rates,)."""
+        return sum(demand.share * each.mean(axis=1) for demand, each in zip(self.demands, by_class, strict=True))
+
+    @cached_property
+    def capacity(self) -> float:
+        """Saturation rate: requests/s of all ranks.
+
+        All slots S are taken: lambda (E[m] d(S)/S + E[w]) = 1; and prompts have only what the budget leaves them:
+        lambda (E[w] + E[tokens] d(n)/(budget - n)) = 1, with the n at which both hold, or n = S.
+        """
+        import numpy as np
+
+        counts = np.arange(1, self.slots + 1)
+        left = np.maximum(self.budget - counts, 1)
+        prompts = self.mean(demand.prompts(counts.astype(float)) for demand in self.demands) / self.stages
+        by_slots = 1 / np.maximum(self.mean_steps * self.decode_s / counts + prompts, _TINY)
+        by_budget = 1 / np.maximum(prompts + self.mean_tokens * self.decode_s / left, _TINY)
+        # a larger batch decodes more and leaves prompts less of the budget: the best of what both allow
+        return float(np.max(np.minimum(np.maximum.accumulate(by_slots), by_budget))) * self.ranks
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Requests of one class: `share` of the arrivals, with representative lengths (whole tokens, equally likely, ascending).
+    """Requests of one class, by representative lengths (whole tokens, equally likely, ascending).
 
-    `hit`: the share of a prompt's tokens that the prefix cache has; at least one token is computed.
+    Args:
+        share: of the arrivals.
+        prompts: prompt tokens, (K,).
+        outputs: output tokens, (K2,).
+        hit: share of a prompt's tokens that the prefix cache has; at least one token is computed.
     """
 
     share: float
@@ -46,30 +164,35 @@ class Mix:
 
     @property
     def computed(self) -> Array:
-        """Tokens of each prompt that are not cached."""
+        """Uncached tokens of each prompt, (K,)."""
         import numpy as np
 
         return np.maximum(np.ceil(self.prompts * (1 - self.hit)), 1.0)
 
     @property
     def met(self) -> tuple[Array, float]:
-        """Contexts that a decode step meets, equally likely, and the mean number of decode steps of a request."""
+        """Equally likely contexts of a decode step, and the mean number of decode steps of a request."""
         import numpy as np
 
-        later = np.maximum(self.outputs - 1.0, 0.0)
-        mean = float(later.mean())
-        half = float((later**2).mean()) / (2 * mean) if mean else 0.0
+        steps = np.maximum(self.outputs - 1.0, 0.0)
+        mean = float(steps.mean())
+        half = float((steps**2).mean()) / (2 * mean) if mean else 0.0
         slices = np.array_split(self.prompts, min(_CONTEXTS, len(np.unique(self.prompts))))
         return np.array([round(float(part.mean()) + half) for part in slices], dtype=np.float64), mean
 
 
 @dataclass(frozen=True)
 class Replica:
-    """A deployment with up to `reach` seats on each of its data-parallel ranks, and one of some budgets of tokens a step.
-    Seconds are computed once for all of them."""
+    """A deployment whose step times are computed once for several settings.
+
+    Args:
+        request: the deployment.
+        slots: the largest number of slots (`max_num_seqs`) per data-parallel rank.
+        budgets: token budgets per step.
+    """
 
     request: Request
-    reach: int
+    slots: int
     budgets: tuple[int, ...]
     _decode: dict[tuple[Any, ...], tuple[Array, dict[str, Array], Array, dict[str, Array]]] = field(
         default_factory=dict, repr=False
@@ -78,79 +201,87 @@ class Replica:
 
     @property
     def basis(self) -> str:
-        """What times stand on: the estimate, where kernels of this hardware were measured."""
+        """Basis of times: "estimate" if kernels of this hardware were measured, else "bound"."""
         return ESTIMATE if self.request.estimator.applies else BOUND
 
     @property
     def ranks(self) -> int:
-        """Replicas that step together: those of one deployment."""
+        """Data-parallel ranks, which step together."""
         return self.request.deployment.data_parallel_size
 
     @property
-    def lanes(self) -> int:
-        """Batches that are under way at a time: one a pipeline stage."""
+    def microbatches(self) -> int:
+        """Batches in flight at a time: one per pipeline stage."""
         return self.request.deployment.pipeline_parallel_size
 
     def server(
-        self, mix: Sequence[Mix], seats: int, budget: int, *, cv: float = 1.0, scale: float = 1.0, basis: str | None = None
+        self, mix: Sequence[Mix], slots: int, budget: int, *, cv: float = 1, scale: float = 1, basis: str | None = None
     ) -> BatchServer:
-        """The server with so many seats a rank and tokens a step. `scale` stretches all times; `basis`: bound or estimate."""
+        """The server of a setting.
+
+        Args:
+            mix: requests by class.
+            slots: slots per rank, at most those of the replica.
+            budget: tokens per step, one of `budgets`.
+            cv: coefficient of variation of the times between arrivals.
+            scale: factor on all times.
+            basis: "bound" or "estimate"; None: the replica's.
+        """
         import numpy as np
 
         name = basis or self.basis
-        many = np.arange(1, seats + 1)
-        at, seconds, _, _ = self._decoding(mix)
-        decode = np.interp(many, at, seconds[name]) * scale
+        batches, seconds, _, _ = self._decoding(mix)
+        decode = np.interp(np.arange(1, slots + 1), batches, seconds[name]) * scale
         running, prompts = self._prompts(mix)
         demands = tuple(
             Demand(
                 share=part.share,
                 running=running,
-                prompt_s=np.maximum(found[budget][name], 0.0) * scale,
+                prompt_s=np.maximum(added[budget][name], 0.0) * scale,
                 prompt_tokens=part.computed,
-                answer_steps=np.maximum(part.outputs - 1.0, 0.0),
+                decode_steps=np.maximum(part.outputs - 1.0, 0.0),
             )
-            for part, found in zip(mix, prompts, strict=True)
+            for part, added in zip(mix, prompts, strict=True)
         )
-        # a batch of each stage is a part of what runs, with its own budget of tokens
-        return BatchServer(decode, demands, budget * self.lanes, self.ranks, self.lanes, cv)
+        # the microbatch of each stage is a part of what runs, with its own token budget
+        return BatchServer(decode, demands, budget * self.microbatches, self.ranks, self.microbatches, cv)
 
     def _decoding(self, mix: Sequence[Mix]) -> tuple[Array, dict[str, Array], Array, dict[str, Array]]:
-        """Decode steps by sequences of a rank: over the contexts that are met, and at their mean beside a prompt."""
+        """Seconds of decode steps by batch size of a rank: at the contexts of `mix`, and at their mean."""
         import numpy as np
 
         key = tuple(id(part) for part in mix)
         if key not in self._decode:
-            many = np.unique(np.geomspace(1, self.reach, _SEQUENCES).round())
+            counts = np.unique(np.geomspace(1, self.slots, _SEQUENCES).round())
             met = [part.met for part in mix]
-            contexts = np.concatenate([found for found, _ in met])
+            contexts = np.concatenate([each for each, _ in met])
             weights = np.concatenate([
-                np.full(len(found), part.share * max(steps, 1e-9) / len(found))
-                for part, (found, steps) in zip(mix, met, strict=True)
+                np.full(len(each), part.share * max(steps, 1e-9) / len(each))
+                for part, (each, steps) in zip(mix, met, strict=True)
             ])  # fmt: skip
             weights = weights / weights.sum()
-            beside = many[np.unique(np.linspace(0, len(many) - 1, _RUNNING).round().astype(int))]
+            mixed = counts[np.unique(np.linspace(0, len(counts) - 1, _RUNNING).round().astype(int))]
             every = np.append(contexts, self._context(mix))
-            batch = np.ceil(many / self.lanes)[:, None]
+            batch = np.ceil(counts / self.microbatches)[:, None]
             took = self._seconds((Segment(batch * self.ranks, 1, every, decode=True),), batch)
-            whole = {name: np.broadcast_to(time, (len(many), len(every))) for name, time in took.items()}
+            times = {name: np.broadcast_to(time, (len(counts), len(every))) for name, time in took.items()}
             self._decode[key] = (
-                many,
-                {name: time[:, :-1] @ weights for name, time in whole.items()},
-                beside,
-                {name: time[np.isin(many, beside), -1] for name, time in whole.items()},
+                counts,
+                {name: time[:, :-1] @ weights for name, time in times.items()},
+                mixed,
+                {name: time[np.isin(counts, mixed), -1] for name, time in times.items()},
             )
         return self._decode[key]
 
     @staticmethod
     def _context(mix: Sequence[Mix]) -> float:
-        """Tokens that a sequence beside a prompt has, on average."""
+        """Mean context of the sequences in a step with a prompt."""
         import numpy as np
 
         return float(round(np.average([part.met[0].mean() for part in mix], weights=[part.share for part in mix])))
 
     def _prompts(self, mix: Sequence[Mix]) -> tuple[Array, list[dict[int, dict[str, Array]]]]:
-        """Seconds that the prompts of each class add, by budget, and how many run beside them."""
+        """Batch sizes, and by class and budget the seconds that prompts add at these."""
         _, _, running, alone = self._decoding(mix)
         key = tuple(id(part) for part in mix)
         if key not in self._prompt:
@@ -163,28 +294,28 @@ class Replica:
         computed = part.computed
         lengths = np.unique(np.linspace(0, len(computed) - 1, _PROMPTS).round().astype(int))
         new, cached = computed[lengths], part.prompts[lengths] - computed[lengths]
-        keep = np.unique(new, return_index=True)[1]
-        new, cached = new[keep], cached[keep]
+        distinct = np.unique(new, return_index=True)[1]
+        new, cached = new[distinct], cached[distinct]
         sizes, before = [], []
         for budget in self.budgets:
             whole = np.floor((new - 1) / budget)
             rest = new - whole * budget
-            # the first and the last whole chunk, and what is left; where there is no whole one, the rest stands in for it
+            # the first and the last whole chunk, and the rest; without a whole one, the rest instead
             chunk = np.where(whole > 0, budget, rest)
             sizes += [chunk, chunk, rest]
             before += [cached, cached + np.maximum(whole - 1, 0) * budget, cached + whole * budget]
-        batch = np.ceil(running / self.lanes)[:, None, None]
+        batch = np.ceil(running / self.microbatches)[:, None, None]
         decoding = Segment(batch * self.ranks, 1, context, decode=True)
         mixed = self._seconds((decoding, Segment(1, np.stack(sizes), np.stack(before))), batch)
-        found: dict[int, dict[str, Array]] = {}
-        for place, budget in enumerate(self.budgets):
+        by_budget: dict[int, dict[str, Array]] = {}
+        for index, budget in enumerate(self.budgets):
             whole = np.floor((new - 1) / budget)
             for name, time in mixed.items():
                 adds = np.broadcast_to(time - alone[name][:, None, None], (len(running), len(sizes), len(new)))
-                first, last, rest = (adds[:, 3 * place + chunk] for chunk in range(3))
+                first, last, rest = (adds[:, 3 * index + chunk] for chunk in range(3))
                 total = whole * (first + last) / 2 + rest
-                found.setdefault(budget, {})[name] = np.stack([np.interp(computed, new, row) for row in total])
-        return found
+                by_budget.setdefault(budget, {})[name] = np.stack([np.interp(computed, new, row) for row in total])
+        return by_budget
 
     def _seconds(self, step: tuple[Segment, ...], batch: Array) -> dict[str, Array]:
         return step_seconds(Compiled(self.request, "decode"), step, batch)

@@ -1,36 +1,38 @@
 """Steady state of a server with continuous batching under random arrivals, in closed form.
 
-One replica runs steps. Each running sequence gets a token a step, and what the budget of tokens leaves goes to prompts in the
-order of their arrival (chunked prefill: Sarathi-Serve, arXiv:2403.02310, section 4). Requests come at a rate lambda; a request
-has a prompt, which adds w seconds to the steps that compute it, and m further tokens, a decode step each. A step of n sequences
-takes d(n) before prompts. Then, with rho = lambda E[w]:
+One replica runs steps. Each running sequence gets one token per step, and what is left of the token budget goes to prompts in
+the order of their arrival (chunked prefill: Sarathi-Serve, arXiv:2403.02310, section 4). Requests arrive at a rate lambda. A
+request has a prompt, which adds w seconds to the steps that compute it, and m further tokens, a decode step each. A step of n
+sequences takes d(n) before prompts. Then, with rho = lambda E[w]:
 
-1. **How many run.** Decode is processor sharing at a speed that depends on how many share: each sequence advances by a token
-   in tau(n) = g d(n) / (1 - rho), because prompts take the share rho of the time. The number that runs is then insensitive to
-   how answers are distributed beyond their mean: pi(n) ~ prod_{i <= n} lambda E[m] tau(i) / i (Cohen 1979, Acta Informatica
-   12, 245, eq. 3.5), up to the number of seats; beyond it requests wait, and each is one more with ratio r = lambda E[m]
-   tau(S)/S, of which the mean is taken times (c_a^2 + c_m^2)/2 (Lee and Longton 1959; Allen-Cunneen). By Little's law the mean
-   time between the tokens of a request is E[n] / (lambda E[m]).
+1. **Occupancy.** Decode is processor sharing at a speed that depends on the number of sequences: each advances by a token in
+   tau(n) = g d(n) / (1 - rho), because prompts take the share rho of the time. The number of running sequences is insensitive
+   to the distribution of output lengths beyond the mean: pi(n) ~ prod_{i <= n} lambda E[m] tau(i) / i (Cohen 1979, Acta
+   Informatica 12, 245, eq. 3.5), up to the number of slots S (`max_num_seqs`). Beyond it requests wait, each with the ratio
+   r = lambda E[m] tau(S)/S, whose mean wait is multiplied by (c_a^2 + c_m^2)/2 (Lee and Longton 1959; Allen-Cunneen). By
+   Little's law the mean time between the tokens of a request is E[n] / (lambda E[m]).
 2. **Cycles.** Prompts that arrive during a step are computed in the next. Steps are then a branching process with immigration:
    C' = d + (work that arrived during C), so that E[C] = d/(1 - rho), Var C = (Var d + lambda E[w^2] E[C])/(1 - rho^2), the
    third cumulant is (lambda E[w^3] E[C] + 3 lambda E[w^2] rho Var C)/(1 - rho^3), and cycles correlate as rho^j (gated
    service: Takagi 1991, Queueing Analysis 1, chapter 2; the cumulants by the law of total cumulance).
-3. **TTFT** = wait for a seat + what is left of the step that runs + prompts that are computed with or before the own one + the
-   own step. The step that runs when a prompt arrives is longer than the mean one, E[C^2]/E[C]. Where the budget of tokens
-   cannot take all waiting prompts at once the difference of two Pollaczek-Khinchine waits is added: one with w + d * tokens /
-   (budget left) for the service time, one with w.
-4. **TPOT.** Behind a prompt come those that arrived during its wait: the first steps of an answer are longer than the mean by
-   the work left behind, which decays as rho^j. Its sum over m steps is g (in 1). The variance over requests is that of d(n)
-   over the life of a request, and that of m cycles that correlate as rho^j.
+3. **TTFT** = wait for a slot + the rest of the running step + prompts that are computed with or before the request's own + the
+   step of its own prompt. The step that runs when a prompt arrives is longer than the mean one, E[C^2]/E[C]. If the token
+   budget cannot take all waiting prompts at once, the difference of two Pollaczek-Khinchine waits is added: one with
+   w + d * tokens / (budget left) for the service time, one with w.
+4. **TPOT.** Behind a prompt come those that arrived during its wait: the first decode steps are longer than the mean by the
+   work left behind, which decays as rho^j. Its sum over m steps is g (in 1). The variance over requests is that of d(n) over
+   the life of a request, and that of m cycles that correlate as rho^j.
 5. **Percentiles** (`tails.py`): waits as gamma distributions with these two moments, over the representative prompts; TPOT as
    beta distributions between the shortest and the longest step.
 
-Replicas of one deployment that step together (data-parallel attention) have the prompts of all in their steps: prompts are
-dealt to the ranks, and a step has as many rounds of them as the fullest rank.
+Replicas of one deployment that step together (data-parallel attention) share their steps: prompts are dealt to the ranks, and
+a step has as many rounds of prompts as the fullest rank.
 
-Where it stops holding: beyond 0.85 of the rate that saturates (waits are then mostly for seats, and 10 to 50 % too short),
-arrivals with a coefficient of variation beyond 1.2, and arrivals whose rate drifts faster than requests end. The errors by
-utilisation, against an event-by-event computation: docs/capacity.md.
+Where it stops holding: beyond 0.85 of the saturation rate (waits are then mostly for slots, and 10 to 50 % too short), arrivals
+with a coefficient of variation beyond 1.2, and arrivals whose rate drifts faster than requests end. The errors by utilization,
+against an event-by-event computation: docs/capacity.md.
+
+Arrays over rates have the shape (rates,); over rates and representative requests of a class (rates, K).
 """
 
 from __future__ import annotations
@@ -39,146 +41,415 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.serving.queueing import tails
-from roofline.serving.queueing.crowd import MOST, crowd
-from roofline.serving.queueing.cycles import Work, cycles, together
-from roofline.serving.queueing.first_token import first_token
-from roofline.serving.queueing.later_tokens import later_tokens, work_behind
-from roofline.serving.queueing.server import BatchServer
+from roofline.serving.queueing.replica import BatchServer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Array = NDArray[Any]
 
-_ROUNDS = 4
-"""Passes over the equations, each of which uses numbers of another; they change by less than 1 % after the third."""
+MAX_LOAD = 0.9995
+"""Share of the saturation rate at which rates beyond it are evaluated."""
+_ITERATIONS = 4
+"""Passes over the equations, each of which uses results of another; they change by less than 1 % after the third."""
+_RARE = 0.999
 
 
 @dataclass(frozen=True)
 class Steady:
-    """Steady states, one a rate; arrays over the rates. `running` and `waits` are of one rank."""
+    """Steady states, one per rate. `running` and waits are of one rank.
+
+    Args:
+        server: the server.
+        rates: requests/s of all ranks, (rates,).
+        saturated: whether the rate is beyond what the server can do.
+        running: mean number of decoding sequences.
+        step_s: mean seconds of a decode step without prompts, as an arrival meets it.
+        prompt_utilization: share of the time that prompts take (rho).
+        tpot_s: mean seconds between tokens, over requests of all classes.
+        slot_wait_s: mean seconds of waiting for a slot, over all requests.
+        slot_wait_probability: share of requests that wait for a slot.
+        wait: moments of the time from a slot to the first token, without the request's own prompt.
+        own_s: per class, seconds of the steps that compute a prompt, (rates, K).
+        tpot: per class, the distribution of TPOT, (rates, K2).
+    """
 
     server: BatchServer
     rates: Array
     saturated: Array
     running: Array
-    """Sequences that decode, mean over time."""
     step_s: Array
-    """A decode step without prompts, as an arrival meets it."""
-    busy: Array
-    """Share of the time that prompts take."""
+    prompt_utilization: Array
     tpot_s: Array
-    """Mean time between tokens, over requests of all classes."""
-    seat_wait_s: Array
-    seat_wait_chance: Array
+    slot_wait_s: Array
+    slot_wait_probability: Array
     wait: tails.Moments
-    """From a seat to the first token, less the own prompt."""
     own_s: tuple[Array, ...]
-    """Of each class: seconds of the steps that compute a prompt, (rates, K)."""
-    later: tuple[tails.Within, ...]
-    """Of each class: TPOT, (rates, K2)."""
+    tpot: tuple[tails.Bounded, ...]
 
     def ttft_mean(self, which: int) -> Array:
-        """Mean seconds to the first token of a class."""
+        """Mean TTFT of class `which`, s, (rates,)."""
         import numpy as np
 
-        return np.asarray(self.own_s[which].mean(axis=1) + self.wait.mean + self.seat_wait_s)
+        return np.asarray(self.own_s[which].mean(axis=1) + self.wait.mean + self.slot_wait_s)
 
     def tpot_mean(self, which: int) -> Array:
-        """Mean seconds between later tokens, over the requests of a class."""
+        """Mean TPOT of class `which`, s, (rates,)."""
         import numpy as np
 
-        return np.asarray(self.later[which].mean.mean(axis=1))
+        return np.asarray(self.tpot[which].mean.mean(axis=1))
 
     def ttft_within(self, which: int, seconds: float | Array) -> Array:
-        """Share of a class whose first token comes within so many seconds; 0 where saturated."""
-        return self._where(tails.waited(self.own_s[which], self._waits(), seconds))
+        """Share of class `which` with a TTFT of at most `seconds`; 0 where saturated."""
+        return self._zero_if_saturated(tails.share_within(self.own_s[which], self._waits(), seconds))
 
     def tpot_within(self, which: int, seconds: float | Array) -> Array:
-        """Share of a class whose mean time between tokens is at most so many seconds; 0 where saturated."""
-        return self._where(self.later[which].below(seconds))
+        """Share of class `which` with a TPOT of at most `seconds`; 0 where saturated."""
+        return self._zero_if_saturated(self.tpot[which].cdf(seconds))
 
     def ttft_quantile(self, which: int, share: float) -> Array:
-        """Seconds within which a share of the first tokens of a class come."""
-        import numpy as np
-
-        found = tails.quantile(
-            lambda seconds: tails.waited(self.own_s[which], self._waits(), seconds), share, self.longest([which], tpot=False)
-        )
-        return np.where(self.saturated, np.inf, found)
+        """The TTFT, s, that this share of class `which` does not exceed; infinite where saturated."""
+        return self._quantile(lambda x: tails.share_within(self.own_s[which], self._waits(), x), which, share, tpot=False)
 
     def tpot_quantile(self, which: int, share: float) -> Array:
-        """Seconds that the mean time between tokens of a share of the requests of a class is at most."""
-        import numpy as np
-
-        found = tails.quantile(self.later[which].below, share, self.longest([which], tpot=True))
-        return np.where(self.saturated, np.inf, found)
+        """The TPOT, s, that this share of class `which` does not exceed; infinite where saturated."""
+        return self._quantile(self.tpot[which].cdf, which, share, tpot=True)
 
     def longest(self, classes: list[int], *, tpot: bool) -> Array:
-        """More than any TTFT (or TPOT) of some classes that percentiles are asked of."""
+        """Upper bounds of the TTFT (or TPOT) of some classes, s, (rates,)."""
         import numpy as np
 
         if tpot:
-            return np.asarray(np.maximum(np.max([self.later[which].high.max(axis=1) for which in classes], axis=0), 1e-9))
-        return np.asarray(np.max([self._scale(which) for which in classes], axis=0))
+            return np.asarray(np.maximum(np.max([self.tpot[which].high.max(axis=1) for which in classes], axis=0), 1e-9))
+        after = self._waits()[1][1]
+        own = np.max([self.own_s[which].max(axis=1) for which in classes], axis=0)
+        return np.asarray(np.maximum(own + after.mean + 40 * np.sqrt(after.variance), 1e-9))
 
-    def _waits(self) -> tuple[tuple[Array, tails.Moments], ...]:
-        """With a seat at once, or after a wait for one; each with its chance."""
+    def _quantile(self, share_within: Any, which: int, share: float, *, tpot: bool) -> Array:
         import numpy as np
 
-        chance = np.clip(self.seat_wait_chance, 0, 1)
-        later = np.where(chance > 0, self.seat_wait_s / np.maximum(chance, 1e-300), 0)
-        after = tails.Moments(self.wait.mean + later, self.wait.variance + later**2)
-        return ((1 - chance, self.wait), (chance, after))
+        seconds = tails.quantile(share_within, share, self.longest([which], tpot=tpot))
+        return np.where(self.saturated, np.inf, seconds)
 
-    def _where(self, share: Array) -> Array:
+    def _waits(self) -> tuple[tuple[Array, tails.Moments], ...]:
+        """Waits with a slot at once, and after a wait for one; each with its probability."""
+        import numpy as np
+
+        probability = np.clip(self.slot_wait_probability, 0, 1)
+        slot = np.where(probability > 0, self.slot_wait_s / np.maximum(probability, 1e-300), 0)
+        after = tails.Moments(self.wait.mean + slot, self.wait.variance + slot**2)
+        return ((1 - probability, self.wait), (probability, after))
+
+    def _zero_if_saturated(self, share: Array) -> Array:
         import numpy as np
 
         return np.where(self.saturated, 0.0, share)
 
-    def _scale(self, which: int) -> Array:
-        """More than any wait that is asked for."""
-        import numpy as np
-
-        after = self._waits()[1][1]
-        return np.asarray(np.maximum(self.own_s[which].max(axis=1) + after.mean + 40 * np.sqrt(after.variance), 1e-9))
-
 
 def steady(server: BatchServer, rates: ArrayLike) -> Steady:
-    """The steady state at each rate, in requests a second of all ranks: the equations of the module's docstring, a row a rate.
-    At rates that saturate the server the state is that just below."""
+    """Solve the equations of the module's docstring at each rate.
+
+    Args:
+        server: the server.
+        rates: requests/s of all ranks; at rates that saturate the server the state is that just below saturation.
+    """
     import numpy as np
 
-    wanted = np.atleast_1d(np.asarray(rates, dtype=np.float64))
-    limit = server.capacity * MOST
-    rate = np.minimum(wanted, limit) / server.ranks
-    running, held = np.full(rate.shape, 1.0), np.zeros(rate.shape)
+    rates = np.atleast_1d(np.asarray(rates, dtype=np.float64))
+    limit = server.capacity * MAX_LOAD
+    rate = np.minimum(rates, limit) / server.ranks
+    running, prefilling = np.full(rate.shape, 1.0), np.zeros(rate.shape)
     stretch, factor = np.ones(rate.shape), np.ones(rate.shape)
-    for _ in range(_ROUNDS):
+    for _ in range(_ITERATIONS):
         added = [demand.prompts(running) / server.stages for demand in server.demands]
         first, second, third = (server.mean(one**power for one in added) for power in (1, 2, 3))
-        work = Work(rate, first, second, third, factor, np.minimum(rate * first * factor, MOST))
-        people = crowd(server, rate, stretch / (1 - work.rho) * rate * server.mean_steps, held)
-        cycle = cycles(work, people.step, people.spread, server.cv)
-        prompt = first_token(server, work, added, people, cycle)
-        extra = work_behind(server, work, prompt, cycle)
-        behind = server.mean(x * (d.answer_steps > 0) for x, d in zip(extra, server.demands, strict=True))
+        work = PromptWork(rate, first, second, third, factor, np.minimum(rate * first * factor, MAX_LOAD))
+        occupied = occupancy(server, rate, stretch / (1 - work.rho) * rate * server.mean_steps, prefilling)
+        cycle = cycles(work, occupied.step, occupied.step_variance, server.cv)
+        prompt = ttft(server, work, added, occupied, cycle)
+        extra = work_left_behind(server, work, prompt, cycle)
+        behind = server.mean(x * (d.decode_steps > 0) for x, d in zip(extra, server.demands, strict=True))
         used = stretch
-        running, held = people.running, np.minimum(rate * (prompt.own_mean + prompt.others + prompt.queue), server.seats - 1)
+        waiting = rate * (prompt.own_mean + prompt.others + prompt.queue)
+        running, prefilling = occupied.running, np.minimum(waiting, server.slots - 1)
         stretch = 1 + behind / np.maximum(server.mean_steps * cycle.mean, 1e-300)
-        factor = together(rate * cycle.mean, server.ranks)
-    later = later_tokens(server, work, people, cycle, prompt, extra, used)
+        factor = fullest_rank(rate * cycle.mean, server.ranks)
+    by_class = tpot(server, work, occupied, cycle, prompt, extra, used)
     return Steady(
         server=server,
-        rates=wanted,
-        saturated=wanted >= limit,
-        running=people.running,
-        step_s=people.step,
-        busy=work.rho,
-        tpot_s=server.mean(within.mean for within in later),
-        seat_wait_s=people.seat_wait,
-        seat_wait_chance=people.seat_wait_chance,
+        rates=rates,
+        saturated=rates >= limit,
+        running=occupied.running,
+        step_s=occupied.step,
+        prompt_utilization=work.rho,
+        tpot_s=server.mean(bounded.mean for bounded in by_class),
+        slot_wait_s=occupied.slot_wait,
+        slot_wait_probability=occupied.slot_wait_probability,
         wait=prompt.wait,
         own_s=prompt.own,
-        later=later,
+        tpot=by_class,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """Part 1: the distribution of the number of decoding sequences, arrays over rates.
+
+    Args:
+        probabilities: of 0, 1, ... sequences, (rates, slots + 1); states with a queue count as all slots taken.
+        running: mean number of sequences.
+        step: mean seconds of a step without prompts, as an arrival meets it.
+        step_variance: its variance.
+        steps: seconds of a step by number of sequences, (slots + 1,).
+        slot_wait: mean seconds of waiting for a slot, over all requests.
+        slot_wait_probability: share of requests that wait for one.
+    """
+
+    probabilities: Array
+    running: Array
+    step: Array
+    step_variance: Array
+    steps: Array
+    slot_wait: Array
+    slot_wait_probability: Array
+
+
+def occupancy(server: BatchServer, rate: Array, pressure: Array, prefilling: Array) -> Occupancy:
+    """Part 1: pi(n) ~ prod pressure d(i)/i, up to the slots that are free of prompts, and geometric beyond.
+
+    Args:
+        server: the server.
+        rate: requests/s of a rank.
+        pressure: decode steps that arrive in the time of a step with prompts, over that of one without.
+        prefilling: mean number of slots that prompts hold.
+    """
+    import numpy as np
+
+    slots, decode = server.slots, server.decode_s
+    counts = np.arange(1, slots + 1)
+    free = np.maximum(slots - prefilling, 1.0)
+    logs = np.cumsum(np.log(np.maximum(pressure, 1e-300))[:, None] + np.log(decode / counts), axis=1)
+    logs[counts > np.floor(free)[:, None]] = -np.inf
+    logs = np.concatenate([np.zeros((len(rate), 1)), logs], axis=1)
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    full = np.floor(free).astype(int)[:, None]
+    last = np.take_along_axis(weights, full, axis=1)[:, 0]
+    ratio = np.minimum(pressure * np.interp(free, counts, decode) / free, MAX_LOAD)
+    beyond = last * ratio / (1 - ratio)
+    total = weights.sum(axis=1) + beyond
+    probabilities = weights / total[:, None]
+    all_taken = (last + beyond) / total
+    np.put_along_axis(probabilities, full, all_taken[:, None], axis=1)
+    steps = np.concatenate([decode[:1], decode])
+    mean = probabilities @ steps
+    return Occupancy(
+        probabilities=probabilities,
+        running=probabilities @ np.arange(slots + 1),
+        step=mean,
+        step_variance=np.maximum(probabilities @ steps**2 - mean**2, 0),
+        steps=steps,
+        slot_wait=last / total * ratio / (1 - ratio) ** 2 * (server.cv**2 + server.scv_steps) / 2 / rate,
+        slot_wait_probability=all_taken,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PromptWork:
+    """Prompts that arrive at a rate, arrays over rates.
+
+    Args:
+        rate: requests/s of a rank.
+        first: E[w], the seconds that a prompt adds to steps.
+        second: E[w^2].
+        third: E[w^3].
+        factor: rounds of prompts in steps of ranks that step together, over those of a rank alone.
+        rho: share of the time that prompts take.
+    """
+
+    rate: Array
+    first: Array
+    second: Array
+    third: Array
+    factor: Array
+    rho: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Part 2: E[C], E[C^2] and E[C^3] of the seconds of a step with its prompts; `from_prompts`: their part of the variance."""
+
+    mean: Array
+    square: Array
+    cube: Array
+    from_prompts: Array
+
+
+def cycles(work: PromptWork, step: Array, step_variance: Array, cv: float) -> Cycles:
+    """Part 2: the stationary moments of C' = d + (work that arrived during C).
+
+    Args:
+        work: the prompts.
+        step: mean of d, s.
+        step_variance: variance of d, s^2.
+        cv: coefficient of variation of the times between arrivals.
+    """
+    rho = work.rho
+    mean = step / (1 - rho)
+    from_prompts = work.rate * work.second * work.factor * mean / (1 - rho**2) * cv**2
+    variance = from_prompts + step_variance / (1 - rho**2)
+    skew = (work.rate * work.third * mean + 3 * work.rate * work.second * rho * variance) / (1 - rho**3)
+    return Cycles(mean, variance + mean**2, skew + 3 * variance * mean + mean**3, from_prompts)
+
+
+def fullest_rank(arriving: Array, ranks: int) -> Array:
+    """Rounds of prompts in a step of ranks that step together, over those of a rank alone.
+
+    K prompts, Poisson with mean ranks x arriving, are dealt to the ranks: the fullest has ceil(K/ranks), of which the mean is
+    sum_j P(K > j ranks).
+    """
+    import numpy as np
+
+    if ranks == 1:
+        return np.ones(arriving.shape)
+    from scipy.special import gammainc
+
+    mean = np.maximum(arriving, 1e-9)
+    far = int(np.ceil(mean.max() + 10 * np.sqrt(mean.max() / ranks) + 2))
+    rounds = sum(gammainc(j * ranks + 1, ranks * mean) for j in range(min(far, 200)))
+    return np.asarray(np.maximum(rounds / mean, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTokenTimes:
+    """Part 3: seconds from a slot to the first token, arrays over rates.
+
+    Args:
+        own: per class, the steps that compute the request's own prompt, (rates, K).
+        own_mean: their mean over all requests.
+        residual: the rest of the running step.
+        others: prompts that are computed with the own one, or just before it.
+        queue: further ones, if the token budget does not take all that wait.
+        cap: the longest that prompts can make a step.
+        wait: moments of all but the own prompt.
+    """
+
+    own: tuple[Array, ...]
+    own_mean: Array
+    residual: Array
+    others: Array
+    queue: Array
+    cap: Array
+    wait: tails.Moments
+
+
+def ttft(server: BatchServer, work: PromptWork, added: list[Array], occupied: Occupancy, cycle: Cycles) -> FirstTokenTimes:
+    """Part 3: the time to first token, without the wait for a slot. `added`: seconds that each prompt of each class adds to
+    steps, (rates, K)."""
+    import numpy as np
+
+    rate, rho = work.rate, work.rho
+    utilization = 1 - occupied.probabilities[:, 0] * (1 - rho)
+    left = np.maximum(server.budget - occupied.running, 1.0)
+    cap = np.maximum(left * work.first / server.mean_tokens, 1e-12)
+    # 1: steps are full, and prompts that arrive later are computed in later ones
+    full = np.minimum(1.0, rho * cycle.square / cycle.mean / cap)
+    residual = utilization * cycle.square / (2 * cycle.mean)
+    others = residual * rho * (2 - full)
+
+    slow = [a + d.prompt_tokens * (occupied.step / left)[:, None] for d, a in zip(server.demands, added, strict=True)]
+    slow1, slow2, slow3 = (server.mean(one**power for one in slow) for power in (1, 2, 3))
+    rho_slow = np.minimum(rate * slow1 * work.factor, MAX_LOAD)
+    longer = rate * slow2 / (2 * (1 - rho_slow)) - rate * work.second / (2 * (1 - rho))
+    queue = np.maximum(longer, 0) * (1 + server.cv**2) / 2
+    own = tuple(
+        occupied.step[:, None] * np.ceil(d.prompt_tokens / left[:, None]) + a * server.stages + d.after_s
+        for d, a in zip(server.demands, added, strict=True)
+    )
+    # second moments: a uniform part U of a cycle C that is longer than the mean one, and the others' work, which is
+    # rho C (1 - U) + rho C U (1 - full) on average, with the variance of a Poisson number of prompts
+    slope = 1 - rho * full
+    squared = rho**2 + rho * slope + slope**2 / 3
+    met = utilization * (cycle.cube / cycle.mean * squared + rate * work.second * (2 - full) / 2 * cycle.square / cycle.mean)
+    far = np.maximum(rate * slow3 / (3 * (1 - rho_slow)) - rate * work.third / (3 * (1 - rho)), 0)
+    variance = np.maximum(met - (residual + others) ** 2, 1e-18) + queue**2 + far
+    wait = tails.Moments(residual + others + queue, variance)
+    return FirstTokenTimes(own, server.mean(own), residual, others, queue, cap, wait)
+
+
+def work_left_behind(server: BatchServer, work: PromptWork, first: FirstTokenTimes, cycle: Cycles) -> list[Array]:
+    """Part 4: per class, the seconds of prompts beyond the mean in the decode steps of each request, (rates, K2).
+
+    They arrived while the request's own prompt waited. The rest decays as rho^j, so that m steps compute x (1 - rho^m)/(1 -
+    rho), limited by the free time of those steps.
+    """
+    import numpy as np
+
+    rho = work.rho[:, None]
+    behind = np.maximum(work.rho * (first.own_mean + first.others + first.queue - cycle.mean), 0)[:, None]
+    free = np.maximum(first.cap - work.rho * cycle.mean, 1e-12)[:, None]
+    extra = []
+    for demand in server.demands:
+        steps = np.maximum(demand.decode_steps, 1.0)
+        total = behind * (1 - rho**steps) / (1 - rho)
+        extra.append(total / (1 + total / (steps * free)))
+    return extra
+
+
+def tpot(
+    server: BatchServer, work: PromptWork, occupied: Occupancy, cycle: Cycles, first: FirstTokenTimes, extra: list[Array],
+    stretch: Array,
+) -> tuple[tails.Bounded, ...]:  # fmt: skip
+    """Part 4: per class, the distribution of TPOT over its requests, (rates, K2)."""
+    import numpy as np
+
+    arriving = work.rate * server.mean_steps
+    # Little's law: over all tokens, the mean time to the next is running / arriving
+    token = np.where(arriving > 0, occupied.running / np.maximum(arriving, 1e-300), cycle.mean)
+    base = token / stretch
+    counts = np.arange(server.slots + 1)
+    met = occupied.probabilities * counts
+    met = met / np.maximum(met.sum(axis=1, keepdims=True), 1e-300)
+    took = occupied.steps * (base / np.maximum(occupied.step, 1e-300))[:, None]
+    wander = np.maximum((met * took**2).sum(axis=1) - (met * took).sum(axis=1) ** 2, 0)[:, None]
+    shortest = server.decode_s[0]
+    at_mean = np.interp(np.maximum(occupied.running, 1), counts[1:], server.decode_s)
+    # as full of prompts as a step can be, or with as many sequences as one step in a thousand has, whichever is longer
+    rare = occupied.steps[np.argmax(np.cumsum(met, axis=1) >= _RARE, axis=1)]
+    longest = np.maximum(np.maximum(at_mean + first.cap, rare), shortest * (1 + 1e-9))[:, None]
+    by_class = []
+    for demand, more in zip(server.demands, extra, strict=True):
+        steps = np.maximum(demand.decode_steps, 1.0)
+        mean = base[:, None] + more / steps
+        variance = wander * variance_of_mean(steps / max(server.mean_steps, 1e-9))
+        variance = variance + variance_of_cycles(cycle.from_prompts, work.rho, steps)
+        low, high = np.minimum(shortest, mean * (1 - 1e-9)), np.maximum(longest, mean * (1 + 1e-9))
+        by_class.append(tails.Bounded(mean, variance, low, high))
+    return tuple(by_class)
+
+
+def variance_of_mean(life: Array) -> Array:
+    """Share of the variance of a process with correlation exp(-t) that is left in its mean over a time x.
+
+    2 (x - 1 + exp(-x)) / x^2, with x in units of the correlation time, here the mean life of a request.
+
+    >>> [round(float(variance_of_mean(x)), 3) for x in (0.01, 1.0, 10.0)]  # short: all of it; long: about 2/x
+    [0.997, 0.736, 0.18]
+    """
+    import numpy as np
+
+    return np.asarray(2 * (np.expm1(-life) + life) / life**2)
+
+
+def variance_of_cycles(variance: Array, rho: Array, steps: Array) -> Array:
+    """Variance of the mean of m cycles that correlate as rho^j: var/m ((1 + rho)/(1 - rho) - 2 rho (1 - rho^m)/(m (1 -
+    rho)^2)).
+
+    >>> import numpy as np
+    >>> float(variance_of_cycles(np.array([1.0]), np.array([0.5]), np.array([2.0]))[0, 0])  # (1 + 0.5)/2 for two
+    0.75
+    """
+    import numpy as np
+
+    rho = rho[:, None]
+    correlated = (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**steps) / (steps * (1 - rho) ** 2)
+    return np.asarray(variance[:, None] / steps * correlated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.serving.queueing.cycles import Work, cycles
+from roofline.serving.queueing.steady import PromptWork, cycles
 from roofline.teach.worksheets import worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem
 from roofline.teach.worksheets.rng import Rng
@@ -14,7 +14,7 @@ def _step(step: float, prompt: float, rate: float) -> float:
     import numpy as np
 
     one = np.ones(1)
-    work = Work(rate * one, prompt * one, prompt**2 * one, prompt**3 * one, one, rate * prompt * one)
+    work = PromptWork(rate * one, prompt * one, prompt**2 * one, prompt**3 * one, one, rate * prompt * one)
     return float(cycles(work, step * one, 0 * one, 1.0).mean[0])
 
 

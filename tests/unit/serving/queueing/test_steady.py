@@ -9,26 +9,24 @@ import numpy as np
 import pytest
 
 from roofline.serving.queueing import tails
-from roofline.serving.queueing.crowd import crowd
-from roofline.serving.queueing.cycles import Work, cycles, together
-from roofline.serving.queueing.server import BatchServer, Demand
-from roofline.serving.queueing.steady import steady
+from roofline.serving.queueing.replica import BatchServer, Demand
+from roofline.serving.queueing.steady import PromptWork, cycles, fullest_rank, occupancy, steady
 
 ONE = np.ones(1)
 
 
 def server(
-    seats: int = 64, prompt_s: float = 0.01, tokens: float = 100, steps: float = 50, step_s: float = 0.02, **settings: object
+    slots: int = 64, prompt_s: float = 0.01, tokens: float = 100, steps: float = 50, step_s: float = 0.02, **settings: object
 ) -> BatchServer:
     """Prompts and answers that are all alike, and steps that take the same with any number of sequences."""
     demand = Demand(1.0, ONE, np.array([[prompt_s]]), np.array([tokens]), np.array([steps]))
-    return BatchServer(np.full(seats, step_s), (demand,), **{"budget": 2048, **settings})  # type: ignore[arg-type]
+    return BatchServer(np.full(slots, step_s), (demand,), **{"budget": 2048, **settings})  # type: ignore[arg-type]
 
 
-def work(rate: float, seconds: float) -> Work:
+def work(rate: float, seconds: float) -> PromptWork:
     """Prompts that all add the same."""
     found = np.array([rate])
-    return Work(found, *(np.array([seconds**power]) for power in (1, 2, 3)), np.ones(1), found * seconds)
+    return PromptWork(found, *(np.array([seconds**power]) for power in (1, 2, 3)), np.ones(1), found * seconds)
 
 
 def test_capacity_by_hand() -> None:
@@ -43,32 +41,32 @@ def test_capacity_by_hand() -> None:
 
 def test_prompts_alone_are_limited_by_the_budget() -> None:
     """Prompts of 1,000 tokens that add nothing, steps of 1 ms, a budget of 110: 109 tokens a step beside one sequence."""
-    found = server(seats=10, prompt_s=0.0, tokens=1000, steps=0, step_s=0.001, budget=110)
+    found = server(slots=10, prompt_s=0.0, tokens=1000, steps=0, step_s=0.001, budget=110)
     assert found.capacity == pytest.approx(109 / 1000 / 0.001)
 
 
 def test_without_prompts_and_with_seats_for_all_it_is_an_infinite_server() -> None:
     """Steps that take the same with any number of sequences: Poisson with mean lambda E[m] d (M/G/infinity)."""
-    found = steady(server(seats=200, prompt_s=0.0, steps=50, step_s=0.02), [20.0])
+    found = steady(server(slots=200, prompt_s=0.0, steps=50, step_s=0.02), [20.0])
     assert found.running[0] == pytest.approx(20 * 50 * 0.02, rel=1e-6)
-    people = crowd(found.server, np.array([20.0]), np.array([20.0 * 50]), np.zeros(1))
+    occupied = occupancy(found.server, np.array([20.0]), np.array([20.0 * 50]), np.zeros(1))
     poisson = [math.exp(-20) * 20**n / math.factorial(n) for n in range(60)]
-    assert people.chances[0, :60] == pytest.approx(poisson, rel=1e-6, abs=1e-12)
+    assert occupied.probabilities[0, :60] == pytest.approx(poisson, rel=1e-6, abs=1e-12)
 
 
 def test_waits_for_seats_are_erlang_c() -> None:
-    """Few seats and answers with a geometric-like spread (coefficient of variation 1): the mean wait of M/M/c."""
-    seats, mean, rate = 10, 0.02 * 50, 8.0
-    spread = replace(server(seats=seats, prompt_s=0.0), demands=(
+    """Few slots and answers with a geometric-like spread (coefficient of variation 1): the mean wait of M/M/c."""
+    slots, mean, rate = 10, 0.02 * 50, 8.0
+    spread = replace(server(slots=slots, prompt_s=0.0), demands=(
         Demand(1.0, ONE, np.zeros((1, 1)), np.ones(1), np.array([0.0, 100.0])),
     ))  # fmt: skip
     assert spread.scv_steps == pytest.approx(1.0)
     offered = rate * mean
-    terms = [offered**n / math.factorial(n) for n in range(seats)]
-    last = offered**seats / math.factorial(seats) / (1 - offered / seats)
-    waits = last / (sum(terms) + last) * mean / (seats - offered)
-    people = crowd(spread, np.array([rate]), np.array([rate * 50]), np.zeros(1))
-    assert people.seat_wait[0] == pytest.approx(waits, rel=1e-9)
+    terms = [offered**n / math.factorial(n) for n in range(slots)]
+    last = offered**slots / math.factorial(slots) / (1 - offered / slots)
+    waits = last / (sum(terms) + last) * mean / (slots - offered)
+    occupied = occupancy(spread, np.array([rate]), np.array([rate * 50]), np.zeros(1))
+    assert occupied.slot_wait[0] == pytest.approx(waits, rel=1e-9)
 
 
 def test_cycles_by_simulation() -> None:
@@ -87,10 +85,10 @@ def test_cycles_by_simulation() -> None:
 
 def test_rounds_of_ranks_that_step_together() -> None:
     """A prompt that is rarely alone in a step makes all ranks wait; many are dealt evenly."""
-    few, many = together(np.array([1e-6, 50.0]), 8)
+    few, many = fullest_rank(np.array([1e-6, 50.0]), 8)
     assert few == pytest.approx(8, rel=1e-3)
     assert many == pytest.approx(1, abs=0.02)
-    assert list(together(np.array([0.3]), 1)) == [1.0]
+    assert list(fullest_rank(np.array([0.3]), 1)) == [1.0]
 
 
 @pytest.mark.parametrize("name", ["ttft", "tpot"])
@@ -106,7 +104,7 @@ def test_percentiles_are_shares(name: str) -> None:
 
 def test_more_load_is_never_better() -> None:
     found = steady(server(), server().capacity * np.linspace(0.02, 0.98, 60))
-    for series in (found.running, found.ttft_mean(0), found.tpot_mean(0), found.seat_wait_s):
+    for series in (found.running, found.ttft_mean(0), found.tpot_mean(0), found.slot_wait_s):
         assert np.all(np.diff(series) >= -1e-9)
 
 
@@ -132,11 +130,11 @@ def test_classes_share_a_server() -> None:
 def test_a_wait_that_is_gamma_is_told_as_such() -> None:
     """No own time, one wait of mean 1 and variance 1: exponential, of which 1 - 1/e is within 1."""
     wait = tails.Moments(np.ones(1), np.ones(1))
-    assert tails.waited(np.zeros((1, 1)), [(np.ones(1), wait)], 1.0)[0] == pytest.approx(1 - math.exp(-1))
+    assert tails.share_within(np.zeros((1, 1)), [(np.ones(1), wait)], 1.0)[0] == pytest.approx(1 - math.exp(-1))
 
 
 def test_times_within_ends_are_told_as_beta() -> None:
     """Between 0 and 1 with mean 1/2 and variance 1/12: uniform."""
     halves = np.full((1, 1), 0.5)
-    uniform = tails.Within(halves, np.full((1, 1), 1 / 12), np.zeros((1, 1)), np.ones((1, 1)))
-    assert uniform.below(0.3)[0] == pytest.approx(0.3)
+    uniform = tails.Bounded(halves, np.full((1, 1), 1 / 12), np.zeros((1, 1)), np.ones((1, 1)))
+    assert uniform.cdf(0.3)[0] == pytest.approx(0.3)

@@ -14,7 +14,7 @@ import pytest
 
 from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.predict.compiled import compile
-from roofline.serving.queueing.seconds import step_seconds
+from roofline.serving.queueing.replica import step_seconds
 from roofline.serving.simulation import run as runs
 from roofline.serving.simulation.arrivals import Clients
 from roofline.serving.simulation.book import FLUSH

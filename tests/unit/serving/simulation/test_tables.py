@@ -13,7 +13,7 @@ from roofline.predict.compiled import Compiled, compile
 from roofline.predict.pipelining import of_step
 from roofline.predict.request import prepare
 from roofline.predict.timing import pipeline
-from roofline.serving.queueing.seconds import step_seconds
+from roofline.serving.queueing.replica import step_seconds
 from roofline.serving.simulation.parts import Basis, Parts
 from roofline.serving.simulation.tables import StepTables, cells, knots
 from roofline.specs.workload import Segment, Step
