@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from roofline.blocks.base import Block, Cache, MixerBlock, Sharding, Site, State
 from roofline.blocks.model import LayerType, Model
@@ -47,6 +48,7 @@ from roofline.specs.deployment import Deployment
 from roofline.specs.engine import Kept
 from roofline.specs.workload import Segment, Step, merged, sequences, tokens
 
+B = TypeVar("B", bound=Block)
 Graph = dict[str, tuple[Operator, Expr]]
 
 
@@ -86,22 +88,20 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
         raise InputError("sequence parallelism divides tokens over tensor-parallel devices: use a tensor-parallel size above 1")
     if deployment.context_parallel_size > 1:
         _check_context(model, deployment)
-    if deployment.pipeline_parallel_size > 1 and any(
-        getattr(layer.mixer, "kv_shared", False) for layer in model.layer_types.values()
-    ):
+    if deployment.pipeline_parallel_size > 1 and any(mixer.reads_earlier_cache for mixer in model.mixers):
         msg = f"layers of {model.name} read an earlier layer's cache, maybe another stage's: use pipeline-parallel size 1"
         raise InputError(msg)
-    blocks = [block for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp) if block is not None]
+    blocks = model.blocks
     if bad := next((problem for block in blocks if (problem := _tensor_problem(block, tp))), None):
         limit = max(
-            getattr(block, name) for block in blocks if isinstance(block, Block)
+            getattr(block, name) for block in blocks
             for name, rule in block.sharding.items() if rule in ("exact", "replicate")
         )  # fmt: skip
         works = [size for size in range(1, limit + 1) if not any(_tensor_problem(block, size) for block in blocks)]
         msg = f"tensor-parallel size {tp} does not work for {model.name}: {bad}. Sizes that work: {_listed(works)}"
         raise InputError(msg)
     if ep > 1:
-        counts = {block.experts[0] for block in blocks if isinstance(block, Block) and block.experts is not None}
+        counts = {block.experts[0] for block in blocks if block.experts is not None}
         if not counts:
             msg = f"expert-parallel size {ep} needs experts, and {model.name} has none: use 1"
             raise InputError(msg)
@@ -125,7 +125,7 @@ def check_parallel(model: Model, deployment: Deployment) -> None:
 def _check_context(model: Model, deployment: Deployment) -> None:
     """Refuse to divide the tokens of sequences where that is not modelled."""
     size = deployment.context_parallel_size
-    why = next((why for layer in model.layer_types.values() if (why := _undivided(layer.mixer))), None)
+    why = next((why for mixer in model.mixers if (why := mixer.why_undivided())), None)
     if why is not None:
         raise InputError(f"context-parallel size {size} is not modelled for {model.name}: {why}. Use 1")
     if deployment.conventions.shared_prefix:
@@ -134,22 +134,6 @@ def _check_context(model: Model, deployment: Deployment) -> None:
         at_most = f"use an expert-parallel size of at most {deployment.tensor_parallel_size}"
         msg = f"context-parallel size {size} is not modelled with experts exchanged between replicas: {at_most}"
         raise InputError(msg)
-
-
-def _undivided(mixer: Block | None) -> str | None:
-    """Why the tokens of a layer cannot be divided; None where they can."""
-    if mixer is None:
-        return None
-    assert isinstance(mixer, MixerBlock)  # noqa: S101 - narrows the type of a registered section
-    if mixer.state() is not None:
-        return f"a layer ({mixer.kind}) hands a state from token to token"
-    if getattr(mixer, "kv_shared", False):
-        return "a layer reads an earlier layer's cache"
-    if any(cache.window is not None for cache in mixer.caches()):
-        return "a layer attends to a window or a chunk of its sequence, in which devices would not have as many pairs"
-    if any(cache.ratio is not None for cache in mixer.caches()) or getattr(mixer, "index_topk", None) is not None:
-        return "a layer attends to keys that are compressed or chosen"
-    return None
 
 
 def communicating(deployment: Deployment) -> list[int]:
@@ -176,7 +160,6 @@ def stream_tokens(step: Step, deployment: Deployment) -> Expr:
 
 
 def _tensor_problem(block: Block, size: int) -> str | None:
-    assert isinstance(block, Block)  # noqa: S101 - narrows the type of a registered section
     for name, rule in block.sharding.items():
         value = getattr(block, name)
         if rule == "exact" and value % size:
@@ -190,9 +173,8 @@ def _listed(sizes: list[int]) -> str:
     return ", ".join(map(str, sizes))
 
 
-def local(block: Block, deployment: Deployment) -> Block:
+def local(block: B, deployment: Deployment) -> B:
     """A block as one tensor-parallel device sees it."""
-    assert isinstance(block, Block)  # noqa: S101 - narrows the type of a registered section
     tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size
     if tp == 1:
         return block
@@ -204,7 +186,7 @@ def local(block: Block, deployment: Deployment) -> Block:
 def replicated(model: Model, deployment: Deployment) -> list[tuple[str, str]]:
     """Layer types, and the key of what they have fewer of than tensor-parallel devices, so that each is held several times."""
     tp = deployment.tensor_parallel_size
-    mixers = ((name, layer.mixer) for name, layer in model.layer_types.items() if isinstance(layer.mixer, Block))
+    mixers = ((name, layer.mixer) for name, layer in model.layer_types.items() if layer.mixer is not None)
     return [
         (name, key) for name, mixer in mixers
         for key, rule in mixer.sharding.items() if rule == "replicate" and getattr(mixer, key) < tp
@@ -531,21 +513,21 @@ class _Builder:
         if not block.divided:
             return {}
         if self.ep <= self.tp or block.experts is None:
-            if getattr(block, "branch_norms", False):  # which want whole outputs of either branch
-                return {f"{branch}/{name}": op for branch in ("experts", "shared") for name, op in self._summed().items()}
+            if block.branches:
+                return {f"{branch}/{name}": op for branch in block.branches for name, op in self._summed().items()}
             return self._summed()
         from roofline.operators.all_gather import AllGather
         from roofline.operators.all_to_all import AllToAll
 
         stream = self.tokens * self.model.hidden_size
-        routed = self.tokens * (getattr(block, "moe_latent_size", None) or self.model.hidden_size)
+        routed = self.tokens * block.routed_width(self.model.hidden_size)
         sent = ratio(routed * block.experts[1], self.tp) * self._busiest(block)
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
         found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
         if self.tp > 1:
             if not self.scattered:
                 found["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
-            if getattr(block, "shared_intermediate_size", 0):
+            if block.has_shared_experts:
                 found |= {f"shared/{name}": op for name, op in self._summed().items()}
         return found
 
@@ -584,9 +566,7 @@ def _mixers(model: Model, deployment: Deployment, stage: Stage | None) -> Iterat
     for name, count in (stage or stages(model, 1)[0]).layers:
         mixer = model.layer_types[name].mixer
         if mixer is not None:
-            block = local(mixer, deployment)
-            assert isinstance(block, MixerBlock)  # noqa: S101 - narrows the type of a registered section
-            yield block, count
+            yield local(mixer, deployment), count
 
 
 # One token, decoded: holds every weight exactly once (prefill of MLA holds some in another form).

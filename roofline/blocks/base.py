@@ -151,6 +151,8 @@ class Block(Spec):
     the block works on each token alone."""
     summed: ClassVar[frozenset[str]] = frozenset()
     """Names of products inside the block whose input is divided: each device has a part of every output, to be summed."""
+    conventions: ClassVar[frozenset[str]] = frozenset()
+    """Conventions of counting that matter to this kind and not to every block."""
     role: ClassVar[Role]
     path: ClassVar[str]
     kind: str
@@ -159,6 +161,28 @@ class Block(Spec):
     def experts(self) -> tuple[int, int] | None:
         """Routed experts, and how many of them a token uses; None where there are none."""
         return None
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """Branches whose outputs tensor-parallel devices sum one by one; none: the block's output is summed as a whole."""
+        return ()
+
+    @property
+    def has_shared_experts(self) -> bool:
+        """Whether experts that every token uses stand beside the routed ones."""
+        return False
+
+    def routed_width(self, hidden: Expr) -> Expr:
+        """Elements of a token that are sent to an expert, `hidden` being the width of the stream."""
+        return hidden
+
+    def describe(self) -> str:
+        """The block in a few words: its kind, and the sizes that tell it from others of the kind."""
+        return self.kind
+
+    def part_of(self, operator: str) -> str:
+        """The part of a model that the parameters of an operator are counted with, such as "attention" or "experts"."""
+        return self.path.replace("_", " ")
 
     def operators(self, site: Site) -> Operators:
         """The operators of one layer, in order, by name."""
@@ -234,6 +258,8 @@ class MixerBlock(Block):
 
     role: ClassVar[Role] = "mixer"
     path: ClassVar[str] = "attention"
+    cache_replicated: ClassVar[bool] = False
+    """Whether what is cached has no heads to divide: every tensor-parallel device holds all of it."""
 
     def cache(self) -> Cache | None:
         """What a layer keeps of each token; None where it keeps nothing a token."""
@@ -247,6 +273,38 @@ class MixerBlock(Block):
         """All that a layer keeps of tokens: its one cache, unless it has several that grow differently."""
         one = self.cache()
         return () if one is None else (one,)
+
+    @property
+    def kv_shape(self) -> tuple[int, int, int] | None:
+        """KV heads, and the widths of keys and values, of a cache that a later layer may read; None where none may."""
+        return None
+
+    @property
+    def reads_earlier_cache(self) -> bool:
+        """Whether its keys and values are those of an earlier layer."""
+        return False
+
+    @property
+    def selected(self) -> tuple[int, str] | None:
+        """How many keys a query attends to at most, of those that an indexer chooses from, and what they are."""
+        return None
+
+    def without_window(self) -> MixerBlock | None:
+        """The block with every token in sight; None where it has no window, or cannot be without."""
+        return None
+
+    def why_undivided(self) -> str | None:
+        """Why devices cannot divide the tokens of a sequence (context parallelism); None where they can."""
+        if self.state() is not None:
+            return f"a layer ({self.kind}) hands a state from token to token"
+        if self.reads_earlier_cache:
+            return "a layer reads an earlier layer's cache"
+        caches = self.caches()
+        if any(cache.window is not None for cache in caches):
+            return "a layer attends to a window or a chunk of its sequence, in which devices would not have as many pairs"
+        if self.selected is not None or any(cache.ratio is not None for cache in caches):
+            return "a layer attends to keys that are compressed or chosen"
+        return None
 
     def keeps(self) -> set[Kept]:
         """What is kept of sequences, in the words of engines' rules."""

@@ -33,6 +33,7 @@ class CompressedAttentionBlock(MixerBlock):
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact", "o_groups": "exact"}
+    cache_replicated: ClassVar[bool] = True
 
     kind: Literal["csa"]
     num_attention_heads: Whole = Field(ge=1)
@@ -164,6 +165,15 @@ class CompressedAttentionBlock(MixerBlock):
         if self.compress_ratio == 0:
             return (self.cache(),)
         return self.cache(), Cache(self.head_dim + (self.index_head_dim or 0), ratio=self.compress_ratio)
+
+    @property
+    def selected(self) -> tuple[int, str] | None:
+        """As `index_topk` says."""
+        return None if self.index_topk is None else (self.index_topk, "entries")
+
+    def describe(self) -> str:
+        """Its kind and heads."""
+        return f"{self.kind} {self.num_attention_heads} heads"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""

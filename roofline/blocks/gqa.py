@@ -191,6 +191,26 @@ class GroupedQueryAttention(MixerBlock):
         per_token = self.num_key_value_heads * (self.head_dim + self._d_v)
         return Cache(per_token, self._reach, chunked=self.attention_chunk_size is not None)
 
+    @property
+    def kv_shape(self) -> tuple[int, int, int]:
+        """Heads and widths of its own cache, or of the one that it reads."""
+        return self.num_key_value_heads, self.head_dim, self._d_v
+
+    @property
+    def reads_earlier_cache(self) -> bool:
+        """As `kv_shared` says."""
+        return self.kv_shared
+
+    def without_window(self) -> MixerBlock | None:
+        """Without window and chunks, where it has either."""
+        if self._reach is None:
+            return None
+        return self.model_copy(update={"sliding_window": None, "attention_chunk_size": None})
+
+    def describe(self) -> str:
+        """Its kind, heads, and their width."""
+        return f"{self.kind} {self.num_attention_heads}/{self.num_key_value_heads} heads of {self.head_dim}"
+
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""
         n_q, n_kv, d = self.num_attention_heads, self.num_key_value_heads, self.head_dim

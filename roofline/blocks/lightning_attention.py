@@ -62,6 +62,10 @@ class LightningAttention(MixerBlock):
         """A square matrix a head."""
         return State(recurrent=self.num_attention_heads * self.head_dim * self.head_dim)
 
+    def describe(self) -> str:
+        """Its kind and heads."""
+        return f"{self.kind} {self.num_attention_heads} heads"
+
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""
         width = self.num_attention_heads * self.head_dim

@@ -37,6 +37,8 @@ class LatentAttentionBlock(MixerBlock):
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact"}
+    cache_replicated: ClassVar[bool] = True
+    conventions: ClassVar[frozenset[str]] = frozenset({"mla"})
 
     kind: Literal["mla"]
     num_attention_heads: Whole = Field(ge=1)
@@ -191,6 +193,15 @@ class LatentAttentionBlock(MixerBlock):
     def keeps(self) -> set[Kept]:
         """The latents of all tokens, and the keys of an indexer of its own."""
         return {"latent"} if self.index_head_dim is None else {"latent", "indexer"}
+
+    @property
+    def selected(self) -> tuple[int, str] | None:
+        """As `index_topk` says."""
+        return None if self.index_topk is None else (self.index_topk, "keys")
+
+    def describe(self) -> str:
+        """Its kind and heads."""
+        return f"{self.kind} {self.num_attention_heads} heads"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Names, shapes and roles, as published checkpoints have them."""

@@ -38,6 +38,10 @@ class Mlp(FeedForwardBlock):
             "down_proj": Gemm(m=site.tokens, n=site.hidden_size, k=d_ff, bias=self.bias, dtypes=down),
         }
 
+    def describe(self) -> str:
+        """Its kind and inner width."""
+        return f"{self.kind} {self.intermediate_size:,}"
+
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Two matrices, and the scalars of the non-linearity."""
         width = self.intermediate_size
@@ -65,6 +69,10 @@ class GatedMlp(FeedForwardBlock):
             "activation": Activation(rows=site.tokens, width=d_ff, gated=True, dtypes=site.precision.dtypes("norm")),
             "down_proj": Gemm(m=site.tokens, n=d_model, k=d_ff, bias=self.bias, dtypes=down),
         }
+
+    def describe(self) -> str:
+        """Its kind and inner width."""
+        return f"{self.kind} {self.intermediate_size:,}"
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """Three matrices."""

@@ -10,7 +10,7 @@ from pydantic import Field, GetCoreSchemaHandler, Strict, field_validator, model
 from pydantic_core import CoreSchema
 
 from roofline.blocks import kinds
-from roofline.blocks.base import FeedForwardBlock, MixerBlock, Role
+from roofline.blocks.base import Block, FeedForwardBlock, MixerBlock, Role
 from roofline.dtypes import parse_dtype, within
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec, Whole
@@ -170,10 +170,11 @@ class Model(Spec):
         shapes = set()
         for name in self.layer_sequence:
             mixer = self.layer_types[name].mixer
-            shape = tuple(getattr(mixer, key, None) for key in ("num_key_value_heads", "head_dim", "v_head_dim"))
-            if not getattr(mixer, "kv_shared", False):
-                shapes.add(shape)
-            elif shape not in shapes:
+            if mixer is None or mixer.kv_shape is None:
+                continue
+            if not mixer.reads_earlier_cache:
+                shapes.add(mixer.kv_shape)
+            elif mixer.kv_shape not in shapes:
                 msg = f"layer_types.{name}: kv_shared, but no layer before it has a cache of as many heads of its widths"
                 raise ValueError(msg)
         return self
@@ -198,6 +199,16 @@ class Model(Spec):
             msg = "vocab_size_per_layer_input wants hidden_size_per_layer_input, the width of its rows"
             raise ValueError(msg)
         return self
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks of each layer type, in the order of the file."""
+        return tuple(block for layer in self.layer_types.values() for block in (layer.mixer, layer.mlp) if block is not None)
+
+    @property
+    def mixers(self) -> tuple[MixerBlock, ...]:
+        """The token mixer of each layer type that has one, in the order of the file."""
+        return tuple(layer.mixer for layer in self.layer_types.values() if layer.mixer is not None)
 
     @property
     def embedding_width(self) -> int:

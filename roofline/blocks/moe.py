@@ -29,6 +29,7 @@ class MixtureOfExperts(FeedForwardBlock):
 
     sharding: ClassVar[dict[str, Sharding]] = {"moe_intermediate_size": "experts", "shared_intermediate_size": "split"}
     path: ClassVar[str] = "moe"
+    conventions: ClassVar[frozenset[str]] = frozenset({"routing_skew"})
 
     kind: Literal["moe"]
     num_experts: Whole = Field(ge=1)
@@ -67,6 +68,31 @@ class MixtureOfExperts(FeedForwardBlock):
         """All of them, and those that a token uses."""
         return self.num_experts, self.num_experts_per_tok
 
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """Routed and shared experts, where each has a norm behind it that wants whole outputs."""
+        return ("experts", "shared") if self.branch_norms else ()
+
+    @property
+    def has_shared_experts(self) -> bool:
+        """Where they have a width."""
+        return bool(self.shared_intermediate_size)
+
+    def routed_width(self, hidden: Expr) -> Expr:
+        """The latent width, where there is one."""
+        return hidden if self.moe_latent_size is None else self.moe_latent_size
+
+    def describe(self) -> str:
+        """Its kind, the experts that a token uses of all, and the inner widths of one and of the shared ones together."""
+        shared = f" + {self.shared_intermediate_size:,}" if self.has_shared_experts else ""
+        return f"{self.kind} {self.num_experts_per_tok} of {self.num_experts} x {self.moe_intermediate_size:,}{shared}"
+
+    def part_of(self, operator: str) -> str:
+        """Routed experts, shared experts, router or latent projections."""
+        first = operator.partition("/")[0]
+        names = {"experts": "experts", "shared": "shared experts", "router": "router", "latent": "latent projections"}
+        return names.get(first, "moe")
+
     def operators(self, site: Site) -> Operators:
         """Router and choice; up, activation and down of the chosen experts; the weighted sum; the shared experts."""
         d_model, k = site.hidden_size, self.num_experts_per_tok
@@ -89,7 +115,7 @@ class MixtureOfExperts(FeedForwardBlock):
                 dtypes=site.precision.dtypes(role),
             )
 
-        width = d_model if self.moe_latent_size is None else self.moe_latent_size
+        width = self.routed_width(d_model)
         scales = self.num_experts if self.expert_scale else 0
         d_e = self.moe_intermediate_size
         up = grouped(wide * d_e, width, "experts/up_proj", ((d_e, width),) * wide)
@@ -150,7 +176,7 @@ class MixtureOfExperts(FeedForwardBlock):
         """Names, shapes and roles, as published checkpoints have them."""
         experts, inner = self.num_experts, self.moe_intermediate_size
         ups = ("gate", "up") if self.gated else ("up",)
-        width = hidden if self.moe_latent_size is None else self.moe_latent_size
+        width = self.routed_width(hidden)
         if self.router_norm:
             yield Weight("router.scale", (hidden,))
         yield Weight("router", (experts, hidden), "router", bias=experts * self.router_bias)

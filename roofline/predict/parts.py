@@ -6,7 +6,6 @@ import re
 import string
 from dataclasses import dataclass
 
-from roofline.blocks.base import MixerBlock
 from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, build
 from roofline.operators.grouped_gemm import GroupedGemm
@@ -20,10 +19,6 @@ _PARTS = (
     (r"(position_)?embedding|project_in|embedding_norm", "embedding"),
     (r"per_layer_(embedding|input)(/.*)?", "per-layer inputs"),
     (r"lm_head|project_out", "lm_head"),
-    (r"moe/experts/.*", "experts"),
-    (r"moe/shared/.*", "shared experts"),
-    (r"moe/router.*", "router"),
-    (r"moe/latent/.*", "latent projections"),
 )
 
 
@@ -42,7 +37,7 @@ def parameters_by_part(model: Model) -> list[Part]:
     found: dict[str, Part] = {}
     for path, (operator, repeat) in build(model, Deployment(), TWO_BYTES, CANONICAL).items():
         if operator.parameters:
-            name = part_of(inside(model, path)[1])
+            name = part_of(model, path)
             size = active = operator.parameters * repeat
             if isinstance(operator, GroupedGemm):
                 active = size // operator.experts * operator.top_k
@@ -51,16 +46,23 @@ def parameters_by_part(model: Model) -> list[Part]:
     return list(found.values())
 
 
-def part_of(path: str) -> str:
-    """The part that a path belongs to, without its layers.
+def part_of(model: Model, path: str) -> str:
+    """The part that an operator's parameters are counted with.
 
-    >>> part_of("moe/experts/up_proj"), part_of("attention/qkv_proj"), part_of("attention/norm"), part_of("attention/q_norm")
-    ('experts', 'attention', 'norms', 'attention')
+    >>> from roofline.blocks.model_files import load_model
+    >>> paths = "moe/moe/experts/up_proj", "dense/attention/o_proj", "dense/attention/norm", "dense/attention/q_a_norm"
+    >>> [part_of(load_model("deepseek-v3")[0], f"layers/{path}") for path in paths]
+    ['experts', 'attention', 'norms', 'attention']
     """
+    layer_type, rest = inside(model, path)
     for pattern, name in _PARTS:
-        if re.fullmatch(pattern, path):
+        if re.fullmatch(pattern, rest):
             return name
-    return path.partition("/")[0].replace("_", " ")
+    first, _, operator = rest.partition("/")
+    layer = None if layer_type is None else model.layer_types[layer_type]
+    blocks = () if layer is None else (layer.mixer, layer.mlp)
+    block = next((block for block in blocks if block is not None and block.path == first), None)
+    return first.replace("_", " ") if block is None else block.part_of(operator)
 
 
 def inside(model: Model, path: str) -> tuple[str | None, str]:
@@ -103,15 +105,15 @@ def layer_kinds(model: Model) -> list[LayerKind]:
     sequence, marks = model.layer_sequence, letters(list(model.layer_types))
     found = []
     for name, layer in model.layer_types.items():
-        mixer = layer.mixer if isinstance(layer.mixer, MixerBlock) else None
+        mixer = layer.mixer
         caches, state = (mixer.caches(), mixer.state()) if mixer is not None else ((), None)
         found.append(
             LayerKind(
                 letter=marks[name],
                 name=name,
                 count=sequence.count(name),
-                mixer=_mixer(layer.mixer),
-                mlp=_mlp(layer.mlp),
+                mixer="" if layer.mixer is None else layer.mixer.describe(),
+                mlp="" if layer.mlp is None else layer.mlp.describe(),
                 parameters=parameters[name],
                 kv_bytes_per_token=float(sum(cache.per_token * 2 for cache in caches)),
                 windows=tuple(sorted({cache.window for cache in caches if cache.window is not None})),
@@ -150,27 +152,3 @@ def letters(names: list[str]) -> dict[str, str]:
         candidates = [*own, *map(str.upper, own), *everything]
         found[name] = next((char for char in candidates if char not in found.values()), "?")
     return found
-
-
-def _mixer(section: object) -> str:
-    """What mixes tokens, in a few words."""
-    if section is None:
-        return ""
-    n_q, n_kv = getattr(section, "num_attention_heads", None), getattr(section, "num_key_value_heads", None)
-    words = str(getattr(section, "kind", ""))
-    if n_kv is not None:
-        return f"{words} {n_q}/{n_kv} heads of {getattr(section, 'head_dim', '')}"
-    return words if n_q is None else f"{words} {n_q} heads"
-
-
-def _mlp(section: object) -> str:
-    """What works on each token, in a few words."""
-    if section is None:
-        return ""
-    words = str(getattr(section, "kind", ""))
-    if (experts := getattr(section, "num_experts", None)) is not None:
-        shared = getattr(section, "shared_intermediate_size", 0)
-        wide = f"{section.num_experts_per_tok} of {experts} x {section.moe_intermediate_size:,}"  # type: ignore[attr-defined]
-        return f"{words} {wide}" + (f" + {shared:,}" if shared else "")
-    width = getattr(section, "intermediate_size", None)
-    return words if width is None else f"{words} {width:,}"

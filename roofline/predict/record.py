@@ -37,6 +37,8 @@ _WHY = {
     ("logits", "all"): "the LM head runs on every position",
     ("shared_prefix", 0): "no cached tokens are common to the sequences",
 }
+_OF_SOME_BLOCKS = ("mla", "routing_skew")
+"""Conventions that are told where a block of the model names them (`Block.conventions`), or the user."""
 ANOTHER_VENDOR = "another vendor's"
 """How the reason of an assumption says that a fit is of another vendor's hardware."""
 _FUSION = (
@@ -68,13 +70,12 @@ def allocated(memory: MemoryModel, engine: Engine) -> list[Assumption]:
 
 def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -> list[Assumption]:
     """How things were counted, as far as it matters to the model."""
-    blocks = [block for layer in model.layer_types.values() for block in (layer.mixer, layer.mlp)]
-    kinds = {getattr(block, "kind", "") for block in blocks}
+    matters = {name for block in model.blocks for name in block.conventions}
     notes = [Assumption("fusion", "qkv, gate+up, residual+norm", "default", _FUSION)]
     for name in Conventions.model_fields:
         value = getattr(deployment.conventions, name)
         given = options.get(name) is not None
-        if not given and ((name == "mla" and "mla" not in kinds) or (name == "routing_skew" and "moe" not in kinds)):
+        if not given and name in _OF_SOME_BLOCKS and name not in matters:
             continue
         if name == "expert_imbalance":
             notes += [Assumption(name, value, "given", _imbalance(model, deployment))] if given else []
@@ -82,7 +83,7 @@ def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -
         if name == "routing_skew":
             popularity = f"popularity falls as rank^-{value:g}" if value else "all experts equally likely"
             why = f"expected distinct experts under independent routing, {popularity}"
-        elif (name, value) == ("mla", "auto") and any(getattr(block, "index_topk", None) for block in blocks):
+        elif (name, value) == ("mla", "auto") and any(mixer.selected is not None for mixer in model.mixers):
             why = "sparse attention gathers latents: every phase absorbs the projections"
         else:
             why = _WHY.get((name, value), "cached tokens that all sequences share are read and held once")
@@ -93,8 +94,7 @@ def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -
 def _imbalance(model: Model, deployment: Deployment) -> str:
     """What the busiest device of those that share the experts has."""
     wanted, ranks = deployment.conventions.expert_imbalance, deployment.expert_parallel_size
-    blocks = (layer.mlp for layer in model.layer_types.values())
-    counts = [counted for block in blocks if (counted := getattr(block, "experts", None)) is not None]
+    counts = [block.experts for block in model.blocks if block.experts is not None]
     most = max((float(busiest(wanted, experts, top_k, ranks)) for experts, top_k in counts), default=1.0)
     if not counts or ranks == 1:
         return "experts are not spread over devices: no device has more tokens than another"
@@ -105,14 +105,14 @@ def _imbalance(model: Model, deployment: Deployment) -> str:
 def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
     """How the choice of keys by an indexer was counted."""
     notes = []
-    for kind, what in (("mla", "keys"), ("csa", "entries")):
-        mixers = [layer.mixer for layer in model.layer_types.values() if layer.mixer is not None and layer.mixer.kind == kind]
-        limits = sorted({limit for mixer in mixers if (limit := getattr(mixer, "index_topk", None))})
+    for what in ("keys", "entries"):
+        mixers = [mixer for mixer in model.mixers if mixer.selected is not None and mixer.selected[1] == what]
+        limits = sorted({mixer.selected[0] for mixer in mixers if mixer.selected is not None})
         if not limits:
             continue
         if chosen.mask == "full":
             why = f"the mask is full: every query meets every one of the {what}, chosen or not"
-        elif kind == "mla" and chosen.mla == "expand":
+        elif chosen.mla == "expand" and any("mla" in mixer.conventions for mixer in mixers):
             why = "expanded attention is dense, and the choice a mask over it: all pairs are counted"
         else:
             why = f"a query attends to the {what} that an indexer chose, at most so many; those of a prompt differ in theirs"
@@ -249,7 +249,7 @@ def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> lis
     if deployment.tensor_parallel_size > 1:
         why = "norms, routers and biases of output projections are on every tensor-parallel device"
         notes.append(Assumption("replicated", "norms, routers", "default", why))
-        if any(getattr(layer.mixer, "kind", "") in ("mla", "csa") for layer in model.layer_types.values()):
+        if any(mixer.cache_replicated for mixer in model.mixers):
             why = "what is cached has no heads to divide: every tensor-parallel device computes and holds all of it"
             notes.append(Assumption("latent_cache", "replicated", "default", why))
     if deployment.sequence_parallel:

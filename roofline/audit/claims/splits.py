@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from roofline.audit.claims.claim import Statement
 from roofline.blocks.model import Model
@@ -61,8 +60,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _experts(model: Model) -> bool:
-    blocks: list[Any] = [layer.mlp for layer in model.layer_types.values()]
-    return any(getattr(block, "experts", None) is not None or hasattr(block, "num_experts") for block in blocks)
+    return any(block.experts is not None for block in model.blocks)
 
 
 def described(split: Split) -> str:

@@ -124,17 +124,13 @@ def _from_log(log: EngineLog, model: Model, given: dict[str, Any]) -> dict[str, 
             found[name] = (float(value) if name == "gpu_memory_utilization" else int(value), fact.line)
         except ValueError:
             continue  # "auto": left to the engine
-    if flag(log.argument("enable_expert_parallel")) and any(part.kind == "moe" for part in _feed_forwards(model)):
+    if flag(log.argument("enable_expert_parallel")) and any(block.experts is not None for block in model.blocks):
         size = int(log.argument("tensor_parallel_size") or 1) * int(log.argument("data_parallel_size") or 1)
         found["expert_parallel_size"] = (size, log.arguments["enable_expert_parallel"].line)
     if (cache := log.arguments.get("kv_cache_dtype")) is not None and str(cache.value) != "auto":
         found["kv_cache_dtype"] = (_cache_dtype(str(cache.value)), cache.line)
     _formats(log, model, given, found)
     return found
-
-
-def _feed_forwards(model: Model) -> list[Any]:
-    return [part for layer in model.layer_types.values() for part in vars(layer).values() if hasattr(part, "kind")]
 
 
 def _cache_dtype(value: str) -> str:

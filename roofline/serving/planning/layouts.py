@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from roofline.blocks.base import Block
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
 from roofline.graph import check_parallel, communicating
@@ -36,7 +35,7 @@ def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) 
     """
     given = {short: int(fixed[long]) for short, long in _SIZES.items() if fixed.get(long) is not None}
     experts = any(
-        isinstance(layer.mlp, Block) and layer.mlp.experts is not None for layer in model.layer_types.values()
+        block.experts is not None for block in model.blocks
     )  # fmt: skip
     node = hardware.node.count if hardware.node is not None else _IN_A_NODE
     linked = bool(hardware.node.links if hardware.node is not None else hardware.accelerator.links)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.audit.config_check.documents import Said
-from roofline.blocks.base import Block
 from roofline.blocks.model import Model
 from roofline.specs.hardware import Hardware
 
@@ -209,4 +208,4 @@ def named(text: str) -> str:
 
 def has_experts(model: Model) -> bool:
     """Whether a layer of the model has experts."""
-    return any(isinstance(layer.mlp, Block) and layer.mlp.experts is not None for layer in model.layer_types.values())
+    return any(block.experts is not None for block in model.blocks)

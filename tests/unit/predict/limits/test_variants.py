@@ -64,5 +64,4 @@ def test_batches_grow_as_the_cache_shrinks() -> None:
 def test_the_expanded_latent_is_no_kind_of_its_own() -> None:
     """A model's file cannot name it, and the kinds are those of the blocks."""
     limits("deepseek-v2-lite", "h100-sxm", context=1024)
-    kinds.cache_clear()
     assert kinds("mixer")["mla"].__module__ == "roofline.blocks.mla"
