@@ -12,7 +12,7 @@ from roofline.cli.plot import roofline_plot
 from roofline.cli.text import clean
 from roofline.predict.record import MODEL
 from roofline.predict.result import Analysis
-from roofline.report import speculation, summary
+from roofline.report import summary
 from roofline.report.summary import Table
 
 _WORDS = ("why", "likely because", "over", "note", "source")  # columns of sentences, which may be wrapped
@@ -35,11 +35,11 @@ def _tables(result: Analysis) -> list[Table]:
 
 def _rounds(result: Analysis) -> list[Table]:
     """Speculative decoding, where it was asked for."""
-    return [] if result.speculative is None else [speculation.table(result.speculative)]
+    return [] if result.speculative is None else [summary.speculative_table(result.speculative)]
 
 
 def _sentences(result: Analysis) -> list[str]:
-    rounds = [] if result.speculative is None else [speculation.sentence(result.speculative)]
+    rounds = [] if result.speculative is None else [summary.speculative_sentence(result.speculative)]
     return [*summary.sentences(result), *rounds]
 
 

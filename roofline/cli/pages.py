@@ -44,13 +44,13 @@ def write(
 
 
 def _calculator() -> str:
-    from roofline.report.build import calculator
+    from roofline.report.analysis.page import calculator
 
     return calculator()
 
 
 def _report(model: str | None, hardware: list[str], given: dict[str, Any]) -> str:
-    from roofline.report.build import report
+    from roofline.report.analysis.page import report
     from roofline.report.formulas import formulas
 
     if model is None or not hardware:
@@ -60,20 +60,20 @@ def _report(model: str | None, hardware: list[str], given: dict[str, Any]) -> st
 
 def _saved(saved: Path) -> str:
     """The page of what `sweep`, `plan` or `analyze` has written."""
-    from roofline.report import plan_page
     from roofline.report.plan.load import is_plan
-    from roofline.report.sweep.load import TABLES, load_folder, load_json, load_table
-    from roofline.report.sweep_page import page
+    from roofline.report.plan.page import saved_plan_page
+    from roofline.report.sweep.data import TABLES, load_folder, load_json, load_table
+    from roofline.report.sweep.page import sweep_page
 
     if files.is_folder(saved):
-        return page(load_folder(saved))
+        return sweep_page(load_folder(saved))
     if saved.suffix.lower() in TABLES:
-        return page(load_table(saved))
+        return sweep_page(load_table(saved))
     found = _read(saved)
     if isinstance(found, dict) and found.get("kind") == "sweep":
-        return page(load_json(saved, found))
+        return sweep_page(load_json(saved, found))
     if is_plan(found):
-        return plan_page.page(found, saved)
+        return saved_plan_page(found, saved)
     return _report(*_asked(saved, found))
 
 

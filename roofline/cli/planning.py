@@ -14,9 +14,9 @@ from roofline.cli.text import clean, markdown_cell
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
 from roofline.predict.engine_command import shell_line
-from roofline.report.plan import words
+from roofline.report.plan import tables
 from roofline.report.plan.load import planned
-from roofline.report.plan.scaled import first_values
+from roofline.report.plan.scaling import first_values
 from roofline.report.summary import Table
 from roofline.serving.planning.candidate import Pool
 from roofline.serving.planning.plan import plan
@@ -121,7 +121,7 @@ def _checked_markdown(result: Check) -> str:
 def sentences(result: Plan) -> list[str]:
     """The best answer in words, or why there is none and what would have to give: as the page of the plan says it."""
     found = planned(result.to_dict())
-    return words.sentences(found, first_values(found)) if result.candidates else words.infeasible(found)
+    return tables.sentences(found, first_values(found)) if result.candidates else tables.infeasible(found)
 
 
 def layout(pool: Pool) -> str:
@@ -188,7 +188,7 @@ def _show(result: Plan) -> None:
 
 
 def _page(result: Plan) -> str:
-    from roofline.report.plan_page import plan_page
+    from roofline.report.plan.page import plan_page
 
     return plan_page(result)
 

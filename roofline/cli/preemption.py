@@ -11,8 +11,7 @@ from roofline.cli.page import print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.predict.engine_command import shell_line
 from roofline.report import summary
-from roofline.report.preemption.tables import tables
-from roofline.report.preemption.words import sentences
+from roofline.report.preemption_summary import sentences, tables
 from roofline.report.summary import Table
 from roofline.serving.preemption.preempt import preempt
 from roofline.serving.preemption.result import Preempted
@@ -74,6 +73,6 @@ def _markdown(result: Preempted) -> str:
 
 
 def _page(result: Preempted, line: str) -> str:
-    from roofline.report.preemption_page import page
+    from roofline.report.preemption_page import preemption_page
 
-    return page(result, line)
+    return preemption_page(result, line)

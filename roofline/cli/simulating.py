@@ -13,8 +13,7 @@ from roofline.cli.text import clean, markdown_cell
 from roofline.errors import InputError
 from roofline.predict.engine_command import shell_line
 from roofline.report import summary
-from roofline.report.simulation.tables import tables
-from roofline.report.simulation.words import sentences
+from roofline.report.simulation.summary import sentences, tables
 from roofline.serving.simulation.interrupts import Interrupts
 from roofline.serving.simulation.result import Simulation
 from roofline.serving.simulation.rows import SUFFIXES
@@ -62,9 +61,9 @@ def command(model: str, hardware: str, given: dict[str, Any]) -> str:
 
 
 def _page(result: Simulation, line: str) -> str:
-    from roofline.report.simulation_page import page
+    from roofline.report.simulation.page import simulation_page
 
-    return page(result, line)
+    return simulation_page(result, line)
 
 
 def _show(result: Simulation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape as escape_html
 
 from roofline.predict.result import Analysis
-from roofline.report import speculation, summary
+from roofline.report import summary
 from roofline.report.summary import Table, gib
 from roofline.text import clean
 
@@ -57,13 +57,13 @@ def body(result: Analysis) -> str:
     tables = [
         memory,
         *(summary.phase_table(result, phase) for phase in result.phases),
-        *([] if result.speculative is None else [speculation.table(result.speculative)]),
+        *([] if result.speculative is None else [summary.speculative_table(result.speculative)]),
         summary.limits_table(result),
         summary.assumptions_table(result),
     ]
     said = summary.sentences(result)
     if result.speculative is not None:
-        said.append(speculation.sentence(result.speculative))
+        said.append(summary.speculative_sentence(result.speculative))
     answer = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in said)
     return (
         f'<h1>{escape(summary.headline(result))}</h1>\n<p class="note">{escape(summary.subtitle(result))}</p>\n{answer}'

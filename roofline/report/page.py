@@ -6,16 +6,24 @@ Same inputs, same bytes.
 
 from __future__ import annotations
 
+import json
+import re
 import zlib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
-from roofline.report import inline
-from roofline.report.controls import LONGEST_TEXT, Control
+from roofline.report.controls import LONGEST_TEXT, Control, written
 from roofline.report.figure import View
+from roofline.report.svg import svg
 from roofline.specs.library import shipped
+from roofline.text import clean
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _PLOTLY = "plotly-cartesian.min.js.deflate"
 """Packed once, so that pages of every machine hold the same bytes; a third of its size, which a page unpacks when it is up."""
@@ -24,7 +32,7 @@ _SCRIPTS = ("packed", "state", "controls", "elements", "view", "points", "plots"
 """The page's own scripts, in the order in which they stand in the page; they share one scope."""
 
 
-def page(
+def live_page(
     view: View,
     controls: Sequence[Control],
     script: str,
@@ -32,8 +40,8 @@ def page(
     reproduce: str,
     formulas: str = "",
     *,
-    asks: str = "Settings",
-    stands_last: bool = False,
+    settings_title: str = "Settings",
+    assumptions_last: bool = False,
     styles: Sequence[str] = (),
 ) -> str:
     """The whole file.
@@ -43,13 +51,13 @@ def page(
     this page. `formulas` is HTML of ours, shown as it is: what a click on a point opens has the id `op-KEY`. `asks` stands over
     the controls; `stands_last` says that assumptions come after all sections, not before them; `styles` names more styles.
     """
-    style = inline.styles((*_STYLES, *styles))
-    own = inline.page_scripts(_SCRIPTS)
+    style = style_sheets((*_STYLES, *styles))
+    own = page_scripts(_SCRIPTS)
     bundle = (shipped("reports") / _PLOTLY).read_bytes()
-    plotly = inline.inline(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
-    told = inline.as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
-    packed = {"data": inline.packed(told), "model": inline.packed(inline.inline(script)), "plotly": b64encode(bundle).decode()}
-    template = inline.environment().get_template("page.html.j2")
+    plotly = inlined(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
+    told = as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
+    packed = {"data": deflated(told), "model": deflated(inlined(script)), "plotly": b64encode(bundle).decode()}
+    template = environment().get_template("page.html.j2")
     return template.render(
         view=view,
         controls=controls,
@@ -57,24 +65,24 @@ def page(
         longest_text=LONGEST_TEXT,
         reproduce=reproduce,
         formulas=formulas,
-        asks=asks,
-        stands_last=stands_last,
+        settings_title=settings_title,
+        assumptions_last=assumptions_last,
         style=style,
         script=own,
         packed=packed,
         policy=_policy([script, own, plotly], style),
-        controls_json=inline.as_json([asdict(control) for control in controls]),
+        controls_json=as_json([asdict(control) for control in controls]),
     )
 
 
-def still(view: View, reproduce: str) -> str:
+def static_page(view: View, reproduce: str) -> str:
     """A page without controls and without a script: text, style, still pictures.
 
     `view` and `reproduce` are as those of `page`; what would be opened by a click is there, closed, for a reader to open.
     """
-    style = inline.styles((*_STYLES, "still"))
-    policy = f"default-src 'none'; style-src {inline.hashed(style)}; img-src data:; base-uri 'none'; form-action 'none'"
-    template = inline.environment().get_template("still.html.j2")
+    style = style_sheets((*_STYLES, "still"))
+    policy = f"default-src 'none'; style-src {csp_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    template = environment().get_template("still.html.j2")
     return template.render(view=view, reproduce=reproduce, style=style, policy=policy)
 
 
@@ -100,11 +108,83 @@ def _policy(scripts: Sequence[str], style: str) -> str:
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src {' '.join(map(inline.hashed, scripts))}",
-            f"style-src 'unsafe-hashes' {' '.join(map(inline.hashed, styles))}",
+            f"script-src {' '.join(map(csp_hash, scripts))}",
+            f"style-src 'unsafe-hashes' {' '.join(map(csp_hash, styles))}",
             "img-src data: blob:",
             "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",
         )
     )
+
+
+# inline: What stands inside a page: templates, styles, scripts, data; and the policy that lists what is inline by its hash.
+
+
+@cache
+def environment() -> Environment:
+    """The templates. Texts come from files of others: they are escaped, and lose control characters and direction marks."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(shipped("reports")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: cleaned(value) if type(value) is str else value,  # NB: not Markup, which is ours
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["written"] = written
+    environment.filters["svg"] = svg
+    return environment
+
+
+def style_sheets(names: Iterable[str]) -> str:
+    """Style sheets of `reports`, one after the other, for one element."""
+    folder = shipped("reports")
+    return inlined("".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names))
+
+
+def page_scripts(names: Iterable[str]) -> str:
+    """Scripts of `reports/script`, which share one scope, for one element."""
+    folder = shipped("reports") / "script"
+    own = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    return inlined(f'(async () => {{\n"use strict";\n{own}}})();\n')
+
+
+def deflated(text: str) -> str:
+    """Text as `packed.js` unpacks it: deflate, base64."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return b64encode(packer.compress(text.encode()) + packer.flush()).decode()
+
+
+def csp_hash(text: str) -> str:
+    """What a policy names an element by that holds this text."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def inlined(text: str) -> str:
+    """Text that an element can hold as it is: a parser changes line ends, and ends the element at its tag."""
+    if found := re.search(r"</(?:script|style)|<!--|\r|\0", text, re.IGNORECASE):
+        raise ValueError(f"cannot stand inline: {found[0]!r} at {found.start()}")
+    return text
+
+
+_UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+def as_json(value: object) -> str:
+    """JSON that an HTML parser sees nothing in."""
+    return json.dumps(cleaned(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
+
+
+def cleaned(value: Any) -> Any:
+    """The same value, its texts without control characters and marks that turn the direction of text."""
+    if isinstance(value, str):
+        return clean(value, keep_lines=True)
+    if isinstance(value, Mapping):
+        return {cleaned(key): cleaned(entry) for key, entry in value.items()}
+    if isinstance(value, Sequence):
+        return [cleaned(entry) for entry in value]
+    return value

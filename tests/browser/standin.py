@@ -10,7 +10,7 @@ from typing import Any
 
 from roofline.report.controls import Choice, Control, Value
 from roofline.report.figure import Axis, Cell, Column, Command, Figure, Section, Series, Table, Tile, View
-from roofline.report.page import page
+from roofline.report.page import live_page
 
 SCRIPT = Path(__file__).with_suffix(".js")
 NAME = "Llama 3.1 8B"
@@ -53,7 +53,7 @@ def made(name: str = NAME) -> str:
         "<math><mi>F</mi><mo>=</mo><mn>2</mn><mi>n</mi><mi>k</mi></math></details>\n"
         for operator in OPERATORS
     )
-    return page(view(FIRST, name), CONTROLS, SCRIPT.read_text(encoding="utf-8"), {"name": name}, REPRODUCE, formulas)
+    return live_page(view(FIRST, name), CONTROLS, SCRIPT.read_text(encoding="utf-8"), {"name": name}, REPRODUCE, formulas)
 
 
 def view(state: dict[str, Any], name: str = NAME) -> View:

@@ -16,12 +16,11 @@ import pytest
 
 from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError
-from roofline.report.build import calculator, report
+from roofline.report.analysis.page import calculator, report, settings
+from roofline.report.analysis.view import view
+from roofline.report.cells import csv_text
 from roofline.report.figure import View
 from roofline.report.formulas import formulas
-from roofline.report.settings import settings
-from roofline.report.view.csv_text import csv_text
-from roofline.report.view.whole import view
 from roofline.specs.library import ids
 
 ROUNDS = int(os.environ.get("ROOFLINE_PAGE_ROUNDS", "24"))

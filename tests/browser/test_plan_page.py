@@ -13,9 +13,9 @@ from browser.waits import settle
 from unit.report.plan_samples import candidate, closed, infeasible, plan, pool
 
 from roofline.report.plan.load import planned
-from roofline.report.plan.scaled import first_values
-from roofline.report.plan.view import view
-from roofline.report.plan_page import page as made
+from roofline.report.plan.page import saved_plan_page as made
+from roofline.report.plan.page import view
+from roofline.report.plan.scaling import first_values
 
 SEED, ROUNDS = 20261122, 30
 APART = [pool("prefill", 4.1, 1, spare=2, binds="throughput"), pool("decode", 3.9, 8, spare=2, binds="throughput")]

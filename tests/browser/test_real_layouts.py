@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from browser.paper import pages_of
 
-from roofline.report.build import report
+from roofline.report.analysis.page import report
 from roofline.report.formulas import formulas
 
 

@@ -11,10 +11,9 @@ from browser.paper import pages_of
 from browser.test_live import PLAIN, different
 from browser.waits import settle
 
-from roofline.report.simulation.controls import controls
-from roofline.report.simulation.distributions import view
-from roofline.report.simulation_page import page as made
-from roofline.report.simulation_page import told
+from roofline.report.simulation.figures import view
+from roofline.report.simulation.page import controls, page_data
+from roofline.report.simulation.page import simulation_page as made
 from roofline.serving.simulation.simulate import simulate
 
 SEED, ROUNDS = 20261122, 20
@@ -49,7 +48,7 @@ def paths(results, tmp_path_factory):
 @pytest.mark.parametrize("name", ["plain", "tiny"])
 def test_browser_reads_what_python_reads(open_page, paths, results, name):
     """Every text, number and plotted point with the lines anywhere."""
-    page, read = open_page(paths[name]), told(results[name], LINE)
+    page, read = open_page(paths[name]), page_data(results[name], LINE)
     chance = random.Random(SEED)  # noqa: S311 - seeded on purpose
     first = {control.key: control.value for control in controls(read)}
     states = [first] + [

@@ -6,7 +6,7 @@ import pytest
 from browser.paper import pages_of
 from unit.report.sweep_samples import HARDWARE, described, row, rows, swept
 
-from roofline.report.sweep_page import page as made
+from roofline.report.sweep.page import sweep_page as made
 
 BEST = described(
     reduce={"rule": "best", "objectives": ["tokens_per_s_per_device_estimate:max"], "by": ["hardware"], "limits": {}}

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from figure_samples import SAMPLES
 
-from roofline.report import live
-from roofline.report.svg import elements, svg
+from roofline.report import live, svg_shapes
+from roofline.report.svg import svg
 
 NODE = shutil.which("node")
 DRAWING = Path(__file__).resolve().parents[2] / "reports" / "drawing.js"
@@ -23,7 +23,7 @@ FIGURES = (*SAMPLES, replace(SAMPLES[0], key="a key/with <signs>", title=SPELLED
 @pytest.mark.skipif(NODE is None, reason="Node.js is not installed; tests/browser compares too, in Chromium")
 def test_same_pictures(tmp_path):
     """Every kind of series, and texts of others."""
-    made = live.program({elements.safe: "drawing.safe", elements.name: "drawing.name"})
+    made = live.program({svg_shapes.escaped: "drawing.safe", svg_shapes.id_part: "drawing.name"})
     made.export("svg", svg)
     data = [made.encode(figure) for figure in FIGURES]
     path = tmp_path / "program.js"

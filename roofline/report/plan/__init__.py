@@ -1,1 +1,1 @@
-"""The page of a capacity plan: `roofline.report.plan_page` puts it together."""
+"""The page of a capacity plan: `roofline.report.plan.page` puts it together."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 from roofline.formatting import money, number, seconds
+from roofline.report.cells import seconds as seconds_cell
+from roofline.report.cells import table, whole, words
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table
-from roofline.report.plan.planned import Planned, Times
-from roofline.report.plan.scaled import Scaled, Values, on_front, price_of, replicas, same_rate
-from roofline.report.plan.words import deployed
-from roofline.report.view.cells import seconds as seconds_cell
-from roofline.report.view.cells import table, whole, words
+from roofline.report.plan.load import Planned, Times
+from roofline.report.plan.scaling import Scaled, Values, on_front, price_of, replicas, same_rate
+from roofline.report.plan.tables import deployed
 
 _HUES, _LINES = 5, 4
 RANGE = 4.0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from roofline import formatting
-from roofline.report.figure import Axis, Cell, Figure, Mark, Section, Series
-from roofline.report.view.cells import figure, seconds, share, table
+from roofline.formatting import percent
+from roofline.report.cells import figure, seconds, share, table, words
+from roofline.report.figure import Axis, Cell, Figure, Mark, Section, Series, Table, View
 from roofline.serving.simulation.result import Simulation
 
 _ROWS = 24
@@ -19,7 +21,7 @@ _EVENTS, _LEAST = 10, 24
 """Events that an interval should have for its rate to say something, and intervals that a figure keeps all the same."""
 
 
-def sections(result: Simulation) -> list[Section]:
+def history_sections(result: Simulation) -> list[Section]:
     """What there is to show, a section a figure; nothing of a run that is over within an interval."""
     if not result.fits or len(result.series["running"]) < 2:
         return []
@@ -154,3 +156,167 @@ def _drawn(
 
 def _text(value: float) -> str:
     return formatting.seconds(value)
+
+
+# Latencies, and the share of requests within what is set on the page: these functions are translated
+
+Values = dict[str, Any]
+"""What the controls hold, in milliseconds: `ttft`, `tpot`, as far as there are such."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """The distribution of a latency: seconds, ascending, and the share that takes at most so long."""
+
+    key: str
+    name: str
+    of: str
+    """What is counted: requests, or tokens."""
+    seconds: tuple[float, ...]
+    share: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageData:
+    """The view without its latencies, their table, their distributions, and the objectives that were given, as marks."""
+
+    base: View
+    latencies: tuple[Table, ...]
+    curves: tuple[Curve, ...]
+    objectives: tuple[Mark, ...]
+    tail: bool
+    """Whether there are requests enough to speak of the slowest."""
+
+
+_SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+
+
+def view(page: PageData, values: Values) -> View:
+    """Everything that the page shows."""
+    base = page.base
+    return View(
+        title=base.title,
+        subtitle=base.subtitle,
+        answer=base.answer,
+        fits=base.fits,
+        error="",
+        tiles=base.tiles,
+        commands=base.commands,
+        sections=(*_latency_sections(page, values), *base.sections),
+        assumptions=base.assumptions,
+        not_modelled=base.not_modelled,
+    )
+
+
+def within(curve: Curve, most: float) -> float:
+    """Share that takes at most so long; between two points in proportion.
+
+    >>> curve = Curve(key="ttft", name="TTFT", of="requests", seconds=(1.0, 2.0, 4.0), share=(0.0, 0.5, 1.0))
+    >>> [within(curve, at) for at in (0.5, 1.5, 2.0, 3.0, 9.0)]
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    found = 0.0
+    for index, at in enumerate(curve.seconds):
+        if at > most:
+            before = curve.seconds[index - 1] if index > 0 else at
+            if index > 0 and at > before:
+                found = curve.share[index - 1] + (curve.share[index] - curve.share[index - 1]) * (most - before) / (at - before)
+            return found
+        found = curve.share[index]
+    return found
+
+
+def at_share(curve: Curve, part: float) -> float:
+    """Seconds within which such a share is.
+
+    >>> at_share(Curve(key="ttft", name="TTFT", of="requests", seconds=(1.0, 2.0, 4.0), share=(0.0, 0.5, 1.0)), 0.75)
+    3.0
+    """
+    for index, reached in enumerate(curve.share):
+        if reached >= part:
+            if index == 0:
+                return curve.seconds[0]
+            low, high = curve.seconds[index - 1], curve.seconds[index]
+            before = curve.share[index - 1]
+            return low + (high - low) * (part - before) / (reached - before) if reached > before else high
+    return curve.seconds[len(curve.seconds) - 1]
+
+
+def _latency_sections(page: PageData, values: Values) -> list[Section]:
+    marks = _marks(page, values)
+    whole = Figure(
+        key="distribution",
+        title="Share of the requests that take at most so long",
+        note="ITL: share of the tokens." if any(curve.of == "tokens" for curve in page.curves) else "",
+        x=Axis(title="seconds", scale="log", unit="s"),
+        y=Axis(title="share", scale="linear", low=0.0, high=1.02, unit="%"),
+        series=tuple([_line(curve, curve.share, "take at most") for curve in page.curves]),
+        marks=marks,
+        table=_rows(page),
+    )
+    tail = Figure(
+        key="tail",
+        title="Share of the requests that take longer",
+        note="The same from above: what is left beyond a time.",
+        x=Axis(title="seconds", scale="log", unit="s"),
+        y=Axis(title="share that takes longer", scale="log", unit="%"),
+        series=tuple([_line(curve, tuple([1 - part for part in curve.share]), "take longer than") for curve in page.curves]),
+        marks=marks,
+    )
+    first = Section(key="latency", title="Latencies", note="", figure=whole, tables=(*page.latencies, *_read(page, values)))
+    return [first, Section(key="tail", title="The slowest", note="", figure=tail, tables=())] if page.tail else [first]
+
+
+def _line(curve: Curve, shares: tuple[float, ...], how: str) -> Series:
+    return Series(
+        name=curve.name,
+        kind="line",
+        role="roof",
+        x=curve.seconds,
+        y=shares,
+        labels=tuple([
+            f"{curve.name}: {percent(part)} of the {curve.of} {how} {formatting.seconds(at)}"
+            for at, part in zip(curve.seconds, shares, strict=True)
+        ]),
+    )  # fmt: skip
+
+
+def _part(part: float, digits: int) -> Cell:
+    return Cell(text=f"{part * 100:.{digits}g} %", value=part)
+
+
+def _set(page: PageData, values: Values) -> list[tuple[Curve, float]]:
+    """Where lines are set, in seconds."""
+    return [(curve, values[curve.key] / 1000) for curve in page.curves if curve.key in values]
+
+
+def _marks(page: PageData, values: Values) -> tuple[Mark, ...]:
+    """What was given as objectives, and what is set on the page where it is something else."""
+    moved = []
+    for curve, at in _set(page, values):
+        given = [mark.x or 0.0 for mark in page.objectives if mark.text.startswith(f"{curve.name} ")]
+        if not any(abs(each - at) <= 1e-9 * at for each in given):
+            moved.append(Mark(text=f"{curve.name} {formatting.seconds(at)}", x=at, role="critical"))
+    return (*page.objectives, *moved)
+
+
+def _read(page: PageData, values: Values) -> tuple[Table, ...]:
+    """The shares at the lines."""
+    rows = [
+        (words(curve.name), seconds(at), _part(within(curve, at), 4), _part(1 - within(curve, at), 2))
+        for curve, at in _set(page, values)
+    ]
+    if len(rows) == 0:
+        return ()
+    note = "Each by itself; requests that keep to both are fewer than either. The lines can be moved on the page."
+    if len(rows) == 1:
+        note = "The line can be moved on the page."
+    return (table("within", "Share within", note, ("latency", "at most", "share", "take longer"), rows),)
+
+
+def _rows(page: PageData) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (share(part), *[seconds(at_share(curve, part)) for curve in page.curves]) for part in _SHARES
+    ]
+    names = ("share", *[curve.name for curve in page.curves])
+    return table("distribution-rows", "Within which a share is", "", names, rows)

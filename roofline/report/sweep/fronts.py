@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline.report.figure import Figure, Section
-from roofline.report.sweep.columns import LENGTHS, basis, called, fitting, rates, unit
-from roofline.report.sweep.front_figure import RATE, Goal, Goals, figure
-from roofline.report.sweep.swept import LENGTH, Swept
+from roofline import formatting
+from roofline.numeric import pareto_front_of_rows
+from roofline.report.cells import table, whole, words
+from roofline.report.figure import Axis, Cell, Figure, Section, Series
+from roofline.report.sweep.data import LENGTH, LENGTHS, Swept, absent, basis, called, cell, fitting, rates, thinned, unit
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
-
+    from numpy.typing import NDArray
 
 _SEVERAL = 6
 """Points that make a figure worth its room."""
@@ -79,4 +83,191 @@ def _about(swept: Swept, goals: Goals) -> str:
         f"{said}. Numbers are batches."
         if len(swept.objectives) > 2
         else f"{said}; hollow ones are beaten. Numbers are batches."
+    )
+
+
+# front_figure: The points that no other beats in two objectives, a line a kind, over a thinned crowd of those that are beaten.
+
+RATE = "_rate"
+"""Column of the tokens/s a device by which a figure goes."""
+_PLACE = "_place"
+_VARIANTS, _CROWD, _FRONT = 5, 200, 40
+"""Most lines, of as many hues; points beneath them; points of a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A column on an axis, and which end of it is wanted."""
+
+    column: str
+    title: str
+    unit: str
+    largest: bool
+
+
+Goals = tuple[Goal, Goal]
+"""What stands across and what up."""
+
+
+def figure(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals, key: str, notes: Sequence[str]) -> Figure | None:
+    """The front of each kind, and of all; None of no points."""
+    across, up = goals
+    rows = rows[rows[across.column].notna() & rows[up.column].notna()]
+    if rows.empty:
+        return None
+    rows = rows.assign(**{_PLACE: range(len(rows))})
+    best_of_all = _front(rows, goals)
+    of_all = {int(place) for place in best_of_all[_PLACE]}
+    groups = [(name, group, _front(group, goals)) for name, group in swept.grouped(rows, _axes(swept))]
+    shown = _most_on(groups, goals, of_all)
+    said = [*notes, *_left_out(shown, groups)]
+    lines, dots, cells = [], [], []
+    for number, (name, _, its) in enumerate(shown):
+        best = thinned(its, _FRONT)
+        lines.append(_series("line", name, number, best, goals, short=_batches(best)))
+        dots.append(_series("points", name, number, best, goals, labels=_labels(swept, phase, best, goals)))
+        cells += _rows(swept, phase, name, best, goals, of_all)
+    if len(shown) > 1:
+        lines.append(_bare(best_of_all, goals))
+        said.append("The front of all is that of every kind together.")
+        if "model" in swept.varied:
+            said.append("Models compete too: small ones win.")
+    on_lines = of_all.union(*({int(place) for place in its[_PLACE]} for _, _, its in shown))
+    beaten = rows[~rows[_PLACE].isin(on_lines)]
+    crowd = thinned(beaten, _CROWD)
+    if len(crowd):
+        dots.insert(0, _beaten(swept, phase, crowd, goals, "beaten" if len(swept.objectives) <= 2 else "better in another"))
+    if len(crowd) < len(beaten):
+        said.append(f"Of {len(beaten):,} beaten points {len(crowd)} are drawn, evenly in the order of the grid.")
+    heads = (goal.title if goal.column == RATE else called(goal.column, phase, head=True) for goal in (up, across))
+    names = ("kind", *_heads(swept, phase, rows), *heads, "on the front of all")
+    title = f"{up.title} against {across.title}"
+    return Figure(
+        key=key,
+        title=title,
+        note=" ".join(said),
+        x=Axis(title=across.title, scale="log", unit=across.unit),
+        y=Axis(title=up.title, scale="log", unit=up.unit),
+        series=(*lines, *dots),
+        table=table(f"{key}-rows", "Points on the lines", "", names, cells),
+    )
+
+
+_Kind = tuple[str, "pd.DataFrame", "pd.DataFrame"]
+"""Name, rows, and the front of them."""
+
+
+def _axes(swept: Swept) -> list[str]:
+    """By what kinds differ: the groups of a reduction, else model and hardware, or what varies first."""
+    varied = swept.varied
+    return list(swept.by) or [name for name in ("model", "hardware") if name in varied] or varied[:1]
+
+
+def _front(rows: pd.DataFrame, goals: Goals) -> pd.DataFrame:
+    """Rows that no other beats, from left to right."""
+    return rows.iloc[pareto_front_of_rows(_values(rows, goals))].sort_values(goals[0].column, kind="stable")
+
+
+def _values(rows: pd.DataFrame, goals: Goals) -> NDArray[np.float64]:
+    import numpy as np
+
+    return np.column_stack([rows[goal.column].to_numpy(dtype="float64") * (-1 if goal.largest else 1) for goal in goals])
+
+
+def _most_on(groups: list[_Kind], goals: Goals, of_all: set[int]) -> list[_Kind]:
+    """So many kinds as there are hues: those with most points on the front of all, then those that reach farthest."""
+    up = goals[1]
+
+    def rank(index: int) -> tuple[int, float]:
+        its = groups[index][2]
+        return sum(int(place) in of_all for place in its[_PLACE]), float((its[up.column] * (1 if up.largest else -1)).max())
+
+    return [groups[index] for index in sorted(sorted(range(len(groups)), key=rank, reverse=True)[:_VARIANTS])]
+
+
+def _left_out(shown: list[_Kind], groups: list[_Kind]) -> list[str]:
+    said = []
+    if len(shown) < len(groups):
+        said.append(f"Lines: {len(shown)} of {len(groups):,} kinds, those with most points on the front of all.")
+    if any(len(its) > _FRONT for _, _, its in shown):
+        said.append(f"Of a line {_FRONT} points are shown at most, evenly.")
+    return said
+
+
+def _series(
+    kind: Any,
+    name: str,
+    number: int,
+    rows: pd.DataFrame,
+    goals: Goals,
+    *,
+    labels: tuple[str, ...] = (),
+    short: tuple[str, ...] = (),
+) -> Series:
+    x, y = _places(rows, goals)
+    return Series(name=name, kind=kind, role="estimate", x=x, y=y, labels=labels, short=short, variant=number)
+
+
+def _bare(rows: pd.DataFrame, goals: Goals) -> Series:
+    x, y = _places(rows, goals)
+    return Series(name="front of all", kind="line", role="roof", x=x, y=y)
+
+
+def _beaten(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals, name: str) -> Series:
+    x, y = _places(rows, goals)
+    labels = _labels(swept, phase, rows, goals)
+    return Series(name=name, kind="points", role="free", x=x, y=y, labels=labels, size=(0.0,) * len(x))
+
+
+def _places(rows: pd.DataFrame, goals: Goals) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    x, y = (tuple(float(value) for value in rows[goal.column]) for goal in goals)
+    return x, y
+
+
+def _batches(rows: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(f"{int(value):,}" for value in rows["batch"]) if "batch" in rows.columns else ()
+
+
+def _names(swept: Swept, phase: str, known: Any) -> list[str]:
+    """Columns that say which point of its kind it is."""
+    told = _axes(swept)
+    return [name for name in (*swept.varied, "batch", LENGTH[phase]) if name in known and name not in told]
+
+
+def _heads(swept: Swept, phase: str, rows: pd.DataFrame) -> list[str]:
+    return [called(name, phase) for name in _names(swept, phase, rows.columns)]
+
+
+def _rows(swept: Swept, phase: str, name: str, rows: pd.DataFrame, goals: Goals, of_all: set[int]) -> list[tuple[Cell, ...]]:
+    across, up = goals
+    return [
+        (
+            words(name),
+            *(words("default") if absent(row[axis]) else cell(axis, row[axis]) for axis in _names(swept, phase, row)),
+            cell("tokens_per_s" if up.column == RATE else up.column, row[up.column]),
+            cell(across.column, row[across.column]),
+            words("yes" if row[_PLACE] in of_all else "no"),
+        )
+        for row in rows.to_dict("records")
+    ]
+
+
+def _labels(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals) -> tuple[str, ...]:
+    length, found = LENGTH[phase], []
+    for row in rows.to_dict("records"):
+        said = [swept.called(row)]
+        said += [f"batch {whole(row['batch']).text}"] if "batch" in row else []
+        said += [f"{whole(row[length]).text} {LENGTHS[phase]}"] if length in row and not absent(row[length]) else []
+        said += [f"{goal.title} {_number(row[goal.column], goal.unit)}" for goal in goals]
+        found.append(", ".join(part for part in said if part))
+    return tuple(found)
+
+
+def _number(value: float, units: str) -> str:
+    return (
+        formatting.quantity(value, units, 3)
+        if units in ("s", "B", "FLOP")
+        else f"{value:,.4g}"
+        if abs(value) < 1e4
+        else f"{value:,.0f}"
     )

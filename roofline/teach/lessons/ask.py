@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from roofline.errors import InputError, UnknownNameError
-from roofline.report import inline
+from roofline.report.page import as_json
 from roofline.teach.lessons.derived import Formula
 from roofline.teach.lessons.item import Ids, Item
 from roofline.teach.lessons.prose import checked, html_of, inline_of
@@ -51,7 +51,7 @@ class Question(Item):
         name = ids.fresh(self.kind)
         heading, button, answer = _NAMES[self.kind]
         title = f"{heading}: {inline_of(self.title)}" if self.title else heading
-        data = inline.as_json(asdict(self.asked))
+        data = as_json(asdict(self.asked))
         skip = '<button type="button" class="skip-it">Go on without</button>\n' if self.kind == "predict" else ""
         return (
             f'<div role="group" class="ask {self.kind}" data-ask="{self.kind}" id="{name}" aria-labelledby="{name}-title">\n'

@@ -13,11 +13,11 @@ from typing import Literal
 
 from roofline import formatting
 from roofline.errors import InputError
+from roofline.report.axes import axis_title
+from roofline.report.cells import figure as digits
 from roofline.report.figure import Axis, Figure, Mark, Series
 from roofline.report.html import escape
 from roofline.report.svg import svg
-from roofline.report.ticks import axis_title
-from roofline.report.view.cells import figure as digits
 from roofline.teach.lessons.item import Ids, Item
 from roofline.teach.lessons.plain_svg import plain_svg
 from roofline.teach.lessons.prose import checked, inline_of

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from roofline.report import inline
+from roofline.report.page import as_json, csp_hash, deflated, environment, inlined, page_scripts, style_sheets
 from roofline.teach.lessons.ask import Question
 from roofline.teach.lessons.derived import Formula
 from roofline.teach.lessons.drawn import Drawn
@@ -32,10 +32,10 @@ def page(lesson: Executed, neighbours: Sequence[tuple[str, str]] = ()) -> str:
     body = _body(lesson)
     contents = [{"id": name, "title": title} for name, title in _HEADING.findall(body)]
     play = lesson.play
-    model = inline.inline(program_script())
-    own = inline.page_scripts(_SCRIPTS)
+    model = inlined(program_script())
+    own = page_scripts(_SCRIPTS)
     data = None if play is None else play.data
-    packed = {"data": inline.packed(inline.as_json(data)), "model": inline.packed(model)}
+    packed = {"data": deflated(as_json(data)), "model": deflated(model)}
     return _render(
         title=lesson.title,
         about=lesson.head.about,
@@ -44,7 +44,7 @@ def page(lesson: Executed, neighbours: Sequence[tuple[str, str]] = ()) -> str:
         body=body,
         neighbours=[{"href": href, "text": text} for href, text in neighbours],
         packed=packed,
-        controls_json=inline.as_json([] if play is None else [asdict(control) for control in play.controls]),
+        controls_json=as_json([] if play is None else [asdict(control) for control in play.controls]),
         data=True,
         scripts=(own, model),
         script=own,
@@ -71,8 +71,8 @@ def index(lessons: Sequence[Executed]) -> str:
 
 
 def _render(*, scripts: Sequence[str], **given: Any) -> str:
-    style = inline.styles(_STYLES)
-    template = inline.environment().get_template("lesson.html.j2")
+    style = style_sheets(_STYLES)
+    template = environment().get_template("lesson.html.j2")
     text: str = template.render(policy=_policy(scripts, style), style=style, provenance=_provenance(), **given)
     return text
 
@@ -86,9 +86,9 @@ def _provenance() -> str:
 
 def _policy(scripts: Sequence[str], style: str) -> str:
     """What the page may do: run these scripts, use this style. Nothing else."""
-    allowed = " ".join(map(inline.hashed, scripts)) or "'none'"
+    allowed = " ".join(map(csp_hash, scripts)) or "'none'"
     return (
-        f"default-src 'none'; script-src {allowed}; style-src {inline.hashed(style)}; img-src data:; connect-src 'none'; "
+        f"default-src 'none'; script-src {allowed}; style-src {csp_hash(style)}; img-src data:; connect-src 'none'; "
         "base-uri 'none'; form-action 'none'"
     )
 

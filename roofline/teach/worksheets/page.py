@@ -11,8 +11,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from roofline.formulas.javascript import translated
-from roofline.report.inline import as_json, environment, hashed, inline, styles
 from roofline.report.live import program
+from roofline.report.page import as_json, csp_hash, environment, inlined, style_sheets
 from roofline.specs.library import shipped
 from roofline.teach.worksheets.feedback import Asked, Known, judge
 from roofline.teach.worksheets.markup import Block, Span, blocks
@@ -52,15 +52,15 @@ class _Entry:
 def page(sheet: Sheet, *, answers: bool = False) -> str:
     """The whole file; with `answers`, a solution can be opened at every problem, and is printed."""
     folder = shipped("reports")
-    style = styles(_STYLES)
+    style = style_sheets(_STYLES)
     program, asked_of = translated(_program, lambda into: [into.encode(asked(entry.problem)) for entry in sheet.problems])
     own = (folder / "worksheet.js").read_text(encoding="utf-8")
-    script = inline(f'"use strict";\n{program}\n(() => {{\n{own}}})();\n')
+    script = inlined(f'"use strict";\n{program}\n(() => {{\n{own}}})();\n')
     policy = "; ".join(
         (
             "default-src 'none'",
-            f"script-src {hashed(script)}",
-            f"style-src {hashed(style)}",
+            f"script-src {csp_hash(script)}",
+            f"style-src {csp_hash(style)}",
             "base-uri 'none'",
             "form-action 'none'",
         )

@@ -12,7 +12,7 @@ import pytest
 from roofline.cli.pages import write
 from roofline.errors import InputError, RooflineError, SpecError
 from roofline.predict.analyze import analyze
-from roofline.report.build import report
+from roofline.report.analysis.page import report
 from roofline.specs.library import shipped
 
 pytestmark = pytest.mark.slow

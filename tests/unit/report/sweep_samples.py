@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from roofline.report.sweep.swept import Swept
+from roofline.report.sweep.data import Swept
 
 HARDWARE = ("h100-sxm", "a100-sxm-80gb")
 BATCHES, LENGTHS = (1, 2, 4), (1024, 2048)

@@ -22,9 +22,8 @@ from roofline.predict.explain import explain_step
 from roofline.predict.explain.totals import meaning
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import OperatorResult, Phase
-from roofline.report.alike import NEW, Explained, Sharing, models
-from roofline.report.formulas import LARGEST, formulas, listed
-from roofline.report.keys import op_key
+from roofline.report.cells import op_key
+from roofline.report.formulas import LARGEST, NEW, Explained, Sharing, formulas, listed, models
 
 H200 = "h200-sxm"
 HOSTILE = "</title><script>alert('1')</script>\"]]>&\u202e\x00\ud800\ufffe é"

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import pytest
 from browser.standin import CONTROLS, FIRST, NAME, REPRODUCE, SCRIPT, made, view
 
-from roofline.report.page import page
+from roofline.report.page import live_page
 
 MODEL = SCRIPT.read_text(encoding="utf-8")
 
@@ -111,7 +111,7 @@ def test_numbers_are_unrounded(text):
     assert '<dd class="value" data-cell="tile/Half a prompt" data-value="1024">1024 tokens</dd>' in text
     assert '<td class="number" data-cell="times/2/1" data-value="0.006">6.000</td>' in text
     third = view({**FIRST, "input_len": 1000})
-    again = page(third, CONTROLS, MODEL, {"name": NAME}, REPRODUCE)
+    again = live_page(third, CONTROLS, MODEL, {"name": NAME}, REPRODUCE)
     assert f'data-value="{5 * 1000 / 1024 / 1e3!r}">4.883</td>' in again
     assert 'data-cell="tile/Bound by">memory</dd>' in text
 
@@ -134,16 +134,16 @@ def test_data_is_seen_by_no_parser(name):
 @pytest.mark.parametrize("script", ["'</script>'", "'</SCRIPT '", "'<!--'", "a\r\nb", "'</style>'"])
 def test_a_script_that_would_end_its_element_is_refused(script):
     with pytest.raises(ValueError, match="cannot stand inline"):
-        page(view(FIRST), CONTROLS, script, {}, REPRODUCE)
+        live_page(view(FIRST), CONTROLS, script, {}, REPRODUCE)
 
 
 def test_numbers_that_json_has_not_are_refused():
     with pytest.raises(ValueError, match="JSON"):
-        page(view(FIRST), CONTROLS, MODEL, {"limit": float("inf")}, REPRODUCE)
+        live_page(view(FIRST), CONTROLS, MODEL, {"limit": float("inf")}, REPRODUCE)
 
 
 def test_error_of_the_first_state_is_shown():
-    text = page(replace(view(FIRST), error="no <such> model"), CONTROLS, MODEL, {"name": NAME}, REPRODUCE)
+    text = live_page(replace(view(FIRST), error="no <such> model"), CONTROLS, MODEL, {"name": NAME}, REPRODUCE)
     assert '<p id="alert" role="alert">no &lt;such&gt; model</p>' in text
 
 
@@ -151,5 +151,5 @@ def test_what_needs_another_setting_is_hidden_until_then(text):
     (box,) = re.findall(r'<div class="control number" data-control="bandwidth"[^>]*>', text)
     assert "hidden" in box
     controls = tuple(replace(control, value="own") if control.key == "hardware" else control for control in CONTROLS)
-    (box,) = re.findall(r'data-control="bandwidth"[^>]*>', page(view(FIRST), controls, MODEL, {"name": NAME}, REPRODUCE))
+    (box,) = re.findall(r'data-control="bandwidth"[^>]*>', live_page(view(FIRST), controls, MODEL, {"name": NAME}, REPRODUCE))
     assert "hidden" not in box

@@ -12,11 +12,9 @@ from unit.report.plan_samples import INPUT, OUTPUT, RATE, candidate, closed, inf
 
 from roofline.errors import SpecError
 from roofline.report.figure import Cell, Table, View
-from roofline.report.plan.controls import controls
 from roofline.report.plan.load import is_plan, planned
-from roofline.report.plan.scaled import Scaled, first_values, on_front, ordered
-from roofline.report.plan.view import view
-from roofline.report.plan_page import page, plan_page
+from roofline.report.plan.page import controls, plan_page, saved_plan_page, view
+from roofline.report.plan.scaling import Scaled, first_values, on_front, ordered
 
 HOSTILE = "</td></style><script>alert(1)</script>\"&'\u202e"
 
@@ -247,14 +245,14 @@ def test_infeasible_says_what_to_relax_and_has_no_script() -> None:
         "Relax TPOT from 1 ms to 3.5 ms: h100-sxm, fp8, tp=4 reaches it with almost no load.",
     )
     assert [cell.text for cell in column(table(made, "nearest"), "value")] == ["h100-sxm", "tp=4", "fp8", "2 s", "3.5 ms"]
-    text = page(infeasible())
+    text = saved_plan_page(infeasible())
     assert "<script" not in text
     assert "What comes nearest" in text
 
 
 def test_a_page_is_closed_and_same_every_time() -> None:
-    text = page(plan(), Path("somewhere/my plan.json"))
-    assert page(plan(), Path("somewhere/my plan.json")) == text
+    text = saved_plan_page(plan(), Path("somewhere/my plan.json"))
+    assert saved_plan_page(plan(), Path("somewhere/my plan.json")) == text
     assert len(text.encode()) < 2e6
     assert "default-src &#39;none&#39;; script-src &#39;sha256-" in text
     assert "roofline report --from &#39;my plan.json&#39; --output plan.html" in text
@@ -268,7 +266,7 @@ def test_a_page_is_closed_and_same_every_time() -> None:
 
 def test_sections_stand_in_the_order_of_a_report() -> None:
     """The assumptions come after all that they are of."""
-    text = page(plan())
+    text = saved_plan_page(plan())
     keys = re.findall(r'<section class="section" id="section-([^"]+)"', text)
     assert keys == ["candidates", "cost-tpot", "cost-ttft", "steps", "pools", "traffic", "inputs", "stands"]
 
@@ -296,8 +294,8 @@ def test_a_name_is_text(where: str) -> None:
     if where == "notes":
         for one in plain["candidates"]:
             one["notes"] = ["x"]
-    text = page(hostile(plan(), where))
-    tags = [tag for tag, _ in Elements(page(plain)).found]
+    text = saved_plan_page(hostile(plan(), where))
+    tags = [tag for tag, _ in Elements(saved_plan_page(plain)).found]
     if where == "hardware":  # its controls have other keys, and as many elements
         assert "control-price.0" in text
     assert [tag for tag, _ in Elements(text).found] == tags
@@ -319,7 +317,7 @@ def test_what_is_no_plan_is_refused_by_its_key(change: dict[str, Any], said: str
     found = {**plan(), **change}
     assert is_plan(found)
     with pytest.raises(SpecError, match=said) as caught:
-        page(found, Path("a.json"))
+        saved_plan_page(found, Path("a.json"))
     assert "a.json" in str(caught.value)
 
 

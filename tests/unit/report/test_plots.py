@@ -14,7 +14,7 @@ from figure_samples import BATCHES, BUDGET, HEAT, MEMORY, NOTHING, ROOFLINE, SAM
 from plotly.graph_objects import Figure as Plotly
 
 from roofline.report.figure import Axis, Figure, Mark, Series, Zone
-from roofline.report.plots import plot
+from roofline.report.plotly_figure import plot
 
 _HOSTILE = "<script>alert('1')</script><a href=\"javascript:x\">&\u202e\x07"
 

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from figure_samples import BATCHES, TTFT
 
-from roofline.report import roles
 from roofline.report.figure import Axis, Figure, Series
-from roofline.report.roles import in_legend, look, looks
+from roofline.report.looks import DARK, HEAT_DARK, HEAT_DARK_TEXT, HEAT_LIGHT, HEAT_LIGHT_TEXT, LIGHT, in_legend, look, looks
 
-_THEMES = {"light": roles.LIGHT, "dark": roles.DARK}
-_HUES = [name for name in roles.LIGHT if name not in ("ground", "grid")]
-_HEATS = {"light": (roles.HEAT_LIGHT, roles.HEAT_LIGHT_TEXT), "dark": (roles.HEAT_DARK, roles.HEAT_DARK_TEXT)}
+_THEMES = {"light": LIGHT, "dark": DARK}
+_HUES = [name for name in LIGHT if name not in ("ground", "grid")]
+_HEATS = {"light": (HEAT_LIGHT, HEAT_LIGHT_TEXT), "dark": (HEAT_DARK, HEAT_DARK_TEXT)}
 
 # What stands side by side in one figure.
 _TOGETHER = [
@@ -136,9 +135,9 @@ def test_an_unknown_role_is_an_error() -> None:
 def test_the_style_has_the_same_colours() -> None:
     style = (Path(__file__).parents[3] / "reports" / "figures.css").read_text(encoding="utf-8")
     variables = dict(re.findall(r"--f-(\w+): light-dark\((#\w+, #\w+)\)", style))
-    assert variables == {name: f"{roles.LIGHT[name]}, {roles.DARK[name]}" for name in roles.LIGHT}
+    assert variables == {name: f"{LIGHT[name]}, {DARK[name]}" for name in LIGHT}
     shades = re.findall(r"\.f-heat-\d { fill: light-dark\((#\w+), (#\w+)\)", style)
-    assert shades == list(zip(roles.HEAT_LIGHT, roles.HEAT_DARK, strict=True))
+    assert shades == list(zip(HEAT_LIGHT, HEAT_DARK, strict=True))
     texts = re.findall(r"\.f-heat-\d-text { fill: light-dark\((#\w+), (#\w+)\)", style)
-    assert texts == list(zip(roles.HEAT_LIGHT_TEXT, roles.HEAT_DARK_TEXT, strict=True))
+    assert texts == list(zip(HEAT_LIGHT_TEXT, HEAT_DARK_TEXT, strict=True))
     assert {hue for hue in _HUES if f".f-{hue} {{ color: var(--f-{hue}); }}" in style} == set(_HUES)

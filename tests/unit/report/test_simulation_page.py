@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from roofline.report.figure import Figure, Section, View
-from roofline.report.simulation.controls import controls
-from roofline.report.simulation.distributions import at_share, view, within
-from roofline.report.simulation.words import sentences
-from roofline.report.simulation_page import page, told
+from roofline.report.simulation.figures import at_share, view, within
+from roofline.report.simulation.page import controls, page_data, simulation_page
+from roofline.report.simulation.summary import sentences
 from roofline.serving.simulation.result import Simulation
 from roofline.serving.simulation.simulate import simulate
 
@@ -35,7 +34,7 @@ def pressed() -> Simulation:
 
 def shown(result: Simulation, **moved: float) -> View:
     """The view, with lines where they are at first or where they were moved to."""
-    read = told(result, LINE)
+    read = page_data(result, LINE)
     values = {control.key: control.value for control in controls(read)}
     return view(read, {**values, **moved})
 
@@ -113,7 +112,7 @@ def test_a_line_that_is_moved_is_another(plain: Simulation) -> None:
 
 def test_curves_and_percentiles_agree(plain: Simulation) -> None:
     """The distributions of the page have the percentiles of the result."""
-    for curve in told(plain, LINE).curves:
+    for curve in page_data(plain, LINE).curves:
         latency = getattr(plain, f"{curve.key}_s")
         for part, seconds in ((0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99)):
             assert within(curve, seconds * 0.997) - 0.005 <= part <= within(curve, seconds * 1.003) + 0.005
@@ -137,7 +136,7 @@ def test_the_page_says_what_the_terminal_says(plain: Simulation) -> None:
 def test_without_objectives_lines_are_where_95_of_100_are() -> None:
     """To the three digits of a control."""
     result = simulate(MODEL, HARDWARE, rate=4, requests=300, **LOAD)
-    ttft, tpot = controls(told(result, LINE))
+    ttft, tpot = controls(page_data(result, LINE))
     assert result.ttft_s.p95 is not None
     assert result.tpot_s.p95 is not None
     assert ttft.value == pytest.approx(result.ttft_s.p95 * 1000, rel=0.02)
@@ -160,7 +159,7 @@ def test_classes_have_objectives_of_their_own(tmp_path: Path) -> None:
     assert texts == ["TTFT 300 ms (chat)", "TTFT 5 s (batch)"]
     (classes,) = (each for each in section(found, "asked").tables if each.key == "classes")
     assert [row[0].text for row in classes.rows] == ["chat", "batch"]
-    help_ = {control.key: control.help for control in controls(told(result, LINE))}
+    help_ = {control.key: control.help for control in controls(page_data(result, LINE))}
     assert help_["ttft"] == "at first: where 95 % of the requests are"
 
 
@@ -188,7 +187,7 @@ def test_few_requests_have_no_tail_and_no_rates() -> None:
 )
 def test_without_answers_there_is_nothing_to_move(given: dict[str, Any], said: str) -> None:
     """A still page says why."""
-    text = page(simulate(MODEL, HARDWARE, **given), LINE)
+    text = simulation_page(simulate(MODEL, HARDWARE, **given), LINE)
     assert said in text
     assert "<script" not in text
     assert 'data-fits="no"' in text
@@ -200,8 +199,8 @@ def test_texts_of_files_are_no_markup(tmp_path: Path) -> None:
     lines = [f"{at},{100 + at},20" for at in range(40)]
     trace.write_text("\n".join(["arrived_at,num_prefill_tokens,num_decode_tokens", *lines]), encoding="utf-8")
     result = simulate(MODEL, HARDWARE, trace=trace)
-    text = page(result, LINE)
+    text = simulation_page(result, LINE)
     assert "<img" not in text
     assert "&lt;img src=x" in text
-    assert page(result, LINE) == text
+    assert simulation_page(result, LINE) == text
     assert len(text.encode()) < 2e6

@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from figure_samples import BATCHES, BUDGET, HEAT, MEMORY, NOTHING, ROOFLINE, SAMPLES, SENSITIVITY, STANDING, TTFT
 
+from roofline.report.axes import text_width
 from roofline.report.figure import Axis, Figure, Mark, Series, Zone
-from roofline.report.letters import text_width
 from roofline.report.svg import svg
 from roofline.units import parse_quantity
 

@@ -14,10 +14,9 @@ import pytest
 from unit.report.sweep_samples import BATCHES, HARDWARE, described, row, rows, seconds, swept
 
 from roofline.report.figure import Figure, Section, View
-from roofline.report.sweep import heatmaps
-from roofline.report.sweep.command import command
-from roofline.report.sweep.swept import Swept
-from roofline.report.sweep_page import page, view
+from roofline.report.sweep.data import Swept
+from roofline.report.sweep.maps import MAX_MAPS
+from roofline.report.sweep.page import command, sweep_page, view
 
 HOSTILE = "</td></style><script>alert(1)</script>\"&'\u202e"
 
@@ -106,7 +105,7 @@ def test_many_configurations_are_thinned_and_say_so() -> None:
     found = [row(HARDWARE[0], batch, tokens, tp=tp) for tp in range(1, 31) for batch in (1, 2) for tokens in (1, 2)]
     shown = view(swept(found, described=None, points=None))
     maps = [entry.title for entry in shown.sections if entry.key.startswith("map-")]
-    assert len(maps) == heatmaps.MOST
+    assert len(maps) == MAX_MAPS
     assert (maps[0], maps[-1]) == ("TPOT of tp 1, in ms", "TPOT of tp 30, in ms")
     assert "12 of the 30 configurations" in section(shown, "configurations-decode").note
     assert len(section(shown, "configurations-decode").tables[0].rows) == 30
@@ -217,8 +216,8 @@ def test_the_command_asks_the_same() -> None:
 
 
 def test_a_page_is_closed_and_same_every_time() -> None:
-    text = page(swept())
-    assert page(swept()) == text
+    text = sweep_page(swept())
+    assert sweep_page(swept()) == text
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
     digest = b64encode(sha256(style.encode()).digest()).decode()
     assert f"default-src &#39;none&#39;; style-src &#39;sha256-{digest}&#39;" in text
@@ -235,8 +234,8 @@ def test_a_name_is_text(axis: str) -> None:
     found = [{**entry, axis: entry.get(axis, "fp8")} for entry in rows()]
     odd = [{**entry, axis: HOSTILE + entry[axis]} for entry in found]
     refused = ({"configuration": {axis: HOSTILE}, "points": 1, "why": HOSTILE},)
-    plain = Elements(page(swept(found, described=None, refused=({**refused[0], "why": "x"},)))).found
-    text = page(swept(odd, described=None, refused=refused))
+    plain = Elements(sweep_page(swept(found, described=None, refused=({**refused[0], "why": "x"},)))).found
+    text = sweep_page(swept(odd, described=None, refused=refused))
     assert [tag for tag, _ in Elements(text).found] == [tag for tag, _ in plain]
     assert "\u202e" not in text
 
@@ -245,4 +244,4 @@ def test_no_rows() -> None:
     nothing = replace(swept(), frame=pd.DataFrame())
     assert isinstance(nothing, Swept)
     assert view(nothing).answer == ("No point was kept: none fits in memory and meets what was asked for.",)
-    assert "</html>" in page(nothing)
+    assert "</html>" in sweep_page(nothing)

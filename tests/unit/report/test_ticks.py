@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.report.axes import Tick, axis_title, linear_ticks, log_ticks, tick_text
 from roofline.report.figure import Axis
-from roofline.report.ticks import Tick, axis_title, linear_ticks, log_ticks, tick_text
 from roofline.units import parse_quantity
 
 _NUMBERS = {"FLOP/byte", "tokens", "sequences", "", "GiB"}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.report.analysis.state import flags, options
+from roofline.report.analysis.view import view
+from roofline.report.cells import csv_text
 from roofline.report.figure import Cell, Section, Table, View
-from roofline.report.view.csv_text import csv_text
-from roofline.report.view.state import flags, options
-from roofline.report.view.whole import view
 
 STATE: dict[str, Any] = {
     "model": "llama-3.1-8b", "hardware": "h100-sxm", "others": ["a100-sxm-80gb"], "fixed": {}, "batch": 8, "input_len": 512,

@@ -8,9 +8,9 @@ from itertools import product
 from typing import Any
 
 from roofline.errors import InputError
-from roofline.report import inline
 from roofline.report.controls import LONGEST_TEXT, Control
 from roofline.report.live import specs
+from roofline.report.page import environment
 from roofline.teach.lessons.derived import equation, title_of
 from roofline.teach.lessons.item import Ids, Item
 from roofline.teach.lessons.live import settings, template
@@ -90,7 +90,7 @@ class Play(Item):
     def html(self, ids: Ids) -> str:
         """The first state, which readers without the script have."""
         del ids
-        page = inline.environment().get_template("play.html.j2")
+        page = environment().get_template("play.html.j2")
         filled = [
             {
                 "key": one.key,

@@ -8,10 +8,9 @@ from roofline import formatting
 from roofline.errors import UnknownNameError
 from roofline.graph import caches
 from roofline.predict.timing import pipeline
+from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
+from roofline.report.cells import seconds, table, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series
-from roofline.report.view.budgets import memory_budget, time_budget
-from roofline.report.view.cells import seconds, table, whole
-from roofline.report.view.roof import roofline_figure
 from roofline.specs.workload import decode
 from roofline.teach.lessons.live.evicted import recompute_seconds, swap_seconds
 from roofline.teach.lessons.live.run import Run, kept_bytes, ran

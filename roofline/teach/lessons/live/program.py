@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.formulas.javascript import Program
-from roofline.report import live
-from roofline.report.svg import elements
+from roofline.report import live, svg_shapes
 from roofline.teach.lessons.live.shown import shown
 from roofline.teach.worksheets.feedback import Asked, Known, judge
 
@@ -16,7 +15,7 @@ _PARTS = ("library.js", "plain.js", "drawing.js", "lesson.js")
 @cache
 def program() -> Program:
     """One program for all pages, so that all have the same."""
-    made = live.program({elements.safe: "drawing.safe", elements.name: "drawing.name"})
+    made = live.program({svg_shapes.escaped: "drawing.safe", svg_shapes.id_part: "drawing.name"})
     made.export("shown", shown)
     made.export("judge", judge)
     for cls in (Asked, Known):

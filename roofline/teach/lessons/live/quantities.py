@@ -10,8 +10,8 @@ from roofline.cost import Cost
 from roofline.errors import UnknownNameError
 from roofline.operators.grouped_gemm import expected_distinct
 from roofline.predict.result import OperatorResult, Phase
+from roofline.report.cells import amount, figure, seconds, share, whole
 from roofline.report.figure import Cell, Tile
-from roofline.report.view.cells import amount, figure, seconds, share, whole
 from roofline.teach.lessons.live.evicted import moved, needed_link, recompute_seconds, swap_seconds
 from roofline.teach.lessons.live.run import Run, kv_bytes_per_sequence, streamed
 from roofline.teach.lessons.live.service import cost_per_million, seats, service

@@ -10,7 +10,7 @@ from roofline.numeric import Expr
 from roofline.predict.analyze import run as analysed
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, OperatorResult, Phase
-from roofline.report.view.state import WEIGHTS
+from roofline.report.analysis.state import WEIGHTS
 from roofline.specs.library import load_hardware
 from roofline.specs.workload import decode
 from roofline.symbols import TABLE

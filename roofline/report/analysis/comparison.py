@@ -1,0 +1,127 @@
+"""What a fifth more or less of something changes, and what other hardware would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from roofline.predict.request import Request
+from roofline.predict.result import Analysis, Duration
+from roofline.predict.timing import pipeline
+from roofline.report.cells import amount, best, figure, gibibytes, seconds, share, table, whole, words
+from roofline.report.figure import Axis, Cell, Figure, Series, Table
+from roofline.specs.hardware import Hardware
+from roofline.specs.workload import decode
+
+_FACTORS = (0.8, 1.2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """TPOT with less and with more of something."""
+
+    name: str
+    less: float
+    more: float
+
+
+def sensitivity(request: Request) -> Figure:
+    """By how much TPOT moves with a fifth less and a fifth more."""
+    context, batch = request.workload.context, request.workload.batch
+    now = pipeline(request, decode(batch, context))
+    base = best(now) or 1.0
+    scaled = [
+        ("memory bandwidth", [_on(request, _bandwidth(request, factor)) for factor in _FACTORS]),
+        ("FLOP/s", [_on(request, _peaks(request, factor)) for factor in _FACTORS]),
+        ("context", [pipeline(request, decode(batch, round(context * factor))) for factor in _FACTORS]),
+        ("batch", [pipeline(request, decode(max(round(batch * factor), 1), context)) for factor in _FACTORS]),
+    ]
+    found = [_Change(name, best(times[0]) or base, best(times[1]) or base) for name, times in scaled]
+    if now.estimate is not None and now.bound is not None:
+        less, more = (_efficient(now, factor) for factor in _FACTORS)
+        found.append(_Change("efficiency of kernels", less, more))
+    found = sorted(found, key=lambda change: -max(abs(change.less - base), abs(change.more - base)))
+    names = tuple(change.name for change in found)
+    rows: list[tuple[Cell, ...]] = [
+        (words(change.name), share(change.less / base - 1, sign=True), share(change.more / base - 1, sign=True))
+        for change in found
+    ]
+    return Figure(
+        key="sensitivity",
+        title="What moves TPOT",
+        note=f"From {seconds(base).text}: a fifth less and a fifth more of each, everything else as it is. Efficiency: "
+        "the share of the bound's speed that kernels reach, never more than all of it.",
+        x=Axis(title="change of TPOT", scale="linear", unit="%"),
+        y=Axis(title="", scale="category"),
+        series=(
+            _bars("a fifth less", "less", names, [change.less / base - 1 for change in found]),
+            _bars("a fifth more", "more", names, [change.more / base - 1 for change in found]),
+        ),
+        table=table("sensitivity-rows", "Changes of TPOT", "", ("of", "20 % less", "20 % more"), rows),
+    )
+
+
+def _bars(name: str, role: str, names: tuple[str, ...], values: list[float]) -> Series:
+    shown = [share(value, sign=True).text for value in values]
+    labels = tuple(f"{entry}, {name}: TPOT {text}" for entry, text in zip(names, shown, strict=True))
+    return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=tuple(shown))
+
+
+def _on(request: Request, hardware: Hardware) -> Duration:
+    """The decode step on hardware with other figures."""
+    fits = replace(request.estimator.fits, hardware=hardware)
+    changed = replace(request, hardware=hardware, estimator=replace(request.estimator, fits=fits))
+    return pipeline(changed, decode(request.workload.batch, request.workload.context))
+
+
+def _bandwidth(request: Request, factor: float) -> Hardware:
+    hardware = request.hardware
+    return replace(hardware, overrides={**hardware.overrides, "bandwidth": hardware.bandwidth * factor})
+
+
+def _peaks(request: Request, factor: float) -> Hardware:
+    return replace(request.hardware, overrides={**request.hardware.overrides, "peak_scale": factor})
+
+
+def _efficient(now: Duration, factor: float) -> float:
+    """The estimate if kernels reached so many times the share of the bound's speed that they reach."""
+    bound, estimate = now.bound or 0.0, now.estimate or 0.0
+    return max(estimate / factor, bound)
+
+
+def comparison(requests: list[Request], results: list[Analysis]) -> Table:
+    """Hardware side by side; the best of each row is marked, and how it is chosen is said."""
+    rows: list[tuple[Cell, ...]] = []
+    decodes = [result.decode for result in results]
+    tpot = [None if phase is None else best(phase.pipeline) for phase in decodes]
+    prefills = [result.prefill for result in results]
+    ttft = [None if phase is None else best(phase.pipeline) for phase in prefills]
+    fits = [result.memory.fits for result in results]
+    batches = [float(result.memory.max_batch) for result in results]
+    rates = [
+        None if time is None else request.workload.batch / time / request.deployment.devices
+        for request, time in zip(requests, tpot, strict=True)
+    ]
+    rows.append((words("fits"), *(words("yes" if fit else "no") for fit in fits)))
+    rows.append(_marked("TPOT", [seconds(value) for value in tpot], lowest=True))
+    rows.append(_marked("TTFT", [seconds(value) for value in ttft], lowest=True))
+    rows.append(_marked("tokens/s a GPU", [figure(value) for value in rates], lowest=False))
+    rows.append(_marked("largest batch", [whole(value) for value in batches], lowest=False))
+    rows.append((words("memory"), *(gibibytes(result.memory.capacity_bytes) for result in results)))
+    rows.append((words("bandwidth"), *(amount(request.hardware.bandwidth, "B/s") for request in requests)))
+    rows.append((words("16-bit peak"), *(amount(_peak(request), "FLOP/s") for request in requests)))
+    names = ("what", *(str(result.hardware["title"]) for result in results))
+    note = "★: the lowest time, or the highest rate, of those that have one. Memory in GiB. Times are estimates where known."
+    return table("compare", "Times, rates and memory", note, names, rows)
+
+
+def _marked(name: str, cells: list[Cell], *, lowest: bool) -> tuple[Cell, ...]:
+    known = [cell.value for cell in cells if cell.value is not None]
+    if len(known) < 2:
+        return (words(name), *cells)
+    chosen = min(known) if lowest else max(known)
+    return (words(name), *(Cell(text=f"★ {cell.text}", value=cell.value) if cell.value == chosen else cell for cell in cells))
+
+
+def _peak(request: Request) -> float | None:
+    peaks = request.hardware.peaks
+    return peaks.get("bf16", peaks.get("fp16"))

@@ -1,0 +1,188 @@
+"""The whole page from a state."""
+
+from __future__ import annotations
+
+from roofline.formatting import plural
+from roofline.graph import build
+from roofline.predict.analyze import run
+from roofline.predict.efficiency.fits import Fitted
+from roofline.predict.efficiency.kernels import kernels
+from roofline.predict.engine_command import engine_command, shell_line
+from roofline.predict.limits.slo import Slo
+from roofline.predict.request import Request
+from roofline.predict.result import Analysis
+from roofline.report import summary
+from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, ttft_by_prompt
+from roofline.report.analysis.comparison import comparison, sensitivity
+from roofline.report.analysis.state import Values, asked, flags
+from roofline.report.analysis.step_figures import memory_budget, operators_table, roofline_figure, time_budget
+from roofline.report.cells import best, figure, gibibytes, seconds, share, table, whole, words
+from roofline.report.figure import Cell, Command, Figure, Section, Table, Tile, View
+
+_NOT_MODELLED = (
+    "Queues: requests wait for each other under load. These are times of single steps, and of requests that start together.",
+    "The host: tokenisation, network, scheduling beyond what was measured of the engine as a whole.",
+    "Speculative decoding, prefix caches that hit, adapters, and vision or audio towers.",
+    "Clocks that fall with heat or power beyond what the measured kernels saw.",
+)
+
+
+def view(values: Values) -> View:
+    """Everything that the page shows of a state."""
+    names = [values["hardware"], *(name for name in values["others"] if name != values["hardware"])]
+    requests = [asked(values, name) for name in names]
+    results = [run(request) for request in requests]
+    request, result = requests[0], results[0]
+    # the last token that is drawn needs no place in the cache, but counts in the engine's limit
+    longest = 1 + max(segment.cached + segment.new for _, step in request.memory_steps() for segment in step)
+    return View(
+        title=summary.headline(result),
+        subtitle=summary.subtitle(result),
+        answer=tuple(summary.sentences(result)),
+        fits=result.memory.fits,
+        error="",
+        tiles=_tiles(result),
+        commands=(
+            Command(label="Start the engine", text=shell_line(engine_command(request, longest))),
+            Command(label="The numbers in a terminal", text=_in_terminal(values)),
+        ),
+        sections=tuple(_sections(values, requests, results)),
+        assumptions=_assumptions(result),
+        not_modelled=_NOT_MODELLED,
+    )
+
+
+def _in_terminal(values: Values) -> str:
+    start = ("roofline", "analyze", str(values["model"]), "--hardware", str(values["hardware"]))
+    return shell_line((*start, *flags(values)))
+
+
+def _tiles(result: Analysis) -> tuple[Tile, ...]:
+    found = []
+    for label, phase in (("TPOT", result.decode), ("TTFT", result.prefill)):
+        if phase is None:
+            continue
+        span = phase.pipeline
+        note = "does not fit" if span.bound is None else f"at least {seconds(span.bound).text}"
+        if span.low is not None and span.high is not None:
+            note = f"{seconds(span.low).text} to {seconds(span.high).text}; at least {seconds(span.bound).text}"
+        found.append(Tile(label=label, cell=seconds(best(span)), note=note))
+    decode = result.decode
+    rate = (
+        None
+        if decode is None
+        else decode.tokens_per_s
+        if decode.tokens_per_s_estimate is None
+        else decode.tokens_per_s_estimate
+    )
+    if decode is not None:
+        found.append(Tile(label="tokens/s", cell=figure(rate), note=f"of all {plural(decode.batch, 'sequence')}"))
+    memory = result.memory
+    share_of = (memory.budget_bytes - memory.free_bytes) / memory.budget_bytes
+    found.append(Tile(label="memory in use", cell=share(share_of), note=f"of {summary.gib(memory.budget_bytes)} GiB a device"))
+    found.append(Tile(label="largest batch", cell=whole(memory.max_batch), note="at this context"))
+    critical = result.limits.critical_batch_step
+    found.append(
+        Tile(
+            label="critical batch", cell=whole(critical), note="from which compute binds" if critical else "memory always binds"
+        )
+    )
+    return tuple(found)
+
+
+def _sections(values: Values, requests: list[Request], results: list[Analysis]) -> list[Section]:
+    request, result = requests[0], results[0]
+    ttft, tpot = values["ttft_ms"] / 1e3, values["tpot_ms"] / 1e3
+    found: list[Section] = [_section("inputs", "Inputs", _INPUTS, None, [_inputs(request)])]
+    if len(results) > 1:
+        found.append(_section("compare", "Side by side", "", None, [comparison(requests, results)]))
+    found.append(_drawn(roofline_figure(request, result), [operators_table(result, phase) for phase in result.phases]))
+    if any(phase.time.bound is not None for phase in result.phases):
+        found += [_drawn(time_budget(phase), []) for phase in result.phases]
+    found.append(_drawn(memory_budget(results), [_limits(result)]))
+    found.append(_drawn(batch_limits(request, result, Slo(ttft or None, tpot or None)), []))
+    found.append(_drawn(explorer(request, result, tpot), []))
+    found.append(_drawn(ttft_by_prompt(requests, ttft), []))
+    found.append(_drawn(heatmap(request, result), []))
+    if result.memory.fits or request.ignore_capacity:
+        found.append(_drawn(sensitivity(request), []))
+    found.append(_section("checked", "Model against measurement", _CHECKED, None, [_checked(request)]))
+    return found
+
+
+_CHECKED = (
+    "Kernels that the estimates stand on, and how far off they were on shapes that the fit had not seen. "
+    "Transferred: of another accelerator, with this one's datasheet figures."
+)
+_INPUTS = "What the numbers are made of, and where it was read."
+
+
+def _drawn(drawn: Figure, tables: list[Table]) -> Section:
+    return _section(drawn.key, drawn.title, "", drawn, tables)
+
+
+def _section(key: str, title: str, note: str, drawn: Figure | None, tables: list[Table]) -> Section:
+    return Section(key=key, title=title, note=note, figure=drawn, tables=tuple(tables))
+
+
+def _limits(result: Analysis) -> Table:
+    rows: list[tuple[Cell, ...]] = [(whole(context), whole(batch)) for context, batch in result.limits.max_batch_by_context]
+    note = summary.limits_table(result).note
+    return table("limits", "Largest batch by context", note, ("cached tokens", "sequences"), rows)
+
+
+def _checked(request: Request) -> Table:
+    """The fits that the kernels of the steps stand on."""
+    stands: dict[str, Fitted] = {}
+    if request.estimator.applies:
+        for _, step in request.workload.steps:
+            for kernel in kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage)):
+                if (fitted := request.estimator.fitted(kernel)) is not None:
+                    stands[kernel.op] = fitted
+    rows: list[tuple[Cell, ...]] = []
+    for op, fitted in sorted(stands.items()):
+        held = fitted.family.held_out
+        row = (words(op), words(fitted.source), words(fitted.origin), whole(fitted.family.rows))
+        rows.append(
+            (
+                *row,
+                share(None if held is None else held.median_ape),
+                share(None if held is None else held.bias, sign=True),
+                share(None if held is None else held.coverage),
+            )
+        )
+    names = ("kernel", "fit", "origin", "records", "median error", "bias", "in the interval")
+    return table("checked-rows", "Fits", "errors are of shapes that the fit had not seen", names, rows)
+
+
+def _inputs(request: Request) -> Table:
+    hardware, accelerator = request.hardware, request.hardware.accelerator
+    read = ", ".join(source.url or source.title for source in request.model.sources.values())
+    sheets = ", ".join(source.url or source.title for source in accelerator.sources.values())
+    rows: list[tuple[Cell, ...]] = [
+        (words("model"), words(request.model.title), words(read)),
+        (words("hardware"), words(hardware.title), words(sheets)),
+    ]
+    memory = accelerator.memory
+    held = memory.reported or memory.label
+    rows += [
+        (words("memory, GiB"), gibibytes(hardware.memory_bytes), words(_title(request, held.source))),
+        (words("bandwidth, TB/s"), figure(hardware.bandwidth / 1e12), words(_title(request, memory.bandwidth.source))),
+    ]
+    for dtype, rate in accelerator.peak_flops.items():
+        rows.append(
+            (words(f"{dtype} peak, TFLOP/s"), figure(hardware.peaks[dtype] / 1e12), words(_title(request, rate.source)))
+        )
+    engine = f"{request.engine.name}@{request.engine.version}"
+    rows.append((words("engine"), words(engine), words("its defaults, and its blocks for the KV cache")))
+    return table("inputs-rows", "Figures", "", ("what", "value", "source"), rows)
+
+
+def _title(request: Request, key: str) -> str:
+    return str(request.hardware.accelerator.sources[key].title)
+
+
+def _assumptions(result: Analysis) -> Table:
+    shown = summary.assumptions_table(result)
+    rows: list[tuple[Cell, ...]] = [tuple(words(cell) for cell in row) for row in shown.rows]
+    return table("assumptions", "What is assumed", "", shown.columns, rows)

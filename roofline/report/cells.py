@@ -1,0 +1,125 @@
+"""Numbers as cells: a text to read and the number behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roofline import formatting
+from roofline.formatting import percent
+from roofline.predict.result import Duration
+from roofline.report.figure import Cell, Column, Table, View
+from roofline.report.summary import GIB
+
+NOTHING = Cell(text="–")
+
+
+def words(text: str) -> Cell:
+    """A cell of words."""
+    return Cell(text=text)
+
+
+def seconds(value: float | None, digits: int = 3) -> Cell:
+    """A time."""
+    return NOTHING if value is None else Cell(text=formatting.seconds(value, digits), value=value)
+
+
+def amount(value: float | None, unit: str, digits: int = 3) -> Cell:
+    """A quantity with a decimal prefix."""
+    return NOTHING if value is None else Cell(text=formatting.quantity(value, unit, digits).strip(), value=value)
+
+
+def whole(value: float | None) -> Cell:
+    """A whole number."""
+    return NOTHING if value is None else Cell(text=f"{value:,.0f}", value=value)
+
+
+def figure(value: float | None) -> Cell:
+    """A number in three digits, without an exponent."""
+    if value is None:
+        return NOTHING
+    return Cell(text=formatting.number(value, 3), value=value)
+
+
+def share(value: float | None, sign: bool = False) -> Cell:
+    """A fraction, in percent."""
+    if value is None:
+        return NOTHING
+    return Cell(text=percent(value, 1, sign=sign), value=value)
+
+
+def gibibytes(value: float | None) -> Cell:
+    """Bytes, in GiB."""
+    if value is None:
+        return NOTHING
+    size = value / GIB
+    return Cell(text=f"{size:.2g}" if 0 < abs(size) < 0.01 else f"{size:,.2f}", value=value)
+
+
+def best(span: Duration) -> float | None:
+    """The estimate where there is one, else the bound."""
+    return span.bound if span.estimate is None else span.estimate
+
+
+def table(key: str, title: str, note: str, names: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> Table:
+    """A table whose columns are numbers where any of their cells is one."""
+    columns = tuple(
+        Column(name=name, number=any(row[index].value is not None for row in rows)) for index, name in enumerate(names)
+    )
+    return Table(key=key, title=title, note=note, columns=columns, rows=tuple(rows))
+
+
+# csv_text: All tables of a page as one CSV.
+
+_COMMANDS = "=+-@"
+"""With which a cell begins that spreadsheets would run."""
+
+
+def csv_text(view: View) -> str:
+    """A row a cell: table, row, column, the unrounded value, the text."""
+    tables: list[Table] = []
+    for section in view.sections:
+        if section.figure is not None and section.figure.table is not None:
+            tables.append(section.figure.table)
+        tables += section.tables
+    lines = ["table,row,column,value,text"]
+    lines += [
+        ",".join(["tiles", "0", _quoted(tile.label), _number(tile.cell.value), _quoted(tile.cell.text)]) for tile in view.tiles
+    ]
+    for table in [*tables, view.assumptions]:
+        for index, row in enumerate(table.rows):
+            for column, cell in zip(table.columns, row, strict=True):
+                parts = [_quoted(table.key), f"{index}", _quoted(column.name), _number(cell.value), _quoted(cell.text)]
+                lines.append(",".join(parts))
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float | None) -> str:
+    """All digits of a value."""
+    return "" if value is None else f"{value:.17g}"
+
+
+def _quoted(text: str) -> str:
+    """Text as a cell; what a spreadsheet would take for a formula begins with an apostrophe."""
+    safe = f"'{text}" if text and text[0] in _COMMANDS else text
+    if any(mark in safe for mark in (",", '"', "\n", "\r")):
+        return '"' + safe.replace('"', '""') + '"'
+    return safe
+
+
+# keys: Ids of what a click on a point shows.
+
+_PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+def op_key(phase: str, path: str) -> str:
+    """The key of an operator of a phase: letters, digits and dashes; different paths have different keys.
+
+    >>> op_key("decode", "layers/attention/q_proj"), op_key("decode", "layers/attention/q-proj")
+    ('decode--layers--attention--q-5f-proj', 'decode--layers--attention--q-2d-proj')
+    """
+    return "".join([_spelled(letter) for letter in f"{phase}/{path}"])
+
+
+def _spelled(letter: str) -> str:
+    """A letter as it is, a slash as two dashes, anything else as its code between dashes: read from the left, no two clash."""
+    return letter if letter in _PLAIN else "--" if letter == "/" else f"-{ord(letter):x}-"

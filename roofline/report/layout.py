@@ -1,0 +1,269 @@
+"""A plot's inside in pixels: where values stand, how large points are, how much room a text takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.report.axes import Span, position, share, shorten, span, text_width
+from roofline.report.figure import Figure, Series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """The plot's inside: its axes and its size in pixels."""
+
+    x: Span
+    y: Span
+    width: float
+    height: float
+    font: float = 12.0
+    largest: float = 32.0
+    """Diameter of the largest point."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A rectangle in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+def inner_height(figure: Figure) -> float:
+    """Pixels from the top to the bottom of a figure's frame: so much a category, or a fixed number."""
+    if figure.y.scale != "category":
+        return 330.0
+    names = len(span(figure, "y", 1).categories)
+    heat = any(series.kind == "heat" for series in figure.series)
+    return max(names, 1) * 36.0 if heat else max(names, 2) * 40.0 if names > 3 else max(names, 1) * 58.0
+
+
+def across(frame: Frame, place: float) -> float:
+    """Pixels from the left."""
+    return share(frame.x, place) * frame.width
+
+
+def down(frame: Frame, place: float) -> float:
+    """Pixels from the top: categories go down, numbers go up."""
+    part = share(frame.y, place)
+    return (part if frame.y.scale == "category" else 1 - part) * frame.height
+
+
+def spot(frame: Frame, x: float | str | None, y: float | str | None) -> tuple[float, float] | None:
+    """The pixels of a value, None where it cannot be drawn."""
+    along, up = position(frame.x, x), position(frame.y, y)
+    return None if along is None or up is None else (across(frame, along), down(frame, up))
+
+
+def diameter(series: Series, index: int, frame: Frame) -> float:
+    """Pixels of a point, whose area is its share of the largest; small ones stay visible."""
+    return max(7.0, frame.largest * max(series.size[index], 0.0) ** 0.5) if len(series.size) > index else 8.0
+
+
+def drawn_first(series: Series) -> list[int]:
+    """Points in the order in which they are drawn: large ones first, so that small ones lie on top."""
+    order = list(range(len(series.x)))
+    return sorted(order, key=lambda index: -series.size[index]) if len(series.size) == len(order) else order
+
+
+def zone_box(figure: Figure, index: int, frame: Frame) -> Box:
+    """The pixels of a zone, cut to the frame."""
+    zone = figure.zones[index]
+    left = 0.0 if zone.x0 is None else across(frame, zone.x0)
+    right = frame.width if zone.x1 is None else across(frame, zone.x1)
+    bottom = frame.height if zone.y0 is None else down(frame, zone.y0)
+    top = 0.0 if zone.y1 is None else down(frame, zone.y1)
+    left, right = max(min(left, right), 0.0), min(max(left, right), frame.width)
+    return Box(left=left, top=max(min(top, bottom), 0.0), right=right, bottom=min(max(top, bottom), frame.height))
+
+
+# labels: Where texts stand inside a plot so that they cover neither one another nor, if it can be helped, what is drawn.
+# Places are in pixels of the plot's frame, from its upper left corner, as far as the width of letters can be told without a
+# font.
+
+_GAP = 4.0
+_STEP = 7.0
+"""Pixels between the places of a line that are looked at."""
+_BESIDE_LINE = ("top left", "top right", "bottom right", "bottom left", "top center", "bottom center")
+_BESIDE_POINT = (
+    "middle right",
+    "middle left",
+    "top center",
+    "bottom center",
+    "top right",
+    "top left",
+    "bottom right",
+    "bottom left",
+)
+_CORNERS = ("bottom right", "bottom left", "top right", "top left")
+"""Of a text beside the corner of a zone that it stands in: seen from the upper left corner, it is to the bottom right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A placed text: of the thing at `index`, the point at `point`; `where` is its side of the place that it names."""
+
+    kind: str
+    index: int
+    point: int
+    text: str
+    where: str
+    box: Box
+
+
+def above(figure: Figure, frame: Frame) -> list[Label]:
+    """Texts of vertical marks, over the plot, in as many rows as it takes that none covers another."""
+    places = [position(frame.x, mark.x) for mark in figure.marks]
+    lines = [None if place is None else across(frame, place) for place in places]
+    found: list[Label] = []
+    for index, mark in enumerate(figure.marks):
+        line = lines[index]
+        if line is not None:
+            others = [other for other in lines if other is not None and other != line]
+            found.append(_over(index, _fitting(mark.text, frame), line, others, frame, found))
+    return found
+
+
+def _over(index: int, text: str, line: float, others: list[float], frame: Frame, taken: list[Label]) -> Label:
+    """The text of one mark, in the lowest row that has room; rather beside its line than across another."""
+    wide, tall = text_width(text, frame.font), frame.font * 1.25
+    sides = [("top center", line - wide / 2), ("top right", line), ("top left", line - wide)]
+    inside = [side for side in sides if side[1] >= -4 and side[1] + wide <= frame.width + 4]
+    if len(inside) == 0:
+        inside = [sides[2] if line > frame.width / 2 else sides[1]]
+    inside = sorted(inside, key=lambda side: sum([1 for other in others if side[1] - 3 < other < side[1] + wide + 3]))
+    row = 0
+    while True:
+        for where, left in inside:
+            box = Box(left=left, top=-(row + 1) * tall, right=left + wide, bottom=-row * tall)
+            room = Box(left=left - 4, top=box.top, right=box.right + 4, bottom=box.bottom)
+            if not any(_meet(room, label.box) for label in taken):
+                return Label(kind="above", index=index, point=-1, text=text, where=where, box=box)
+        row += 1
+
+
+def labels(figure: Figure, frame: Frame) -> list[Label]:
+    """Texts of horizontal marks and of zones, which all have a place, and short texts of points as far as there is room."""
+    soft = _obstacles(figure, frame)
+    placed: list[Label] = []
+    for index, mark in enumerate(figure.marks):
+        y = position(frame.y, mark.y)
+        if y is not None:
+            text, level = _fitting(mark.text, frame), down(frame, y)
+            sides = [(frame.width - 2, level, "top left"), (2.0, level, "top right")]
+            sides += [(frame.width - 2, level, "bottom left"), (2.0, level, "bottom right")]
+            placed.append(_best("mark", index, text, sides, frame, soft, placed))
+    for index, zone in enumerate(figure.zones):
+        if zone.text != "":
+            box = zone_box(figure, index, frame)
+            places = [(box.left, box.top), (box.right, box.top), (box.left, box.bottom), (box.right, box.bottom)]
+            sides = [(x, y, where) for (x, y), where in zip(places, _CORNERS, strict=True)]
+            placed.append(_best("zone", index, _fitting(zone.text, frame), sides, frame, soft, placed))
+    for index, series in enumerate(figure.series):
+        if series.kind in ("line", "points") and len(series.short) > 0:
+            placed += _shorts(index, series, frame, soft, placed)
+    return placed
+
+
+def _shorts(index: int, series: Series, frame: Frame, soft: list[Box], before: list[Label]) -> list[Label]:
+    """The short texts of one series, of large points first."""
+    found: list[Label] = []
+    for point in drawn_first(series):
+        place = spot(frame, series.x[point], series.y[point])
+        if place is None or series.short[point] == "":
+            continue
+        x, y = place
+        text = shorten(series.short[point], 32)
+        away = diameter(series, point, frame) / 2 if series.kind == "points" else 2.0
+        sides = [(x, y, where) for where in (_BESIDE_POINT if series.kind == "points" else _BESIDE_LINE)]
+        boxes = [_beside(x, y, where, text, frame.font - 1, away) for x, y, where in sides]
+        costs = [_cost(box, frame, soft, [*before, *found]) for box in boxes]
+        least = min(costs)
+        if least <= (0 if series.kind == "points" else 1):
+            best = costs.index(least)
+            found.append(Label(kind="short", index=index, point=point, text=text, where=sides[best][2], box=boxes[best]))
+    return found
+
+
+def _fitting(text: str, frame: Frame) -> str:
+    """As much of a text as the frame is wide, and no more than can be read at a glance."""
+    return shorten(text, min(60, max(8, int(frame.width / (0.6 * frame.font)))))
+
+
+def _best(
+    kind: str,
+    index: int,
+    text: str,
+    sides: list[tuple[float, float, str]],
+    frame: Frame,
+    soft: list[Box],
+    placed: list[Label],
+) -> Label:
+    boxes = [_beside(x, y, where, text, frame.font, 2.0) for x, y, where in sides]
+    costs = [_cost(box, frame, soft, placed) for box in boxes]
+    best = costs.index(min(costs))
+    return Label(kind=kind, index=index, point=-1, text=text, where=sides[best][2], box=boxes[best])
+
+
+def _beside(x: float, y: float, where: str, text: str, size: float, away: float) -> Box:
+    """The box of a text on one side of a place."""
+    wide, tall, gap = text_width(text, size), size * 1.2, away + 2.0
+    vertical, horizontal = where.split(" ")
+    top = y - gap - tall if vertical == "top" else y + gap if vertical == "bottom" else y - tall / 2
+    beside = gap if vertical == "middle" else 2.0
+    left = x - wide - beside if horizontal == "left" else x + beside if horizontal == "right" else x - wide / 2
+    return Box(left=left, top=top, right=left + wide, bottom=top + tall)
+
+
+def _cost(box: Box, frame: Frame, soft: list[Box], placed: list[Label]) -> float:
+    """How bad a place is: 1 for each thing drawn under it, much for a text under it or for a part outside."""
+    outside = max(-box.left, box.right - frame.width, -box.top, box.bottom - frame.height, 0.0)
+    texts = sum(1 for label in placed if _meet(box, label.box))
+    return (1e6 + outside if outside > 1 else 0.0) + 1e3 * texts + sum(1 for thing in soft if _meet(box, thing))
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one.left < other.right and other.left < one.right and one.top < other.bottom and other.top < one.bottom
+
+
+def _obstacles(figure: Figure, frame: Frame) -> list[Box]:
+    """Boxes around what points, lines and marks cover."""
+    found: list[Box] = []
+    for mark in figure.marks:
+        x, y = position(frame.x, mark.x), position(frame.y, mark.y)
+        if x is not None:
+            found.append(Box(left=across(frame, x) - 1, top=0.0, right=across(frame, x) + 1, bottom=frame.height))
+        if y is not None:
+            found.append(Box(left=0.0, top=down(frame, y) - 1, right=frame.width, bottom=down(frame, y) + 1))
+    for series in figure.series:
+        if series.kind not in ("line", "points"):
+            continue
+        spots = [spot(frame, x, y) for x, y in zip(series.x, series.y, strict=True)]
+        for index, here in enumerate(spots):
+            if here is None:
+                continue
+            radius = diameter(series, index, frame) / 2 if series.kind == "points" else 3.0
+            found.append(_around(here[0], here[1], radius))
+            after = spots[index + 1] if series.kind == "line" and index + 1 < len(spots) else None
+            if after is not None:
+                found += _along(here, after, frame)
+    return found
+
+
+def _along(one: tuple[float, float], other: tuple[float, float], frame: Frame) -> list[Box]:
+    """Small boxes along a stroke, inside the frame."""
+    long = max(abs(other[0] - one[0]), abs(other[1] - one[1]))
+    count = min(int(long / _STEP), 400)
+    found: list[Box] = []
+    for step in range(1, count):
+        part = step / count
+        x, y = one[0] + part * (other[0] - one[0]), one[1] + part * (other[1] - one[1])
+        if 0 <= x <= frame.width and 0 <= y <= frame.height:
+            found.append(_around(x, y, 1.0))
+    return found
+
+
+def _around(x: float, y: float, radius: float) -> Box:
+    return Box(left=x - radius, top=y - radius, right=x + radius, bottom=y + radius)

@@ -1,0 +1,222 @@
+"""The page of a capacity plan: one file with the answer, the candidates, and controls for the rate and the prices.
+
+What the controls change is counted in the page by the functions of `roofline.report.plan.scaling`, translated: replicas,
+devices and money. Where there is no candidate, there is nothing to set, and the page has no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline.formulas.javascript import translated
+from roofline.predict.engine_command import shell_line
+from roofline.report.cells import csv_text, table, words
+from roofline.report.controls import Control
+from roofline.report.figure import Command, Figure, Section, Table, View
+from roofline.report.live import page_script, program
+from roofline.report.page import live_page, static_page
+from roofline.report.plan import figures, tables
+from roofline.report.plan.load import PLAN_DATA, Planned, Price, planned
+from roofline.report.plan.scaling import Scaled, Values, first_values, ordered
+from roofline.report.plan.tables import infeasible, sentences, subtitle, title
+from roofline.report.plotly_figure import plot
+
+if TYPE_CHECKING:
+    from roofline.formulas.javascript import Program
+    from roofline.serving.planning.result import Plan
+
+_SCRIPTS = ("plain.js", "plan.js")
+
+
+def plan_page(plan: Plan, line: str = "") -> str:
+    """The page of a plan. `line`: the command that makes it again."""
+    return saved_plan_page(plan.to_dict(), line=line)
+
+
+def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: str = "") -> str:
+    """The page of a plan's JSON.
+
+    Args:
+        result: what `roofline plan --json` gives.
+        path: of the file that it is from, for messages and for the command that makes the page again.
+        line: that command, where it is another.
+
+    Raises:
+        SpecError: it is no plan.
+    """
+    plan = planned(result, path)
+    reproduce = line or shell_line(
+        ("roofline", "report", "--from", "plan.json" if path is None else path.name, "--output", "plan.html")
+    )
+    first = view(plan, first_values(plan))
+    settings = controls(plan) if plan.feasible else ()
+    if not settings:
+        return static_page(first, reproduce)
+    program, data = translated(_program, lambda into: {"planned": into.encode(plan)})
+    return live_page(
+        first, settings, page_script(program, _SCRIPTS), data, reproduce,
+        settings_title="What if", assumptions_last=True, styles=("plan",),
+    )  # fmt: skip
+
+
+def _program() -> Program:
+    """What counts in the page."""
+    made = program()
+    for cls in PLAN_DATA:
+        made.refer(cls)
+    made.export("view", view)
+    made.export("plot", plot)
+    made.export("csv", csv_text)
+    return made
+
+
+# view: The whole page of a plan, from a state of its controls.
+
+_NOT_MODELLED = (
+    "Routers: requests go to replicas evenly and at random. Routing by caches or queues does better.",
+    "Failures beyond the spare replicas; starting, draining and updating replicas.",
+    "Hosts, networks, storage and staff, as far as the price of a device does not have them.",
+    "Several kinds of hardware side by side: each candidate is of one.",
+    "The quality of answers in other formats than those of the model's file.",
+)
+_ELSEWHERE = (
+    "Deployments that are not among the candidates of the planned rate, and may be better at another.",
+    "Times at another rate than the planned one: what is known of them is that they are within the objectives.",
+)
+
+
+def view(planned: Planned, values: Values) -> View:
+    """Everything that the page shows."""
+    if not planned.feasible:
+        return _refusal(planned)
+    found = ordered(planned, values)
+    best = found[0]
+    return View(
+        title=title(planned),
+        subtitle=subtitle(planned),
+        answer=tuple(sentences(planned, values)),
+        fits=best.beyond == "",
+        error="",
+        tiles=tables.tiles(planned, values, best),
+        commands=_commands(best),
+        sections=tuple(_sections(planned, values, found)),
+        assumptions=tables.assumptions(planned),
+        not_modelled=(*_NOT_MODELLED, *_ELSEWHERE) if planned.rate is not None else _NOT_MODELLED,
+    )
+
+
+def _commands(best: Scaled) -> tuple[Command, ...]:
+    """What starts the replicas of the first candidate, pool by pool."""
+    found = []
+    for pool, count in zip(best.of.pools, best.replicas, strict=True):
+        role = "" if pool.role == "both" else f"{pool.role} "
+        each = "the replica" if count == 1 else f"each of {count:,} replicas"
+        found += [
+            Command(label=f"{command.engine}, {role}pool, {each}" if role else f"{command.engine}, {each}", text=command.line)
+            for command in pool.commands
+        ]
+    return tuple(found)
+
+
+def _sections(planned: Planned, values: Values, found: list[Scaled]) -> list[Section]:
+    made = [Section(key="candidates", title="Candidates", note="", figure=None, tables=_some(
+        tables.candidates(planned, values, found), tables.remarks(found)))]  # fmt: skip
+    for name in ("TPOT", "TTFT"):
+        made += _drawn(figures.pareto(planned, values, found, name))
+    made += _drawn(figures.steps(planned, values, found))
+    what = "What if the rate or a price were another" if planned.rate is not None else "What if a price were another"
+    made.append(Section(key="pools", title=what, note=_how(planned), figure=None, tables=_some(
+        tables.pools(planned, found), tables.prices(planned, values))))  # fmt: skip
+    made.append(Section(key="traffic", title="Traffic and objectives", note="", figure=None, tables=_some(
+        tables.traffic(planned), tables.load(planned), tables.classes(planned, found[0]))))  # fmt: skip
+    made.append(_inputs(planned))
+    return made
+
+
+def _how(planned: Planned) -> str:
+    moved = "The rate and the prices" if planned.rate is not None else "The prices"
+    said = f"{moved} can be set on the page; the candidates are counted again and ranked anew. "
+    if planned.rate is None:
+        return f"{said}A closed loop has no rate of its own: replicas stay as planned."
+    return f"{said}What a replica serves within the objectives holds for any number of them; times are shown of the plan alone."
+
+
+def _drawn(figure: Figure | None) -> list[Section]:
+    if figure is None:
+        return []
+    return [Section(key=figure.key, title=figure.title, note="", figure=figure, tables=())]
+
+
+def _some(*listed: Table | None) -> tuple[Table, ...]:
+    return tuple([one for one in listed if one is not None])
+
+
+def _inputs(planned: Planned) -> Section:
+    shown = _some(tables.refused(planned), tables.inputs(planned))
+    return Section(key="inputs", title="What it stands on", note="", figure=None, tables=shown)
+
+
+def _refusal(planned: Planned) -> View:
+    """Why there is no answer."""
+    rows = [(words(one.name), words(one.value)) for one in planned.nearest]
+    nearest = table("nearest", "Nearest to it", "", ("what", "value"), rows) if rows else None
+    sections = (
+        [Section(key="nearest", title="What comes nearest", note="", figure=None, tables=_some(nearest))] if nearest else []
+    )
+    asked = Section(key="traffic", title="Traffic and objectives", note="", figure=None,
+                    tables=_some(tables.traffic(planned), tables.load(planned)))  # fmt: skip
+    return View(
+        title=title(planned),
+        subtitle=subtitle(planned),
+        answer=tuple(infeasible(planned)),
+        fits=False,
+        error="",
+        tiles=(),
+        commands=(),
+        sections=(*sections, asked, _inputs(planned)),
+        assumptions=tables.assumptions(planned),
+        not_modelled=_NOT_MODELLED,
+    )
+
+
+# controls: What can be moved on the page of a plan: the rate, and the price of each hardware.
+
+_RATES = 10.0
+"""How far the rate can be moved, as a factor."""
+_CENT = 0.01
+
+
+def controls(planned: Planned) -> tuple[Control, ...]:
+    """The rate, unless a closed loop has none, and the prices."""
+    found = [] if planned.rate is None else [_rate(planned.rate)]
+    return (*found, *(_price(price, planned.currency) for price in planned.prices))
+
+
+def _rate(rate: float) -> Control:
+    return Control(
+        key="rate", label="Rate", kind="number", value=rate, low=rate / _RATES, high=rate * _RATES, log=True,
+        unit="requests/s", group="Traffic", help="at the peak; times stay those of the planned rate",
+    )  # fmt: skip
+
+
+def _price(price: Price, currency: str) -> Control:
+    """In steps of a hundredth, where the price is one of them. NB: without a price, a control stands at 0 and says so."""
+    value = 0.0 if price.hour is None else price.hour
+    low = 0.0 if price.hour is None else min(_CENT, value)
+    high = 10.0 if price.hour is None else max(3 * value, 2 * (price.high or 0.0), 1.0)
+    even = abs(value / _CENT - round(value / _CENT)) < 1e-6 and value >= _CENT
+    return Control(
+        key=price.key, label=price.hardware, kind="number", value=value, low=low, high=round(high, 2) if even else high,
+        step=_CENT if even or price.hour is None else None, unit=f"{currency}/h",
+        zero="not known" if price.hour is None else "", group="Price of a device", help=_range(price),
+    )  # fmt: skip
+
+
+def _range(price: Price) -> str:
+    if price.hour is None:
+        return "the plan has none; 0: not known"
+    if price.low is None or price.high is None or price.low == price.high:
+        return ""
+    return f"asked for: {price.low:,.2f} to {price.high:,.2f}"

@@ -1,0 +1,204 @@
+"""A figure as plotly draws it: plain dictionaries and lists, for Python and for the browser alike.
+
+Categories stand at 0, 1, 2, ... on linear axes with texts of ours, so that bars, hatches and borders have places by number.
+Texts are written so that plotly's own markup finds nothing in them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from roofline.report.axes import Span, axis_title, shorten, span, text_width
+from roofline.report.figure import Axis, Figure, Mark, Zone
+from roofline.report.layout import Frame, Label, above, inner_height, labels
+from roofline.report.looks import DARK, LIGHT, in_legend, look, steps
+from roofline.report.plotly_traces import plain, traces
+
+_WIDE, _NARROW = 640.0, 190.0
+"""Pixels that the inside of a plot is taken to have when texts are placed; plotly knows only once it draws."""
+_SWATCH = 56.0
+"""Pixels of a legend's entry beside its text."""
+
+
+def plot(figure: Figure, dark: bool, narrow: bool = False) -> dict[str, Any]:
+    """The figure for plotly: `{"data": [...], "layout": {...}}`, without its title. `narrow` is for screens of a hand's width.
+
+    A point's `customdata` is its key.
+    """
+    table = DARK if dark else LIGHT
+    width = _NARROW if narrow else _WIDE
+    frame = Frame(
+        x=span(figure, "x", 4 if narrow else 8, width),
+        y=span(figure, "y", 7),
+        width=width,
+        height=inner_height(figure),
+        largest=22.0 if narrow else 32.0,
+    )
+    over, inside = above(figure, frame), labels(figure, frame)
+    return {"data": traces(figure, frame, inside, dark), "layout": _layout(figure, frame, [*over, *inside], table, narrow)}
+
+
+def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, str], narrow: bool) -> dict[str, Any]:
+    top = 14 + max([0.0, *[-text.box.top for text in texts if text.kind == "above"]])
+    bottom = 62 + 22 * _legend_rows(figure, frame.width)
+    shapes = [_zone_shape(zone, frame, table) for zone in figure.zones]
+    shapes += [shape for mark in figure.marks for shape in _mark_shapes(mark, table)]
+    shapes += [_leader(text, figure.marks[text.index], table) for text in texts if text.kind == "above" and text.box.bottom < 0]
+    found: dict[str, Any] = {
+        "height": frame.height + top + bottom,
+        "autosize": True,
+        "margin": {"l": 12, "r": 22, "t": top, "b": bottom, "pad": 0},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "inherit", "size": 12, "color": table["ink"]},
+        "xaxis": _axis(figure, figure.x, frame.x, table, 16 if narrow else 26),
+        "yaxis": _axis(figure, figure.y, frame.y, table, 16 if narrow else 26),
+        "shapes": shapes,
+        "annotations": [_annotation(text, figure, frame) for text in texts if text.kind != "short"],
+        "showlegend": sum([1 for trace in in_legend(figure) if trace]) > 0,
+        "legend": {
+            "orientation": "h",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "xref": "container",
+            "x": 0.01,
+            "xanchor": "left",
+            "font": {"color": table["ink"]},
+            "bgcolor": "rgba(0,0,0,0)",
+            "itemsizing": "constant",
+            "itemwidth": 40,
+            "tracegroupgap": 4,
+        },
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": table["ground"],
+            "bordercolor": table["grey"],
+            "font": {"family": "inherit", "size": 12, "color": table["ink"]},
+            "align": "left",
+            "namelength": 40,
+        },
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": table["grey"], "activecolor": table["ink"]},
+        "barmode": "overlay",
+        "uniformtext": {"minsize": 10, "mode": "hide"},
+        "dragmode": False,
+        "uirevision": figure.key,
+    }
+    return found
+
+
+def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], most: int) -> dict[str, Any]:
+    by_name = on.scale == "category"
+    heat = [series for series in figure.series if series.kind == "heat"]
+    ends = [math.log10(on.low), math.log10(on.high)] if on.scale == "log" else [on.low, on.high]
+    return {
+        "type": "log" if on.scale == "log" else "linear",
+        "range": [on.high, on.low] if by_name and axis is figure.y else ends,
+        "tickmode": "array",
+        "tickvals": [tick.value for tick in on.ticks],
+        "ticktext": [plain(shorten(tick.text, most)) for tick in on.ticks],
+        "tickfont": {"color": table["ink"]},
+        "ticks": "" if by_name else "outside",
+        "tickcolor": table["grey"],
+        "title": {"text": plain(shorten(axis_title(axis), 80)), "standoff": 10},
+        "automargin": True,
+        "showgrid": not by_name,
+        "gridcolor": table["grid"],
+        "showline": len(heat) == 0,
+        "linecolor": table["grey"],
+        "zeroline": on.scale == "linear" and on.low < 0 < on.high,
+        "zerolinecolor": table["grey"],
+        "fixedrange": by_name,
+    }
+
+
+def _legend_rows(figure: Figure, width: float) -> int:
+    """Rows that the legend takes: one if all fits, else columns as wide as the widest entry."""
+    names = [series.name for series, listed in zip(figure.series, in_legend(figure), strict=True) if listed]
+    for series in figure.series:
+        if series.kind == "heat":
+            names += [f"{series.name} {text}" for _, text in steps(series)] + [series.hatched_name]
+    widths = [text_width(shorten(name, 60), 12) + _SWATCH for name in names]
+    if sum(widths) <= width:
+        return 1
+    columns = max(1, math.floor(width / max(widths)))
+    return math.ceil(len(widths) / columns)
+
+
+def _far(on: Span, high: bool) -> float:
+    """A place well beyond an end of the axis, for what reaches to the edge even where one has moved the axis."""
+    if on.scale == "log":
+        return on.high * 1e4 if high else on.low / 1e4
+    return on.high + 5 * (on.high - on.low) if high else on.low - 5 * (on.high - on.low)
+
+
+def _zone_shape(zone: Zone, frame: Frame, table: dict[str, str]) -> dict[str, Any]:
+    hue = table[look(zone.role).hue]
+    return {
+        "type": "rect",
+        "layer": "below",
+        "x0": _far(frame.x, high=False) if zone.x0 is None else zone.x0,
+        "x1": _far(frame.x, high=True) if zone.x1 is None else zone.x1,
+        "y0": _far(frame.y, high=False) if zone.y0 is None else zone.y0,
+        "y1": _far(frame.y, high=True) if zone.y1 is None else zone.y1,
+        "fillcolor": hue,
+        "opacity": 0.13,
+        "line": {"color": hue, "width": 1, "dash": "dot"},
+    }
+
+
+def _leader(label: Label, mark: Mark, table: dict[str, str]) -> dict[str, Any]:
+    """From the plot's upper edge to a text in a higher row."""
+    line = {"color": table[look(mark.role).hue], "width": 1}
+    found: dict[str, Any] = {"type": "line", "x0": mark.x, "x1": mark.x, "line": line}
+    found["yref"], found["ysizemode"], found["yanchor"] = "paper", "pixel", 1
+    found["y0"], found["y1"] = 0, -label.box.bottom
+    return found
+
+
+def _mark_shapes(mark: Mark, table: dict[str, str]) -> list[dict[str, Any]]:
+    style = look(mark.role)
+    line = {"color": table[style.hue], "width": 1.6, "dash": style.dash}
+    found: list[dict[str, Any]] = []
+    if mark.x is not None:
+        found.append({"type": "line", "x0": mark.x, "x1": mark.x, "yref": "paper", "y0": 0, "y1": 1, "line": line})
+    if mark.y is not None:
+        found.append({"type": "line", "y0": mark.y, "y1": mark.y, "xref": "paper", "x0": 0, "x1": 1, "line": line})
+    return found
+
+
+def _annotation(label: Label, figure: Figure, frame: Frame) -> dict[str, Any]:
+    """A placed text. Annotations stand on logarithmic axes by exponent, unlike shapes."""
+    vertical, horizontal = label.where.split(" ")
+    found: dict[str, Any] = {
+        "text": plain(label.text),
+        "showarrow": False,
+        "xanchor": "right" if horizontal == "left" else "left" if horizontal == "right" else "center",
+        "yanchor": "bottom" if vertical == "top" else "top",
+        "font": {"size": 12},
+        "align": "left",
+    }
+    if label.kind == "above":
+        found["x"] = _exponent(frame.x, figure.marks[label.index].x)
+        found["yref"], found["y"], found["yshift"] = "paper", 1, -label.box.bottom
+    elif label.kind == "mark":
+        found["xref"], found["x"] = "paper", 1 if horizontal == "left" else 0
+        found["y"] = _exponent(frame.y, figure.marks[label.index].y)
+    else:
+        zone = figure.zones[label.index]
+        x, y = zone.x1 if horizontal == "left" else zone.x0, zone.y0 if vertical == "top" else zone.y1
+        low_y, high_y = (frame.y.high, frame.y.low) if frame.y.scale == "category" else (frame.y.low, frame.y.high)
+        x = _within(frame.x, frame.x.high if horizontal == "left" else frame.x.low) if x is None else _within(frame.x, x)
+        y = _within(frame.y, low_y if vertical == "top" else high_y) if y is None else _within(frame.y, y)
+        found["x"], found["y"] = _exponent(frame.x, x), _exponent(frame.y, y)
+        found["xshift"], found["yshift"] = (-3 if horizontal == "left" else 3), (2 if vertical == "top" else -2)
+    return found
+
+
+def _within(on: Span, value: float) -> float:
+    return min(max(value, on.low), on.high)
+
+
+def _exponent(on: Span, value: float | None) -> float | None:
+    return None if value is None else math.log10(value) if on.scale == "log" else value

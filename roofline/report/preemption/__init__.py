@@ -1,1 +1,0 @@
-"""What is shown of an evicted sequence: sentences, tables, figures."""

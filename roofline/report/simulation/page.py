@@ -1,0 +1,229 @@
+"""The page of a simulation: one file with the answer, the latencies, and how the server went over time.
+
+Two lines on the distributions can be moved; the shares within them are counted in the page, by the functions of
+`roofline.report.simulation.figures`, translated. Where no request was answered there is nothing to move, and the page
+has no script.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roofline import formatting
+from roofline.formatting import percent, plural
+from roofline.formatting import seconds as text
+from roofline.formulas.javascript import translated
+from roofline.report import summary
+from roofline.report.cells import csv_text, figure, seconds, share, whole, words
+from roofline.report.controls import Control
+from roofline.report.figure import PARTS_OF_A_VIEW, Cell, Column, Command, Mark, Section, Table, Tile, View
+from roofline.report.live import page_script, program
+from roofline.report.page import live_page, static_page
+from roofline.report.plotly_figure import plot
+from roofline.report.simulation.figures import Curve, PageData, at_share, history_sections, view
+from roofline.report.simulation.summary import (
+    input_tables,
+    interval_table,
+    latencies,
+    latency_table,
+    load_table,
+    preemption_table,
+    refusals_table,
+    sentences,
+)
+from roofline.serving.simulation.result import Simulation
+
+if TYPE_CHECKING:
+    from roofline.formulas.javascript import Program
+    from roofline.serving.simulation.result import Simulation
+
+_FOR_A_TAIL = 100
+"""Requests from which on there is a slowest percent."""
+_SCRIPTS = ("plain.js", "simulation.js")
+_NOT_MODELLED = (
+    "The host: tokenisation, network, scheduling beyond what was measured of the engine as a whole.",
+    "Routers that look at caches or at lengths; replicas that fail, start or drain.",
+    "Speculative decoding, and data parallelism inside a replica.",
+    "Step times that vary: two steps of the same sequences take equally long.",
+)
+
+
+def simulation_page(result: Simulation, line: str) -> str:
+    """The page of a simulation; `line` is the command that simulates the same."""
+    page = page_data(result, line)
+    reproduce = f"{line} --output page.html"
+    settings = controls(page)
+    if not page.curves:
+        return static_page(page.base, reproduce)
+    first = view(page, {control.key: control.value for control in settings})
+    program, data = translated(_program, lambda into: {"page": into.encode(page)})
+    return live_page(
+        first, settings, page_script(program, _SCRIPTS), data, reproduce,
+        settings_title="Objectives", assumptions_last=True, styles=("simulation",),
+    )  # fmt: skip
+
+
+def page_data(result: Simulation, line: str) -> PageData:
+    """What the page shows, but for what its controls change."""
+    return PageData(
+        base=_base(result, line),
+        latencies=(_cells("latencies", latency_table(result), latencies(result)),),
+        curves=curves(result),
+        objectives=objectives(result),
+        tail=result.requests.completed >= _FOR_A_TAIL,
+    )
+
+
+def _program() -> Program:
+    made = program()
+    for cls in (PageData, Curve, *PARTS_OF_A_VIEW):
+        made.refer(cls)
+    made.export("view", view)
+    made.export("plot", plot)
+    made.export("csv", csv_text)
+    return made
+
+
+def _base(result: Simulation, line: str) -> View:
+    load = _load_tables(result)
+    return View(
+        title=f"Simulation: {summary.headline(result)}",
+        subtitle=summary.subtitle(result),
+        answer=tuple(sentences(result)),
+        fits=result.requests.completed > 0 and not result.saturated,
+        error="",
+        tiles=tiles(result),
+        commands=(Command(label="The same in a terminal", text=line),),
+        sections=(
+            *([_section("load", "Load and memory", *load)] if load else []),
+            *history_sections(result),
+            _section("asked", "What was simulated", *[_cells(key, shown) for key, shown in input_tables(result)]),
+        ),
+        assumptions=_cells("assumptions", summary.assumptions_table(result)),
+        not_modelled=_NOT_MODELLED,
+    )
+
+
+def _load_tables(result: Simulation) -> list[Table]:
+    if not result.fits:
+        return []
+    tables = {
+        "load": load_table(result),
+        "between": interval_table(result),
+        "costs": preemption_table(result),
+        "refused": refusals_table(result),
+    }
+    return [_cells(key, shown) for key, shown in tables.items() if shown is not None]
+
+
+def _section(key: str, title: str, *listed: Table) -> Section:
+    return Section(key=key, title=title, note="", figure=None, tables=listed)
+
+
+def _cells(key: str, shown: summary.Table, values: Any = None) -> Table:
+    """A table of texts as one of cells, with the numbers behind them where they are known."""
+    columns = tuple(Column(name=name, number=right) for name, right in zip(shown.columns, shown.right, strict=True))
+    rows = [tuple(words(text) for text in row) for row in shown.rows]
+    if values is not None:
+        rows = [
+            tuple(
+                cell if value is None else type(cell)(text=cell.text, value=value)
+                for cell, value in zip(row, known, strict=True)
+            )
+            for row, known in zip(rows, values, strict=True)
+        ]
+    return Table(key=key, title=shown.title, note=shown.note, columns=columns, rows=tuple(rows))
+
+
+_ORDER = (("ttft", "TTFT", "requests"), ("e2e", "E2E", "requests"), ("tpot", "TPOT", "requests"), ("itl", "ITL", "tokens"))
+
+
+def curves(result: Simulation) -> tuple[Curve, ...]:
+    """Of each latency that there was, longer than nothing."""
+    found = []
+    for key, name, of in _ORDER:
+        one = result.distributions.get(f"{key}_s")
+        if one and one["seconds"] and one["seconds"][0] > 0:
+            found.append(Curve(key=key, name=name, of=of, seconds=tuple(one["seconds"]), share=tuple(one["share"])))
+    return tuple(found)
+
+
+def objectives(result: Simulation) -> tuple[Mark, ...]:
+    """Those of the classes, each time once, with the classes that have it."""
+    listed: dict[tuple[str, float], list[str]] = {}
+    classes = result.workload["classes"]
+    for one in classes:
+        for name, key in (("TTFT", "ttft_s"), ("TPOT", "tpot_s")):
+            if one[key] is not None:
+                listed.setdefault((name, one[key]), []).append(one["name"])
+    return tuple(
+        Mark(
+            text=f"{name} {formatting.seconds(at)}" + (f" ({', '.join(of)})" if len(of) < len(classes) else ""),
+            x=at,
+            role="slo",
+        )
+        for (name, at), of in listed.items()
+    )
+
+
+_MOVED = {"ttft": "TTFT at most", "tpot": "TPOT at most"}
+_SHARE = 0.95
+
+
+def controls(page: PageData) -> tuple[Control, ...]:
+    """A line for TTFT and one for TPOT: at the objective where one was given, else where 95 % are."""
+    return tuple(_line(page, curve) for curve in page.curves if curve.key in _MOVED)
+
+
+def _line(page: PageData, curve: Curve) -> Control:
+    given = {mark.x for mark in page.objectives if mark.text.startswith(f"{curve.name} ")}
+    at = given.pop() if len(given) == 1 else None
+    value = at_share(curve, _SHARE) if at is None else at
+    # three digits are what the control shows; an objective stays what it is
+    milliseconds = float(f"{value * 1000:.3g}") if at is None else value * 1000
+    low, high = 1000 * curve.seconds[0] / 2, 1000 * curve.seconds[-1] * 2
+    return Control(
+        key=curve.key, label=_MOVED[curve.key], kind="number", value=milliseconds, low=_rounded(min(low, milliseconds / 2)),
+        high=_rounded(max(high, milliseconds * 2)), log=True, unit="ms", group="Share within",
+        help="at first: the objective" if at is not None else f"at first: where {percent(_SHARE, 0)} of the requests are",
+    )  # fmt: skip
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.1g}")
+
+
+def tiles(result: Simulation) -> tuple[Tile, ...]:
+    """Latencies, rates, what fills the memory, and who keeps to the SLO."""
+    counts, rates, server = result.requests, result.throughput, result.server
+    if not result.fits:
+        return ()
+    if not counts.completed:
+        return (Tile(label="refused", cell=whole(counts.refused), note=f"of {plural(counts.arrived, 'request')}"),)
+    ttft, tpot = result.ttft_s, result.tpot_s
+    come = "" if result.offered_rate is None else f"of {figure(result.offered_rate).text} that come"
+    found = [
+        Tile(label="TTFT, mean", cell=seconds(ttft.mean), note=f"p99: {text(ttft.p99)}"),
+        *([] if tpot.mean is None else [Tile(label="TPOT, mean", cell=seconds(tpot.mean), note=f"p99: {text(tpot.p99)}")]),
+        Tile(label="requests/s", cell=figure(rates["requests_per_s"]), note=come),
+        Tile(label="output tokens/s", cell=figure(rates["output_tokens_per_s"]), note=_of(server["replicas"])),
+        Tile(label="KV blocks taken", cell=share(result.utilisation["kv"]), note="mean over time"),
+    ]
+    if result.within_slo is not None:
+        note = f"goodput: {figure(result.goodput).text} requests/s"
+        found.append(
+            Tile(
+                label="keep to the SLO",
+                cell=Cell(text=percent(result.within_slo, digits=4), value=result.within_slo),
+                note=note,
+            )
+        )
+    if counts.preemptions:
+        found.append(
+            Tile(label="preemptions", cell=whole(counts.preemptions), note=f"of {plural(counts.preempted, 'request')}")
+        )
+    return tuple(found)
+
+
+def _of(replicas: int) -> str:
+    return "" if replicas == 1 else f"of {replicas:,} replicas together"

@@ -1,0 +1,283 @@
+"""A figure as one static SVG that scales, whose colours the page's style decides (`reports/figures.css`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from roofline.report.axes import Span, axis_title, position, shorten, slots, span, text_width
+from roofline.report.figure import Figure, Mark, Series, Zone
+from roofline.report.layout import Box, Frame, Label, above, across, down, inner_height, labels, zone_box
+from roofline.report.looks import Look, in_legend, is_hatched, look, looks, steps
+from roofline.report.svg_shapes import (
+    ANCHORS,
+    band,
+    bar,
+    bars,
+    element,
+    escaped,
+    hatch_fill,
+    hatch_patterns,
+    heat,
+    id_part,
+    line,
+    points,
+    px,
+    stroke,
+    symbol,
+    text,
+)
+
+WIDTH = 760.0
+_RIGHT = 34.0
+"""Pixels beside the frame, for half of the last tick's text."""
+_LONGEST = 600
+
+
+def svg(figure: Figure) -> str:
+    """The whole element, without the figure's title, which the page has; the title is there for readers of screens.
+
+    It has no style of its own: without `reports/figures.css` on the page, shapes are black.
+    """
+    key = id_part(figure.key)
+    y, height = span(figure, "y", 7), inner_height(figure)
+    left = left_width(y, figure)
+    width = WIDTH - left - _RIGHT
+    frame = Frame(x=span(figure, "x", 8, width), y=y, width=width, height=height)
+    over = above(figure, frame)
+    top = 12 - min((label.box.top for label in over), default=0.0)
+    under, legend_height = legend(figure, key, WIDTH - 8)
+    below = top + height + bottom_height(frame, figure) + 12
+    whole = below + legend_height + 4
+    inside = (
+        zones(figure, frame)
+        + axes(frame, figure)
+        + _series(figure, frame, key)
+        + zero(frame)
+        + marks(figure, frame, over)
+        + texts([*over, *labels(figure, frame)], frame)
+    )
+    return element(
+        "svg",
+        element("title", escaped(shorten(figure.title, _LONGEST)), id=f"{key}-title"),
+        element("desc", escaped(_description(figure)), id=f"{key}-desc"),
+        element("defs", _clip(frame, key), hatch_patterns(key, _hatches(figure))),
+        element("g", inside, transform=f"translate({px(left)} {px(top)})"),
+        element("g", under, transform=f"translate(4 {px(below)})"),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {px(WIDTH)} {px(whole)}",
+        width="100%",
+        class_="figure-svg",
+        role="img",
+        aria_labelledby=f"{key}-title {key}-desc",
+    )
+
+
+def _series(figure: Figure, frame: Frame, key: str) -> str:
+    """Every series in its hue: bands at the bottom, points on top."""
+    clip, places, styles = f"url(#{key}-clip)", slots(figure), looks(figure)
+    drawn: list[tuple[int, str]] = []
+    for index, series in enumerate(figure.series):
+        style = styles[index]
+        if series.kind == "band":
+            depth, part = 0, band(series, frame, clip)
+        elif series.kind == "heat":
+            depth, part = 0, heat(series, frame, key)
+        elif series.kind == "bars":
+            depth, part = 1, bars(series, style, places[index], frame, key)
+        elif series.kind == "line":
+            depth, part = 2, line(series, style, frame, clip)
+        else:
+            depth, part = 3, points(series, style, frame)
+        drawn.append((depth, element("g", part, class_=f"f-{style.hue}")))
+    return "".join(part for _, part in sorted(drawn, key=lambda entry: entry[0]))
+
+
+def _hatches(figure: Figure) -> set[tuple[str, str]]:
+    bars = {style.hatch for style, series in zip(looks(figure), figure.series, strict=True) if series.kind == "bars"} - {""}
+    over_ground = {("/", "grey") for series in figure.series if series.hatched}
+    return {(hatch, "ground") for hatch in bars} | over_ground
+
+
+def _clip(frame: Frame, key: str) -> str:
+    return element("clipPath", element("rect", x=-2, y=-2, width=frame.width + 4, height=frame.height + 4), id=f"{key}-clip")
+
+
+def _description(figure: Figure) -> str:
+    """What is drawn, in words."""
+    names = ", ".join(dict.fromkeys(shorten(series.name, 60) for series in figure.series if series.name))
+    sides = [f"{side}: {axis_title(axis)}." for side, axis in (("Across", figure.x), ("Up", figure.y)) if axis_title(axis)]
+    parts = [figure.note, *sides, f"Shown: {names}." if names else "", "; ".join(mark.text for mark in figure.marks)]
+    return shorten(" ".join(part for part in parts if part), _LONGEST)
+
+
+# marks: Zones and marks of a picture, and the texts that have a place in it.
+
+
+def zones(figure: Figure, frame: Frame) -> str:
+    """Shaded parts, under everything."""
+    return "".join(_zone(zone, zone_box(figure, index, frame)) for index, zone in enumerate(figure.zones))
+
+
+def _zone(zone: Zone, box: Box) -> str:
+    rect = element("rect", x=box.left, y=box.top, width=box.right - box.left, height=box.bottom - box.top, class_="f-zone")
+    return element("g", rect, class_=f"f-{look(zone.role).hue}")
+
+
+def marks(figure: Figure, frame: Frame, over: list[Label]) -> str:
+    """Lines across the picture, as far up as the texts over it."""
+    tops = {label.index: label.box.bottom for label in over}
+    return "".join(_mark(mark, frame, tops.get(index, 0.0)) for index, mark in enumerate(figure.marks))
+
+
+def _mark(mark: Mark, frame: Frame, top: float) -> str:
+    style = look(mark.role)
+    x, y = position(frame.x, mark.x), position(frame.y, mark.y)
+    path = ""
+    along, up = (None if x is None else across(frame, x)), (None if y is None else down(frame, y))
+    if along is not None and 0 <= along <= frame.width:
+        path += f"M{px(along)} {px(frame.height)}V{px(top)}"
+    if up is not None and 0 <= up <= frame.height:
+        path += f"M0 {px(up)}H{px(frame.width)}"
+    return element("g", element("path", d=path, **stroke(style, 1.6)), class_=f"f-{style.hue}") if path else ""
+
+
+def texts(labels: list[Label], frame: Frame) -> str:
+    """Placed texts, each held at the side that is next to what it names."""
+    parts = []
+    for label in labels:
+        anchor = ANCHORS[label.where.split(" ")[1]]
+        box = label.box
+        x = box.left if anchor == "start" else box.right if anchor == "end" else (box.left + box.right) / 2
+        style = "f-text" if label.kind == "zone" else "f-text f-halo"
+        size = frame.font - 1 if label.kind == "short" else frame.font
+        parts.append(text(label.text, x, (box.top + box.bottom) / 2, anchor=anchor, size=size, class_=style))
+    return "".join(parts)
+
+
+# axes: Axes: ticks, their texts, the grid, titles.
+
+LONGEST = 30
+"""Characters of a tick's text."""
+_SLANT = 32
+"""Degrees by which texts lean that would not stand beside one another."""
+
+
+def left_width(y: Span, figure: Figure) -> float:
+    """Pixels that the vertical axis takes."""
+    texts = [text_width(shorten(tick.text, LONGEST), 12) for tick in y.ticks]
+    return max(texts, default=0.0) + 13 + (22 if axis_title(figure.y) else 0)
+
+
+def bottom_height(frame: Frame, figure: Figure) -> float:
+    """Pixels that the horizontal axis takes."""
+    return (0.55 * _widest(frame) + 14 if _leans(frame) else 20) + (20 if axis_title(figure.x) else 0)
+
+
+def axes(frame: Frame, figure: Figure) -> str:
+    """Both axes, in pixels of the frame."""
+    grid, ticks = [], []
+    for tick in frame.x.ticks:
+        x = across(frame, tick.value)
+        if frame.x.scale != "category":
+            grid.append(f"M{px(x)} 0V{px(frame.height)}")
+        ticks.append(_under(frame, x, shorten(tick.text, LONGEST)))
+    for tick in frame.y.ticks:
+        y = down(frame, tick.value)
+        if frame.y.scale != "category":
+            grid.append(f"M0 {px(y)}H{px(frame.width)}")
+        ticks.append(text(shorten(tick.text, LONGEST), -7, y, anchor="end"))
+    border = "" if any(series.kind == "heat" for series in figure.series) else f"M0 0V{px(frame.height)}H{px(frame.width)}"
+    lines = element("path", d="".join(grid), class_="f-grid") if grid else ""
+    return f"{lines}{element('path', d=border, class_='f-axis') if border else ''}{''.join(ticks)}{_titles(frame, figure)}"
+
+
+def zero(frame: Frame) -> str:
+    """The line at zero, where there are numbers on both sides of it; over the bars."""
+    if frame.x.scale == "linear" and frame.x.low < 0 < frame.x.high:
+        return element("path", d=f"M{px(across(frame, 0))} 0V{px(frame.height)}", class_="f-axis")
+    if frame.y.scale == "linear" and frame.y.low < 0 < frame.y.high:
+        return element("path", d=f"M0 {px(down(frame, 0))}H{px(frame.width)}", class_="f-axis")
+    return ""
+
+
+def _titles(frame: Frame, figure: Figure) -> str:
+    across_title, up_title = shorten(axis_title(figure.x), 90), shorten(axis_title(figure.y), 60)
+    found = ""
+    if across_title:
+        found += text(across_title, frame.width / 2, frame.height + bottom_height(frame, figure) - 6, anchor="middle", size=13)
+    if up_title:
+        x, y = -left_width(frame.y, figure) + 9, frame.height / 2
+        turn = f"rotate(-90 {px(x)} {px(y)})"
+        found += element(
+            "text", escaped(up_title), x=x, y=y + 4, text_anchor="middle", font_size=13, class_="f-text", transform=turn
+        )
+    return found
+
+
+def _under(frame: Frame, x: float, words: str) -> str:
+    y = frame.height + 13
+    if not _leans(frame):
+        return text(words, x, y, anchor="middle")
+    turn = f"rotate(-{_SLANT} {px(x)} {px(y)})"
+    return element("text", escaped(words), x=x + 4, y=y, text_anchor="end", font_size=12, class_="f-text", transform=turn)
+
+
+def _widest(frame: Frame) -> float:
+    return max((text_width(shorten(tick.text, LONGEST), 12) for tick in frame.x.ticks), default=0.0)
+
+
+def _leans(frame: Frame) -> bool:
+    """Whether the texts under the plot are too wide to stand upright."""
+    places = [across(frame, tick.value) for tick in frame.x.ticks]
+    closest = min((after - before for before, after in pairwise(places)), default=frame.width)
+    return _widest(frame) + 6 > closest
+
+
+# legend: The legend under a picture: an entry a name, in as many rows as they take.
+
+_SWATCH, _GAP, ROW = 28.0, 18.0, 21.0
+_LONGEST_NAME = 60
+
+
+def legend(figure: Figure, key: str, width: float) -> tuple[str, float]:
+    """The entries and the height they take, from 0 downwards."""
+    parts, x, y = [], 0.0, ROW / 2
+    for swatch, entry in _entries(figure, key):
+        wide = _SWATCH + 6 + text_width(entry, 12)
+        if x > 0 and x + wide > width:
+            x, y = 0.0, y + ROW
+        place = f"translate({x:.1f} {y:.1f})"
+        parts.append(element("g", swatch, text(entry, _SWATCH + 6, 0), transform=place))
+        x += wide + _GAP
+    return "".join(parts), y + ROW / 2 if parts else 0.0
+
+
+def _entries(figure: Figure, key: str) -> Iterator[tuple[str, str]]:
+    """Swatch, 28 pixels wide around height 0, and name."""
+    for series, style, listed in zip(figure.series, looks(figure), in_legend(figure), strict=True):
+        if series.kind == "heat":
+            yield from _shades(series, key)
+        elif listed:
+            yield element("g", _swatch(series, style, key), class_=f"f-{style.hue}"), shorten(series.name, _LONGEST_NAME)
+
+
+def _swatch(series: Series, style: Look, key: str) -> str:
+    box = Box(left=2, top=-6, right=_SWATCH - 2, bottom=6)
+    if series.kind == "bars":
+        return bar(box, style, key)
+    if series.kind == "band":
+        return element("rect", x=box.left, y=box.top, width=box.right - box.left, height=12, class_="f-band")
+    mark = symbol(style, _SWATCH / 2, 0, 14 if style.symbol == "line-ns" else 9) if style.symbol else ""
+    return element("path", d=f"M0 0H{_SWATCH:g}", **stroke(style, 2)) + mark if series.kind == "line" else mark
+
+
+def _shades(series: Series, key: str) -> Iterator[tuple[str, str]]:
+    box = {"x": 6.0, "y": -7.0, "width": 16.0, "height": 14.0}
+    for shade, words in steps(series):
+        yield element("rect", **box, class_=f"f-heat-{shade} f-edge"), shorten(f"{series.name} {words}".strip(), _LONGEST_NAME)
+    if series.hatched_name and any(
+        is_hatched(series, row, column) for row, _ in enumerate(series.y) for column, _ in enumerate(series.x)
+    ):
+        swatch = element("rect", **box, class_="f-empty") + element("rect", **box, fill=hatch_fill(key, "/", "grey"))
+        yield swatch, shorten(series.hatched_name, _LONGEST_NAME)

@@ -1,0 +1,329 @@
+"""Elements of an SVG as text: whatever comes from outside is escaped here, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import Literal
+
+from roofline.report.axes import Slot, ends, position, share, shorten, text_width
+from roofline.report.figure import Series
+from roofline.report.layout import Box, Frame, across, diameter, down, drawn_first, spot
+from roofline.report.looks import Look, Ramp, cell_text, is_hatched, ramp
+from roofline.text import clean
+
+_FORBIDDEN = re.compile("[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML does not allow, beside the control characters that are gone by then."""
+
+Anchor = Literal["start", "middle", "end"]
+ANCHORS: dict[str, Anchor] = {"left": "end", "right": "start", "center": "middle"}
+"""Where a text is held that stands on a side of its place."""
+
+
+def escaped(text: str) -> str:
+    """Text for content and attributes.
+
+    >>> escaped('<b> & "c"')
+    '&lt;b&gt; &amp; &quot;c&quot;'
+    """
+    return escape(_FORBIDDEN.sub("", clean(text)))
+
+
+def id_part(text: str) -> str:
+    """Text as part of an id.
+
+    >>> id_part("memory budget")
+    'memory-budget'
+    """
+    return re.sub(r"[^A-Za-z0-9_-]", "-", text)
+
+
+def px(value: float) -> str:
+    """Pixels, to a tenth.
+
+    >>> px(12.04), px(-0.01)
+    ('12', '0')
+    """
+    return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")
+
+
+def element(tag: str, *content: str, **attributes: str | float) -> str:
+    """An element around content that is SVG already. Attributes are named as in Python: `stroke_width`, `class_`.
+
+    >>> element("rect", x=1, y=2.26, class_="f-blue")
+    '<rect x="1" y="2.3" class="f-blue"/>'
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value) if isinstance(value, str) else px(value)}"'
+        for key, value in attributes.items()
+    )
+    return f"<{tag}{written}>{''.join(content)}</{tag}>" if content else f"<{tag}{written}/>"
+
+
+def text(words: str, x: float, y: float, *, anchor: Anchor = "start", size: float = 12, class_: str = "f-text") -> str:
+    """A line of text whose middle is at height y."""
+    return element("text", escaped(words), x=x, y=y + 0.35 * size, text_anchor=anchor, font_size=size, class_=class_)
+
+
+def titled(shape: str, words: str) -> str:
+    """A shape with a text that is shown under the pointer."""
+    return element("g", element("title", escaped(words)), shape) if words else shape
+
+
+# symbols: Symbols, dashes and hatches, drawn as plotly draws those of the same names.
+
+_DASHES = {"solid": "none", "dot": "2 3", "dash": "7 5", "longdash": "12 6", "dashdot": "8 4 2 4"}
+_HATCHES = {
+    "/": ("up", "M-2 2L2 -2M0 7L7 0M5 9L9 5"),
+    "\\": ("down", "M-2 5L2 9M0 0L7 7M5 -2L9 2"),
+    "x": ("cross", "M0 7L7 0M0 0L7 7"),
+    "-": ("level", "M0 3.5H7"),
+    "+": ("grid", "M0 3.5H7M3.5 0V7"),
+    ".": ("dots", "M2.5 3.5H4.5"),
+}
+_UPRIGHT = 44.0
+"""Pixels of the upright stroke that stands for a capacity: more than a bar is thick."""
+
+
+def stroke(look: Look, width: float) -> dict[str, str | float]:
+    """The attributes of a line; its colour is that of its group."""
+    return {
+        "fill": "none",
+        "stroke": "currentColor",
+        "stroke_width": f"{width:g}",
+        "stroke_dasharray": _DASHES[look.dash],
+        "stroke_linejoin": "round",
+    }
+
+
+def symbol(look: Look, x: float, y: float, diameter: float, *, clear: bool = False) -> str:
+    """A point: filled with its border in the colour of the ground, or an outline; a `clear` one shows what lies under it."""
+    if look.symbol == "line-ns":
+        return element("path", d=f"M{px(x)} {px(y - diameter / 2)}v{px(diameter)}", stroke="currentColor", stroke_width=3)
+    outline = _outline(look.symbol, x, y, diameter / 2)
+    if look.hollow:
+        return element("path", d=outline, class_="f-hollow", stroke_width="1.4")
+    return element("path", d=outline, class_="f-dot f-clear" if clear else "f-dot")
+
+
+def upright(look: Look, diameter: float) -> float:
+    """The size of a symbol: strokes are as long as they have to be seen."""
+    return _UPRIGHT if look.symbol == "line-ns" else diameter
+
+
+def _outline(kind: str, x: float, y: float, r: float) -> str:
+    """A path; areas of different symbols of one size are about the same."""
+    if kind == "square":
+        s = 0.886 * r
+        return f"M{px(x - s)} {px(y - s)}h{px(2 * s)}v{px(2 * s)}h{px(-2 * s)}z"
+    if kind == "diamond":
+        s = 1.25 * r
+        return f"M{px(x)} {px(y - s)}L{px(x + s)} {px(y)}L{px(x)} {px(y + s)}L{px(x - s)} {px(y)}z"
+    if kind in ("triangle-up", "triangle-down"):
+        way = 1 if kind == "triangle-up" else -1
+        s = 1.2 * r
+        return f"M{px(x)} {px(y - way * s)}L{px(x + s)} {px(y + way * 0.7 * s)}H{px(x - s)}z"
+    if kind == "x":
+        a, b = 0.36 * r, 1.05 * r
+        quarter = ((-b, a - b), (a - b, -b), (0.0, -a))
+        corners = [*quarter, *((-j, i) for i, j in quarter), *((-i, -j) for i, j in quarter), *((j, -i) for i, j in quarter)]
+        return f"M{'L'.join(f'{px(x + i)} {px(y + j)}' for i, j in corners)}z"
+    return f"M{px(x - r)} {px(y)}a{px(r)} {px(r)} 0 1 0 {px(2 * r)} 0a{px(r)} {px(r)} 0 1 0 {px(-2 * r)} 0z"
+
+
+def hatch_fill(key: str, hatch: str, hue: str = "ground") -> str:
+    """The paint of a hatch in a picture: strokes in the colour of the ground over bars, in another over the ground."""
+    return f"url(#{key}-{_HATCHES[hatch][0]}-{hue})"
+
+
+def hatch_patterns(key: str, hatches: set[tuple[str, str]]) -> str:
+    """Definitions of the hatches, each with its hue, that a picture uses."""
+    return "".join(
+        element(
+            "pattern",
+            element("path", d=_HATCHES[hatch][1], stroke="currentColor", stroke_width="1", stroke_opacity="0.75", fill="none"),
+            id=f"{key}-{_HATCHES[hatch][0]}-{hue}",
+            class_=f"f-{hue}",
+            width=7,
+            height=7,
+            patternUnits="userSpaceOnUse",
+        )
+        for hatch, hue in sorted(hatches)
+    )
+
+
+# series: Lines, points and bands of a picture, in pixels of its frame.
+
+LONGEST_HOVER = 400
+"""Characters of a text under the pointer."""
+
+
+def hover(series: Series, index: int) -> str:
+    """What the pointer shows of a point."""
+    return shorten(series.labels[index].replace("\n", ", "), LONGEST_HOVER) if len(series.labels) > index else ""
+
+
+def line(series: Series, look: Look, frame: Frame, clip: str) -> str:
+    """Strokes between the points, with gaps where there is none, and symbols on them."""
+    spots = [spot(frame, x, y) for x, y in zip(series.x, series.y, strict=True)]
+    parts = element("path", d=_path(spots), clip_path=clip, **stroke(look, 2))
+    if look.symbol:
+        for index, place in enumerate(spots):
+            if place is not None and _inside(place, frame):
+                parts += titled(symbol(look, place[0], place[1], 8), hover(series, index))
+    return parts
+
+
+def points(series: Series, look: Look, frame: Frame) -> str:
+    """Symbols, the large ones first."""
+    parts = ""
+    for index in drawn_first(series):
+        place = spot(frame, series.x[index], series.y[index])
+        if place is not None and _inside(place, frame):
+            wide = upright(look, diameter(series, index, frame))
+            shape = symbol(look, place[0], place[1], wide, clear=bool(series.size))
+            parts += titled(shape, hover(series, index))
+    return parts
+
+
+def band(series: Series, frame: Frame, clip: str) -> str:
+    """The area between two edges."""
+    upper = [spot(frame, x, y) for x, y in zip(series.x, series.high, strict=True)]
+    lower = [spot(frame, x, y) for x, y in zip(series.x, series.low, strict=True)]
+    both = [(high, low) for high, low in zip(upper, lower, strict=True) if high is not None and low is not None]
+    if not both:
+        return ""
+    path = f"{_path([high for high, _ in both])}L{_path([low for _, low in reversed(both)])[1:]}z"
+    return element("path", d=path, class_="f-band", clip_path=clip)
+
+
+def _path(spots: list[tuple[float, float] | None] | list[tuple[float, float]]) -> str:
+    parts, pen = [], "M"
+    for place in spots:
+        if place is None:
+            pen = "M"
+            continue
+        parts.append(f"{pen}{px(place[0])} {px(place[1])}")
+        pen = "L"
+    return "".join(parts) or "M0 0"
+
+
+def _inside(place: tuple[float, float], frame: Frame) -> bool:
+    return -1 <= place[0] <= frame.width + 1 and -1 <= place[1] <= frame.height + 1
+
+
+# bars: Bars of a picture: lying or standing, from where they start, hatched, with a text inside or beside.
+
+_LEAST = 0.8
+"""Pixels of the shortest bar: it is there."""
+
+
+def bars(series: Series, look: Look, slot: Slot, frame: Frame, key: str) -> str:
+    """All bars of a series."""
+    lies = frame.y.scale == "category"
+    parts = ""
+    for index, _ in enumerate(series.x):
+        box = _box(series, index, slot, frame, lies)
+        if box is None:
+            continue
+        parts += titled(bar(box, look, key), hover(series, index))
+        if len(series.short) > index and series.short[index]:
+            parts += _beside(series, index, box, look, frame, lies)
+    return parts
+
+
+def bar(box: Box, look: Look, key: str) -> str:
+    """One bar; short ones have no border, which would be all there is of them."""
+    place = {"x": box.left, "y": box.top, "width": box.right - box.left, "height": box.bottom - box.top}
+    if look.hollow:
+        return element("rect", **place, class_="f-hollow")
+    short = min(place["width"], place["height"]) < 3
+    solid = element("rect", **place, class_="f-sliver" if short else "f-bar")
+    return solid + (element("rect", **place, fill=hatch_fill(key, look.hatch)) if look.hatch and not short else "")
+
+
+def _box(series: Series, index: int, slot: Slot, frame: Frame, lies: bool) -> Box | None:
+    along, on = (frame.y, frame.x) if lies else (frame.x, frame.y)
+    place = position(along, series.y[index] if lies else series.x[index])
+    value = series.x[index] if lies else series.y[index]
+    if place is None or value is None:
+        return None
+    start, end = ends(series, index, lies)
+    low, high = (min(max(share(on, edge), 0.0), 1.0) for edge in (min(start, end), max(start, end)))
+    if start == end or high <= 0 or low >= 1:
+        return None
+    if lies:
+        top, bottom = down(frame, place + slot.offset), down(frame, place + slot.offset + slot.width)
+        left, right = low * frame.width, high * frame.width
+        return Box(left=left, top=top, right=max(right, left + _LEAST), bottom=bottom)
+    left, right = across(frame, place + slot.offset), across(frame, place + slot.offset + slot.width)
+    top, bottom = (1 - high) * frame.height, (1 - low) * frame.height
+    return Box(left=left, top=min(top, bottom - _LEAST), right=right, bottom=bottom)
+
+
+def _beside(series: Series, index: int, box: Box, look: Look, frame: Frame, lies: bool) -> str:
+    """A bar's short text: within a bar that is one of a row of them, beyond the end of one that stands alone."""
+    words = shorten(series.short[index], 32)
+    wide, middle = text_width(words, 11), (box.top + box.bottom) / 2
+    if len(series.base) > 0:
+        if wide + 6 > box.right - box.left or box.bottom - box.top < 13:
+            return ""
+        style = "f-text" if look.hollow else "f-on"
+        return text(words, (box.left + box.right) / 2, middle, anchor="middle", size=11, class_=style)
+    start, end = ends(series, index, lies)
+    if not lies:
+        y = box.top - 8 if end >= start else box.bottom + 8
+        return text(words, (box.left + box.right) / 2, y, anchor="middle", size=11)
+    away, edge = (1, box.right) if end >= start else (-1, box.left)
+    if 0 <= edge + away * (5 + wide) <= frame.width + 10:
+        return text(words, edge + away * 5, middle, anchor=ANCHORS["right" if away > 0 else "left"], size=11)
+    return text(words, edge - away * 5, middle, anchor=ANCHORS["left" if away > 0 else "right"], size=11, class_="f-on")
+
+
+# heat: The cells of a heat in a picture: shade, hatch, text.
+
+_GAP = 2.0
+
+
+def heat(series: Series, frame: Frame, key: str) -> str:
+    """All cells of a heat, row by row."""
+    parts, scale = [], ramp(series)
+    for row, y in enumerate(series.y):
+        for column, x in enumerate(series.x):
+            place = spot(frame, x, y)
+            if place is not None:
+                parts.append(_cell(series, row, column, scale, place, frame, key))
+    return "".join(parts)
+
+
+def _cell(series: Series, row: int, column: int, scale: Ramp, place: tuple[float, float], frame: Frame, key: str) -> str:
+    wide = frame.width / len(frame.x.categories) - _GAP
+    tall = frame.height / len(frame.y.categories) - _GAP
+    box = {"x": place[0] - wide / 2, "y": place[1] - tall / 2, "width": wide, "height": tall}
+    words = cell_text(series, row, column)
+    label = hover(series, row * len(series.x) + column) or words.replace("\n", ", ")
+    shade = scale.shade(series.z[row][column])
+    if is_hatched(series, row, column):
+        shape = element("rect", **box, class_="f-empty") + element("rect", **box, fill=hatch_fill(key, "/", "grey"))
+        return titled(shape + _lines(words, place, wide, tall, "f-text f-halo"), label)
+    style = "f-empty" if shade is None else f"f-heat-{shade}"
+    return titled(element("rect", **box, class_=style) + _lines(words, place, wide, tall, f"{style}-text"), label)
+
+
+def _lines(words: str, place: tuple[float, float], wide: float, tall: float, style: str) -> str:
+    """The lines of a cell's text, as small as it takes, down to where it can still be read."""
+    lines = [shorten(line, 40) for line in words.split("\n")[: max(1, int(tall // 11))]]
+    size = max(8.0, min(11.0, *(11 * (wide - 3) / max(text_width(line, 11), 1) for line in lines)))
+    first = place[1] - (len(lines) - 1) * size * 0.6
+    return "".join(
+        text(_cut(line, size, wide), place[0], first + index * size * 1.2, anchor="middle", size=size, class_=style)
+        for index, line in enumerate(lines)
+    )
+
+
+def _cut(line: str, size: float, wide: float) -> str:
+    """As much of a line as fits."""
+    most = len(line)
+    while most > 1 and text_width(shorten(line, most), size) > wide:
+        most -= 1
+    return shorten(line, most)
