@@ -10,7 +10,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from roofline import errors
+from roofline import errors, registry
 from roofline.version import __version__
 
 if TYPE_CHECKING:
@@ -54,6 +54,15 @@ def load_hardware(name: str | PathLike[str]) -> Hardware:
     from roofline.specs.library import load_hardware
 
     return load_hardware(name)[0]
+
+
+def _html_renderer() -> registry.HtmlRenderer:
+    from roofline.report import html
+
+    return html
+
+
+registry.HTML.provide(_html_renderer)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,10 +1,10 @@
-"""Registries: kinds of things that can be added, by name."""
+"""Registries: kinds of things that can be added, by name; and what a package provides to packages below it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from roofline.errors import UnknownNameError
 
@@ -110,3 +110,43 @@ class Registry(Mapping[str, T], Generic[T]):
 def _where(item: object) -> str:
     module = getattr(item, "__module__", None)
     return f"{module}.{getattr(item, '__qualname__', type(item).__qualname__)}" if module else repr(item)
+
+
+class Provided(Generic[T]):
+    """Something that a package provides to packages below it, which do not import it. It is loaded when it is first used.
+
+    Args:
+        what: what it is called in messages.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._load: Callable[[], T] | None = None
+
+    def provide(self, load: Callable[[], T]) -> None:
+        """Set the function that loads it."""
+        self._load = load
+
+    def __call__(self) -> T:
+        """What was provided.
+
+        Raises:
+            LookupError: nothing was.
+        """
+        if self._load is None:
+            raise LookupError(f"nothing provides {self.what}")
+        return self._load()
+
+
+class HtmlRenderer(Protocol):
+    """Renders an analysis as HTML."""
+
+    def page(self, result: Any, /) -> str:
+        """A whole document."""
+
+    def body(self, result: Any, /) -> str:
+        """The content alone, as notebooks show it."""
+
+
+HTML: Provided[HtmlRenderer] = Provided("a renderer of results as HTML")
+"""`roofline` provides `roofline.report.html`."""

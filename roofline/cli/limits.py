@@ -12,9 +12,8 @@ from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.formatting import plural
-from roofline.predict.limits.answer import limits
-from roofline.predict.limits.result import Limits
-from roofline.predict.limits.row import Row, best
+from roofline.predict.limits.limits import limits
+from roofline.predict.limits.result import Limits, Row
 from roofline.predict.limits.slo import Allowed
 from roofline.report import html, summary
 from roofline.report.summary import Table
@@ -76,7 +75,7 @@ def _none(rows: list[Row], result: Limits) -> str:
     what = f"a prompt of {row.context:,} tokens alone takes"
     if not row.late:
         what = f"a step of one sequence at {row.context:,} cached tokens takes"
-    took = formatting.quantity((best(span) if span is not None else None) or 0.0, "s", 3)
+    took = formatting.quantity((span.best if span is not None else None) or 0.0, "s", 3)
     return f"{where} no batch meets the SLO: {what} {took}, and {formatting.seconds(limit or 0.0)} are allowed."
 
 
@@ -95,7 +94,7 @@ def limits_table(result: Limits) -> Table:
             cells.append(_limit(allowed.batch))
             if estimated:
                 cells += [_between(allowed), _limit(allowed.bound)]
-        took = best(row.tpot) if row.tpot is not None and row.batch else None
+        took = row.tpot.best if row.tpot is not None and row.batch else None
         rate = row.rate("bound") if row.rate("estimate") is None else row.rate("estimate")
         cells += [
             {"slo": "SLO", None: "none"}.get(row.first, str(row.first)),

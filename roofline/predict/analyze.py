@@ -18,15 +18,17 @@ from roofline.predict.batch_limits import (
     standard_contexts,
 )
 from roofline.predict.bounds import Times, matrix_dtype, times
+from roofline.predict.duration import Duration
 from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
-from roofline.predict.request import Request
-from roofline.predict.result import Analysis, Duration, Limits, Memory, OperatorResult, Phase
+from roofline.predict.request import Request, prepare
+from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase
+from roofline.predict.speculative.options import read_options
 from roofline.predict.steps import PhaseName
-from roofline.predict.timing import Parts, duration, of_request, pipeline, replica, stage_estimate, with_engine
+from roofline.predict.timing import Parts, of_request, pipeline, replica, stage_estimate, with_engine, with_estimate
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, sequences, tokens
@@ -55,13 +57,15 @@ def analyze(
 def answer(
     model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any
 ) -> tuple[Request, Analysis]:
-    """The same, with the request that the options make."""
-    from roofline.predict.speculative.result import of
-    from roofline.predict.speculative.speculation import prepared
+    """The request that the options make, and its analysis."""
+    speculative, rest = read_options(options)
+    request = prepare(model, hardware, **rest)
+    if speculative is None:
+        return request, run(request)
+    from roofline.predict.speculative.speculation import Speculation
 
-    request, speculation = prepared(model, hardware, options)
-    result = run(request)
-    return request, result if speculation is None else of(speculation, request, result)
+    speculation = Speculation.of(request, speculative, rest)
+    return speculation.request, speculation.added_to(run(speculation.request))
 
 
 def run(request: Request) -> Analysis:
@@ -81,7 +85,7 @@ def run(request: Request) -> Analysis:
         request=of_request(request, timed=show_times),
         limits=_limits(request),
         assumptions=assumptions,
-        asked=request.asked,
+        query=request.query,
     )
 
 
@@ -222,7 +226,7 @@ def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Pha
         cost=cost,
         produced_tokens=produced,
         bound_by=max(share, key=lambda kind: share[kind]) if timed else None,
-        time=duration(bound, total, time) if timed else Duration(None, None),
+        time=with_estimate(bound, total, time) if timed else Duration(None, None),
         pipeline=through,
         mfu=peak_times / took if took else None,
         mbu=cost.bytes / request.hardware.bandwidth / took if took else None,
@@ -251,7 +255,7 @@ def _operators(graph: Graph, hardware: Hardware, parts: Parts | None) -> tuple[O
                 repeat=repeat,
                 cost=cost,
                 times=busy,
-                time=Duration(None, None) if parts is None else duration(busy.bound, busy.sum, parts[path]),
+                time=Duration(None, None) if parts is None else with_estimate(busy.bound, busy.sum, parts[path]),
             )
         )
     return tuple(found)

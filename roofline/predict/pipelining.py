@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 
 from roofline.errors import InputError
 from roofline.numeric import Expr, ceil_div, maximum
+from roofline.predict.duration import Duration
 from roofline.predict.efficiency.estimate import Interval
 from roofline.predict.request import Request
-from roofline.predict.result import Duration
-from roofline.predict.timing import duration, per_stage, replica, with_engine
+from roofline.predict.timing import per_stage, replica, with_engine, with_estimate
 from roofline.specs.workload import Step
 
 
@@ -111,7 +111,7 @@ def of_step(request: Request, step: Step, microbatches: int) -> Duration:
     ends = {name: [getattr(estimate, name) for estimate in known] for name in ("seconds", "low", "high")}
     through = with_engine(request, Interval(**{name: sum(ends[name]) for name in ends}), replica(request, part))
     took = {name: _took(ends[name], microbatches, rounds=rounds, alone=getattr(through, name)) for name in ends}
-    return duration(bound, None, Interval(**took))
+    return with_estimate(bound, None, Interval(**took))
 
 
 def _took(stages: list[float], microbatches: int, *, rounds: bool, alone: float | None = None) -> float:

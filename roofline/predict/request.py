@@ -45,8 +45,8 @@ class Request:
     ignore_capacity: bool
     inputs: tuple[Input, ...]
     assumptions: tuple[Assumption, ...]
-    asked: dict[str, Any] | None = None
-    """The question in the words it was put in: `model`, `hardware`, `options`; None where loaded specs were handed over."""
+    query: dict[str, Any] | None = None
+    """`model`, `hardware` and `options` as they were given; None where loaded specs were."""
 
     def engine_seconds(self, sequences: Expr) -> Expr:
         """What the engine adds to the kernels of a step of so many sequences of one replica."""
@@ -79,8 +79,8 @@ def with_batch(step: Step, batch: int) -> Step:
     return tuple(replace(segment, count=batch) for segment in step)
 
 
-def _words(model: object, hardware: object, options: dict[str, Any]) -> dict[str, Any] | None:
-    """What is asked, as plain data."""
+def _query(model: object, hardware: object, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The arguments of `analyze` as plain data."""
     if isinstance(model, Model) or isinstance(hardware, Hardware):
         return None
     given = {name: value for name, value in options.items() if value is not None and value is not False}
@@ -93,7 +93,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
     """
-    asked = _words(model, hardware, options)
+    query = _query(model, hardware, options)
     given = Options.of(options)
     notes: list[Assumption] = []
     inputs: list[Input] = []
@@ -163,5 +163,5 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         ignore_capacity=ignore_capacity,
         inputs=tuple(inputs),
         assumptions=tuple(noted),
-        asked=asked,
+        query=query,
     )

@@ -1,4 +1,4 @@
-"""What a prediction answers: frozen values, and their form as JSON, table and page.
+"""Results of an analysis: frozen values, and their form as JSON, table and page.
 
 All numbers are in base units. FLOP, bytes and memory are of one device (of the fullest pipeline stage); batches, token
 rates and the tokens that the cache holds are of the whole deployment.
@@ -6,35 +6,21 @@ rates and the tokens that the cache holds are of the whole deployment.
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 from dataclasses import dataclass, fields
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from roofline.cost import Cost
 from roofline.predict.bounds import Times
+from roofline.predict.duration import Duration
+from roofline.registry import HTML
 from roofline.specs.assumption import Assumption
 from roofline.text import escaped
 from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from roofline.predict.speculative.result import Speculative
-
-
-@dataclass(frozen=True, slots=True)
-class Duration:
-    """Seconds. `bound` assumes perfect overlap, `sum` none; `estimate`, with the interval from `low` to `high`, is null
-    where no fitted efficiencies apply. All are None where the deployment does not fit."""
-
-    bound: float | None
-    sum: float | None
-    estimate: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +68,12 @@ class Phase:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens a second at the bound, of the whole deployment."""
+        """Tokens per second at the bound, of the whole deployment."""
         return _per(self.produced_tokens, self.pipeline.bound)
 
     @property
     def tokens_per_s_estimate(self) -> float | None:
-        """Tokens a second at the estimate, of the whole deployment."""
+        """Tokens per second at the estimate, of the whole deployment."""
         return _per(self.produced_tokens, self.pipeline.estimate)
 
 
@@ -130,6 +116,77 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Speculative:
+    """Rounds of a batch at a context. Times are None where the deployment does not fit; bytes are of one device, the batch
+    and rates of the whole deployment."""
+
+    method: str
+    draft: str
+    num_speculative_tokens: int
+    acceptance: float
+    tokens_per_round: float
+    accepted_share: float | None
+    """Of the drafted tokens, as engines log it; None where none is drafted."""
+    batch: int
+    context: int
+    drafting: Duration
+    verifying: Duration
+    round: Duration
+    tpot: Duration
+    plain: Duration
+    """A decode step without a draft."""
+    break_even_acceptance: float | None
+    """From which a round gives tokens as fast as plain decoding; None: even with every token accepted it does not."""
+    draft_weights_bytes: float
+    draft_kv_bytes_per_token: float
+
+    @property
+    def basis(self) -> str:
+        """Whether the speedup and the break-even are at the bound or at the estimate."""
+        return "bound" if self.tpot.estimate is None else "estimate"
+
+    def speedup(self, name: str) -> float | None:
+        """TPOT without the draft over TPOT with it, at the bound or at the estimate."""
+        before, after = getattr(self.plain, name), getattr(self.tpot, name)
+        return before / after if before and after else None
+
+    def rate(self, name: str) -> float | None:
+        """Tokens per second of the whole batch, by one of the names of a duration."""
+        seconds = getattr(self.tpot, name)
+        return self.batch / seconds if seconds else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the documented layout."""
+        return {
+            "method": self.method,
+            "draft": self.draft,
+            "num_speculative_tokens": self.num_speculative_tokens,
+            "acceptance": self.acceptance,
+            "tokens_per_round": self.tokens_per_round,
+            "accepted_share": self.accepted_share,
+            "batch": self.batch,
+            "context": self.context,
+            "round": {"draft": self.drafting.to_dict(), "verify": self.verifying.to_dict(), "total": self.round.to_dict()},
+            "tpot_s": self.tpot.to_dict(),
+            "plain_tpot_s": self.plain.to_dict(),
+            # a slow round is a low rate
+            "tokens_per_s": {
+                "bound": self.rate("bound"),
+                "estimate": self.rate("estimate"),
+                "low": self.rate("high"),
+                "high": self.rate("low"),
+            },
+            "speedup": {"bound": self.speedup("bound"), "estimate": self.speedup("estimate")},
+            "break_even_acceptance": self.break_even_acceptance,
+            "basis": self.basis,
+            "memory": {
+                "draft_weights_bytes": self.draft_weights_bytes,
+                "draft_kv_bytes_per_token": self.draft_kv_bytes_per_token,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Where batches stop being useful, and where they stop fitting."""
 
@@ -141,7 +198,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Analysis:
-    """The answer to `roofline analyze`."""
+    """The result of `roofline analyze`."""
 
     inputs: dict[str, Any]
     model: dict[str, Any]
@@ -152,23 +209,24 @@ class Analysis:
     request: dict[str, Duration] | None
     limits: Limits
     assumptions: tuple[Assumption, ...]
-    asked: dict[str, Any] | None = None
-    """The question in the words it was put in, from which a page can be made again; None of loaded specs."""
+    query: dict[str, Any] | None = None
+    """`model`, `hardware` and `options` as they were given, from which a page can be made again; None of loaded specs."""
     speculative: Speculative | None = None
-    """Rounds of drafted and verified tokens, where speculative decoding was asked for."""
+    """Rounds of drafted and verified tokens, with speculative decoding."""
 
     @property
     def prefill(self) -> Phase | None:
-        """The prefill step, where it was asked for."""
+        """The prefill step; None where the request has none."""
         return next((phase for phase in self.phases if phase.name == "prefill"), None)
 
     @property
     def decode(self) -> Phase | None:
-        """The decode step, where it was asked for."""
+        """The decode step; None where the request has none."""
         return next((phase for phase in self.phases if phase.name == "decode"), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the documented layout."""
+        served = None if self.request is None else {name: value.to_dict() for name, value in self.request.items()}
         return {
             "schema_version": SCHEMA_VERSION,
             "tool_version": __version__,
@@ -179,7 +237,7 @@ class Analysis:
             "deployment": self.deployment,
             "memory": _plain(self.memory),
             "phases": [_phase(phase) for phase in self.phases],
-            **({"request": {name: _span(value) for name, value in self.request.items()}} if self.request is not None else {}),
+            **({"request": served} if served is not None else {}),
             "limits": {
                 "critical_batch": {
                     "linear": self.limits.critical_batch_linear,
@@ -190,7 +248,7 @@ class Analysis:
             },
             **({"speculative": self.speculative.to_dict()} if self.speculative is not None else {}),
             "assumptions": [_plain(assumption) for assumption in self.assumptions],
-            **({"asked": self.asked} if self.asked is not None else {}),
+            **({"asked": self.query} if self.query is not None else {}),
         }
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -198,14 +256,14 @@ class Analysis:
         return dump_json(self.to_dict(), indent)
 
     def to_frame(self) -> pd.DataFrame:
-        """A tidy table, one row an operator and phase."""
+        """A tidy table, one row per operator and phase."""
         import pandas as pd
 
         return pd.DataFrame(operator_rows(self))
 
     def to_html(self) -> str:
-        """A page of its own with the answer, the memory and the operators as tables."""
-        return str(_face().page(self))
+        """An HTML page that needs no other file: the times, the memory and the operators as tables."""
+        return HTML().page(self)
 
     def __repr__(self) -> str:
         times = [f"{phase.name} {phase.time.bound:.4g} s" for phase in self.phases if phase.time.bound is not None]
@@ -213,12 +271,7 @@ class Analysis:
         return f"<Analysis of {what}: {', '.join(['fits' if self.memory.fits else 'does not fit', *times])}>"
 
     def _repr_html_(self) -> str:
-        return str(_face().body(self))
-
-
-def _face() -> ModuleType:
-    # The faces stand on this floor, so they are looked up by name: nothing here depends on how a page looks.
-    return importlib.import_module("roofline.report.html")
+        return HTML().body(self)
 
 
 def dump_json(data: object, indent: int | None = 2) -> str:
@@ -239,7 +292,7 @@ def _finite(value: Any) -> Any:
 
 
 def operator_rows(result: Analysis) -> list[dict[str, Any]]:
-    """One flat row an operator and phase; units in the names."""
+    """One flat row per operator and phase; units in the names."""
     rows = []
     for phase in result.phases:
         for op in phase.operators:
@@ -284,7 +337,7 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "bound_by": phase.bound_by,
         "time_s": _plain(phase.time),
         "pipeline_s": phase.pipeline.bound,
-        "pipeline": _span(phase.pipeline),
+        "pipeline": phase.pipeline.to_dict(),
         "tokens_per_s": {"bound": phase.tokens_per_s, "estimate": phase.tokens_per_s_estimate},
         "mfu": phase.mfu,
         "mbu": phase.mbu,
@@ -311,10 +364,6 @@ def _operator(op: OperatorResult, produced: float) -> dict[str, Any]:
 
 def _per(amount: float, seconds: float | None) -> float | None:
     return amount / seconds if seconds else None
-
-
-def _span(value: Duration) -> dict[str, float | None]:
-    return {name: getattr(value, name) for name in ("bound", "estimate", "low", "high")}
 
 
 def _plain(value: Any) -> dict[str, Any]:

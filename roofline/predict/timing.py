@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from roofline.graph import Graph, build, stages
 from roofline.numeric import Expr, maximum, minimum
 from roofline.predict.bounds import times
+from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
 from roofline.predict.efficiency.estimate import Interval, at_least, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import Request
-from roofline.predict.result import Duration
 from roofline.specs.workload import Step, decode, prefill, sequences
 
 # TPOT is a mean over the decode steps of a request; the step's bound is piecewise linear in the context.
@@ -21,7 +21,7 @@ Parts = dict[str, Interval | None]
 """The estimate of each operator, by its path."""
 
 
-def duration(bound: float, total: float | None, estimate: Interval | None) -> Duration:
+def with_estimate(bound: float, total: float | None, estimate: Interval | None) -> Duration:
     """A bound with an estimate, if there is one, no part of which is below the bound."""
     if estimate is None:
         return Duration(bound, total)
@@ -72,7 +72,7 @@ def pipeline(request: Request, step: Step) -> Duration:
     bound = sum(bound for bound, _ in found)
     known = [estimate for _, estimate in found if estimate is not None]
     whole = with_engine(request, together(known), replica(request, step)) if known else None
-    return duration(bound, None, whole)
+    return with_estimate(bound, None, whole)
 
 
 def with_engine(request: Request, kernels: Interval, sequences: Expr) -> Interval:
@@ -96,24 +96,13 @@ def of_request(request: Request, *, timed: bool) -> dict[str, Duration] | None:
     if workload.output_len is None:
         return None
     if not timed:
-        return dict.fromkeys(("ttft_s", "tpot_s", "e2e_s"), Duration(None, None))
+        return dict.fromkeys(("ttft_s", "tpot_s", "e2e_s"), NO_TIMES)
     ttft = pipeline(request, prefill(workload.batch, workload.input_len))
     steps = workload.output_len - 1  # the first token comes out of prefill
     if not steps:
-        return {"ttft_s": ttft, "tpot_s": Duration(None, None), "e2e_s": ttft}
+        return {"ttft_s": ttft, "tpot_s": NO_TIMES, "e2e_s": ttft}
     tpot = _mean_decode(request, workload.batch, workload.input_len, steps)
-    return {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": _sum([(1, ttft), (steps, tpot)])}
-
-
-def _sum(parts: Iterable[tuple[float, Duration]]) -> Duration:
-    """Times so often each. Estimates of one request are off in the same direction: their ends add up."""
-    names = ("bound", "estimate", "low", "high")
-    totals: dict[str, float | None] = dict.fromkeys(names, 0.0)
-    for often, part in parts:
-        for name in names:
-            value, total = getattr(part, name), totals[name]
-            totals[name] = None if value is None or total is None else total + often * value
-    return Duration(totals["bound"], None, totals["estimate"], totals["low"], totals["high"])
+    return {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": weighted_sum([(1, ttft), (steps, tpot)])}
 
 
 def _mean_decode(request: Request, batch: int, first: int, steps: int) -> Duration:
@@ -125,10 +114,10 @@ def _mean_decode(request: Request, batch: int, first: int, steps: int) -> Durati
         contexts = [first + round(index * (steps - 1) / (_TPOT_POINTS - 1)) for index in range(_TPOT_POINTS)]
     took = [pipeline(request, decode(batch, context)) for context in contexts]
     if steps <= _TPOT_POINTS:
-        return _sum((1 / steps, time) for time in took)
+        return weighted_sum((1 / steps, time) for time in took)
     # sum over whole contexts between two points of a straight line: the trapezoid, and half of each end once more
     weights = [0.5 / steps if end in (0, len(contexts) - 1) else 0.0 for end in range(len(contexts))]
     for left, (start, end) in enumerate(pairwise(contexts)):
         weights[left] += (end - start) / 2 / steps
         weights[left + 1] += (end - start) / 2 / steps
-    return _sum(zip(weights, took, strict=True))
+    return weighted_sum(zip(weights, took, strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from roofline import formatting
 from roofline.formatting import percent
-from roofline.predict.result import Duration
+from roofline.predict.duration import Duration
 from roofline.report.figure import Cell, Column, Table, View
 from roofline.report.summary import GIB
 

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from roofline import formatting
 from roofline.formatting import percent, plural
+from roofline.predict.duration import Duration
 from roofline.predict.record import ANOTHER_VENDOR
-from roofline.predict.result import Analysis, Duration, Phase
-from roofline.predict.speculative.result import Speculative
+from roofline.predict.result import Analysis, Phase, Speculative
 from roofline.specs.assumption import Assumption
 
 GIB = 2.0**30

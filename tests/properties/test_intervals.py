@@ -11,7 +11,8 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
-from roofline.predict.result import Analysis, Duration
+from roofline.predict.duration import Duration
+from roofline.predict.result import Analysis
 from roofline.specs.library import ids
 
 pytestmark = pytest.mark.slow

@@ -33,8 +33,8 @@ from functools import cached_property
 from roofline.audit.engine_logs.benches import Load
 from roofline.errors import InputError
 from roofline.formatting import plural
+from roofline.predict.duration import Duration
 from roofline.predict.request import Request
-from roofline.predict.result import Duration
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.closed_loop import ClosedLoop
 from roofline.serving.queueing.replica import step_seconds

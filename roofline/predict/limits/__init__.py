@@ -1,1 +1,1 @@
-"""Batch limits over contexts: what memory holds, where compute binds, what an SLO allows, and which is met first."""
+"""Limits of the batch over contexts, set by memory, compute and service-level objectives, and what-if variants of them."""

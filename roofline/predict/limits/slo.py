@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from roofline.predict.duration import Duration
 from roofline.predict.request import Request
-from roofline.predict.result import Duration
 from roofline.predict.timing import pipeline
 from roofline.specs.workload import Segment, Step, decode
 
 MOST = 2**20
-"""Sequences of a replica beyond which no batch is looked for: an SLO that allows so many sets no limit."""
+"""Sequences of a replica beyond which no batch is looked for: an SLO that allows that many sets no limit."""
 _SECOND = 64
 
 
@@ -24,7 +24,7 @@ class Slo:
 
     @property
     def given(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether there is any objective."""
         return self.ttft is not None or self.tpot is not None
 
 
@@ -66,12 +66,12 @@ def first_token(request: Request, context: int) -> Duration | None:
 
 def next_token(request: Request, context: int) -> Tpot:
     """TPOT at a context: a decode step through all stages, by the batch. Each is computed once."""
-    found: dict[int, Duration] = {}
+    steps: dict[int, Duration] = {}
 
     def tpot(batch: int) -> Duration:
-        if batch not in found:
-            found[batch] = pipeline(request, decode(batch, context))
-        return found[batch]
+        if batch not in steps:
+            steps[batch] = pipeline(request, decode(batch, context))
+        return steps[batch]
 
     return tpot
 

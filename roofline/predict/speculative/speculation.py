@@ -1,42 +1,188 @@
-"""Rounds of one deployment: K steps of the draft, and a step of the model that verifies K + 1 tokens of each sequence."""
+"""Rounds of one deployment: K steps of the draft, and a step of the model that verifies K + 1 tokens of each sequence.
+
+The deployment holds the draft too: its weights, its caches, and blocks for the tokens that are being verified.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from os import PathLike
+from functools import cached_property
 from typing import Any
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError
+from roofline.graph import stages
+from roofline.numeric import Expr, maximum
 from roofline.operators.sampling import Sampling
-from roofline.predict.memory import MemoryModel
-from roofline.predict.request import Request, prepare
-from roofline.predict.result import Duration
-from roofline.predict.speculative.asked import Asked, take
-from roofline.predict.speculative.draft import NO_TIME, Draft, scaled, timed, total
-from roofline.predict.speculative.memory import SpeculativeMemory
-from roofline.predict.speculative.methods import methods
-from roofline.predict.speculative.rounds import tokens_per_round
+from roofline.predict.duration import NO_TIMES, ZERO_TIME, Duration, scaled, total
+from roofline.predict.memory import MemoryModel, Setting, StageMemory
+from roofline.predict.request import Request
+from roofline.predict.result import Analysis, Speculative
+from roofline.predict.speculative.drafts import METHODS, Draft, timed
+from roofline.predict.speculative.options import SpeculativeOptions
 from roofline.predict.timing import pipeline
 from roofline.specs.assumption import Assumption
-from roofline.specs.hardware import Hardware
-from roofline.specs.workload import Segment, Step, decode
+from roofline.specs.workload import Segment, Step, decode, prefill
+
+_MEAN_POINTS = 9  # in the middle of equal parts of what is generated
+
+
+def tokens_per_round(acceptance: float, drafted: int) -> float:
+    """Expected tokens of a round: those drafted that are accepted before the first that is not, and one of the model's own.
+
+    With each of K drafted tokens accepted with probability a, independently of the others: 1 + a + ... + a^K =
+    (1 - a^(K+1))/(1 - a). Leviathan et al. 2023, arXiv:2211.17192, eq. (1).
+
+    >>> round(tokens_per_round(0.8, 5), 2), tokens_per_round(1.0, 5), tokens_per_round(0.0, 5), tokens_per_round(0.5, 0)
+    (3.69, 6.0, 1.0, 1.0)
+    """
+    if acceptance in (0, 1):
+        return 1.0 + acceptance * drafted
+    return -math.expm1((drafted + 1) * math.log(acceptance)) / (1 - acceptance)
+
+
+def accepted_share(acceptance: float, drafted: int) -> float | None:
+    """The share of drafted tokens that is accepted, which is what engines log: less than `acceptance`, for what comes after
+    the first refusal is thrown away. None where nothing is drafted.
+
+    >>> round(accepted_share(0.5, 2), 12)  # (0.5 + 0.25)/2
+    0.375
+    """
+    return (tokens_per_round(acceptance, drafted) - 1) / drafted if drafted else None
+
+
+def break_even(ratio: float, drafted: int) -> float | None:
+    """The acceptance at which a round that takes `ratio` plain steps gives as many tokens as these; None: it never does.
+
+    >>> break_even(1.0, 3), break_even(4.5, 3)
+    (0.0, None)
+    >>> round(break_even(1.75, 2), 9)  # 1 + 1/2 + 1/4
+    0.5
+    """
+    if ratio > drafted + 1:
+        return None
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (middle, high) if tokens_per_round(middle, drafted) < ratio else (low, middle)
+    return high if ratio > 1 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithDraft(Setting):
+    """The draft that is held with the model."""
+
+    draft: MemoryModel | None
+    draft_weights_bytes: float
+    ahead: int
+    """Tokens drafted per round: a sequence has blocks for as many more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculativeStage(_WithDraft, StageMemory):
+    """What a device needs and has, in the step that verifies a draft."""
+
+    def _verifying(self, step: Step) -> Step:
+        """A decode step with the drafted tokens in it; prompts are as they are."""
+        return tuple(replace(segment, new=segment.new + self.ahead) if segment.decode else segment for segment in step)
+
+    def needed_bytes(self, step: Step) -> Expr:
+        """The model's caches and states, and the draft's."""
+        verifying = self._verifying(step)
+        needed = super().needed_bytes(verifying)
+        return needed if self.draft is None else needed + self.draft.fullest.needed_bytes(verifying)
+
+    def activation_bytes(self, step: Step) -> Expr:
+        """Of the verification, which has logits of all of its tokens, or of the draft's step if that is more."""
+        verifies = any(segment.decode for segment in step)
+        peak = self._verifier.activation_bytes(self._verifying(step)) if verifies else super().activation_bytes(step)
+        return peak if self.draft is None else maximum(peak, self.draft.fullest.activation_bytes(step))
+
+    @cached_property
+    def _verifier(self) -> StageMemory:
+        """The model's stage alone, with logits of every position."""
+        own = {setting.name: getattr(self, setting.name) for setting in fields(StageMemory)}
+        conventions = self.deployment.conventions.model_copy(update={"logits": "all"})
+        return StageMemory(**{**own, "deployment": self.deployment.model_copy(update={"conventions": conventions})})
+
+    def usable_bytes(self, step: Step) -> Expr:
+        """What the draft's weights leave."""
+        return super().usable_bytes(step) - self.draft_weights_bytes
+
+    def kv_capacity_tokens(self, step: Step) -> int:
+        """Tokens that fit in the model's caches and in the draft's."""
+        length = max(segment.cached + segment.new for segment in step)
+        own = self.layout.bytes(length - 1, 1)
+        both = own if self.draft is None else own + self.draft.fullest.layout.bytes(length - 1, 1)
+        return int(super().kv_capacity_tokens(step) * own / both) if both else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculativeMemory(_WithDraft, MemoryModel):
+    """The memory of a deployment whose tokens are drafted; of one pipeline stage."""
+
+    @cached_property
+    def stages(self) -> tuple[StageMemory, ...]:
+        """The one stage."""
+        own = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        return (SpeculativeStage(stage=stages(self.model, 1)[0], **own),)
+
+    def alone(self) -> MemoryModel:
+        """The memory of the model without a draft."""
+        return MemoryModel(**{setting.name: getattr(self, setting.name) for setting in fields(MemoryModel)})
 
 
 @dataclass(frozen=True)
 class Speculation:
     """Speculative decoding of the model of a request."""
 
-    asked: Asked
+    options: SpeculativeOptions
     request: Request
     draft: Draft
     _plain: dict[tuple[int, int], Duration] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def of(cls, request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Speculation:
+        """The speculative decoding of a resolved request, whose memory then holds the draft too.
+
+        Args:
+            request: the request as it is without speculative decoding.
+            speculative: the method, and what it takes.
+            options: the other options of the request, which a draft model shares as far as they hold for it.
+
+        Raises:
+            roofline.errors.RooflineError: a draft that does not go with the model, or a deployment that is not modelled.
+        """
+        if request.deployment.pipeline_parallel_size > 1:
+            raise InputError("speculative decoding over pipeline stages is not modelled: use --pipeline-parallel-size 1")
+        if request.workload.segmented:
+            raise InputError("--segments describes one step, not rounds of drafts: leave it out, or speculative decoding")
+        draft = METHODS[speculative.method](request, speculative, options)
+        memory = request.memory
+        if speculative.tokens:
+            own = {setting.name: getattr(memory, setting.name) for setting in fields(MemoryModel)}
+            memory = SpeculativeMemory(
+                **own, draft=draft.memory, draft_weights_bytes=draft.weights_bytes, ahead=speculative.tokens
+            )
+        query = request.query
+        if query is not None:
+            given = {**query["options"], **speculative.given}
+            query = None if isinstance(speculative.model, Model) else {**query, "options": given}
+        request = replace(
+            request,
+            memory=memory,
+            inputs=(*request.inputs, *draft.inputs),
+            assumptions=(*request.assumptions, *_notes(speculative), *draft.notes),
+            query=query,
+        )
+        return cls(speculative, request, draft)
+
     @property
     def tokens(self) -> float:
-        """Expected tokens of a sequence a round."""
-        return tokens_per_round(self.asked.acceptance, self.asked.tokens)
+        """Expected tokens of a sequence per round."""
+        return tokens_per_round(self.options.acceptance, self.options.tokens)
 
     def plain(self, batch: int, context: int) -> Duration:
         """A decode step without a draft."""
@@ -47,20 +193,20 @@ class Speculation:
 
     def drafting(self, batch: int, context: int) -> Duration:
         """K steps of the draft, whose contexts grow by one: as many as the mean of the first and the last."""
-        count = self.asked.tokens
+        count = self.options.tokens
         if not count or self.draft.step is None:
-            return NO_TIME
+            return ZERO_TIME
         ends = [self.draft.step(decode(batch, context + ahead)) for ahead in dict.fromkeys((0, count - 1))]
         return scaled(total(*ends), count / len(ends))
 
     def verifying(self, batch: int, context: int) -> Duration:
-        """One step of K + 1 tokens a sequence with logits of all of them, and the comparison of those with the draft.
+        """One step of K + 1 tokens per sequence with logits of all of them, and the comparison of those with the draft.
 
         Its estimate is at least that of a decode step: attention over several new tokens is estimated by the form that was
         fitted to prompts, which is a little quicker over a long cache than the one for a single token.
         """
         plain = self.plain(batch, context)
-        if not (drafted := self.asked.tokens):
+        if not (drafted := self.options.tokens):
             return plain
         request = self.request
         conventions = request.deployment.conventions.model_copy(update={"logits": "all"})
@@ -68,83 +214,100 @@ class Speculation:
         step = pipeline(all_logits, (Segment(batch, 1 + drafted, context, decode=True),))
         rows = -(-batch // request.deployment.data_parallel_size) * drafted
         compared = Sampling(rows=rows, choices=request.model.vocab_size, dtypes=request.precision.dtypes("norm"))
-        found = total(step, timed(request, {"rejection": (compared, 1)}))
-        if found.estimate is None or plain.estimate is None:
-            return found
-        ends = [max(getattr(found, name), getattr(plain, name)) for name in ("estimate", "low", "high")]
-        return Duration(found.bound, None, *ends)
+        verified = total(step, timed(request, {"rejection": (compared, 1)}))
+        if verified.estimate is None or plain.estimate is None:
+            return verified
+        ends = [max(getattr(verified, name), getattr(plain, name)) for name in ("estimate", "low", "high")]
+        return Duration(verified.bound, None, *ends)
 
     def round(self, batch: int, context: int) -> Duration:
         """The draft and its verification."""
         return total(self.drafting(batch, context), self.verifying(batch, context))
 
     def tpot(self, batch: int, context: int) -> Duration:
-        """Seconds a token of each sequence: of a round, over the tokens that it is expected to give."""
+        """Seconds per token of each sequence: of a round, over the tokens that it is expected to give."""
         return scaled(self.round(batch, context), 1 / self.tokens)
 
     def prefill(self, step: Step) -> Duration:
         """Prompts through the model, and through the draft, which has caches of its own."""
-        drafted = NO_TIME if self.draft.step is None else self.draft.step(step)
+        drafted = ZERO_TIME if self.draft.step is None else self.draft.step(step)
         return total(pipeline(self.request, step), drafted)
 
     def by_batch(self, context: int) -> Callable[[int], Duration]:
         """TPOT at a context, by the batch. Each is computed once."""
-        found: dict[int, Duration] = {}
+        times: dict[int, Duration] = {}
 
         def tpot(batch: int) -> Duration:
-            if batch not in found:
-                found[batch] = self.tpot(batch, context)
-            return found[batch]
+            if batch not in times:
+                times[batch] = self.tpot(batch, context)
+            return times[batch]
 
         return tpot
 
+    def added_to(self, result: Analysis) -> Analysis:
+        """An analysis with the rounds of its batch and context; they replace plain decoding in the times of a request.
 
-def prepared(
-    model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, options: dict[str, Any]
-) -> tuple[Request, Speculation | None]:
-    """A request, and the speculative decoding that its options ask for, whose memory the request then has.
+        Raises:
+            InputError: the analysis has no decode step.
+        """
+        if result.decode is None:
+            raise InputError("speculative decoding has no part in prefill: leave out --phase prefill")
+        request = self.request
+        timed = result.memory.fits or request.ignore_capacity
+        rounds = self._rounds(request.workload.batch, request.workload.context, timed=timed)
+        served = self._request_times() if timed and result.request is not None else result.request
+        return replace(result, speculative=rounds, request=served)
 
-    Raises:
-        roofline.errors.RooflineError: as `roofline.predict.request.prepare`; an option of speculative decoding that is
-            missing or wrong, or a deployment for which it is not modelled.
-    """
-    asked, rest = take(options, methods())
-    request = prepare(model, hardware, **rest)
-    if asked is None:
-        return request, None
-    if request.deployment.pipeline_parallel_size > 1:
-        raise InputError("speculative decoding over pipeline stages is not modelled: use --pipeline-parallel-size 1")
-    if request.workload.segmented:
-        raise InputError("--segments describes one step, not rounds of drafts: leave it out, or speculative decoding")
-    draft: Draft = methods()[asked.method].draft(request, asked, rest)
-    own = {setting.name: getattr(request.memory, setting.name) for setting in fields(MemoryModel)}
-    request = replace(
-        request,
-        memory=SpeculativeMemory(
-            **own, draft=draft.memory, draft_weights_bytes=draft.weights_bytes if asked.tokens else 0.0, ahead=asked.tokens
+    def _rounds(self, batch: int, context: int, *, timed: bool) -> Speculative:
+        """One batch at one context; without times where an analysis has none."""
+        options, draft = self.options, self.draft
+        drafting = verifying = whole = tpot = plain = NO_TIMES
+        even = None
+        if timed:
+            drafting, verifying = self.drafting(batch, context), self.verifying(batch, context)
+            whole, tpot = self.round(batch, context), self.tpot(batch, context)
+            plain = self.plain(batch, context)
+            name = "bound" if whole.estimate is None else "estimate"
+            even = break_even(getattr(whole, name) / getattr(plain, name), options.tokens)
+        return Speculative(
+            method=options.method,
+            draft=draft.name,
+            num_speculative_tokens=options.tokens,
+            acceptance=options.acceptance,
+            tokens_per_round=self.tokens,
+            accepted_share=accepted_share(options.acceptance, options.tokens),
+            batch=batch,
+            context=context,
+            drafting=drafting,
+            verifying=verifying,
+            round=whole,
+            tpot=tpot,
+            plain=plain,
+            break_even_acceptance=even,
+            draft_weights_bytes=draft.weights_bytes,
+            draft_kv_bytes_per_token=0.0 if draft.memory is None else draft.memory.fullest.kv_bytes_per_token,
         )
-        if asked.tokens
-        else request.memory,
-        inputs=(*request.inputs, *draft.inputs),
-        assumptions=(*request.assumptions, *_notes(asked), *draft.notes),
-        asked=None
-        if request.asked is None or isinstance(asked.model, Model)
-        else {**request.asked, "options": _given(options)},
-    )
-    return request, Speculation(asked, request, draft)
+
+    def _request_times(self) -> dict[str, Duration]:
+        """TTFT, TPOT and E2E of a request: prompts go through the draft too; TPOT is a mean over evenly spaced contexts."""
+        workload = self.request.workload
+        ttft = self.prefill(prefill(workload.batch, workload.input_len))
+        steps = (workload.output_len or 1) - 1  # the first token comes out of prefill
+        if not steps:
+            return {"ttft_s": ttft, "tpot_s": NO_TIMES, "e2e_s": ttft}
+        count = min(steps, _MEAN_POINTS)
+        contexts = [workload.input_len + round((index + 0.5) * steps / count - 0.5) for index in range(count)]
+        tpot = scaled(total(*(self.tpot(workload.batch, context) for context in contexts)), 1 / count)
+        return {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": total(ttft, scaled(tpot, steps))}
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None and value is not False}
-
-
-def _notes(asked: Asked) -> list[Assumption]:
+def _notes(options: SpeculativeOptions) -> list[Assumption]:
     """What speculative decoding is taken to be."""
     each = "each drafted token is accepted with this probability, wherever it stands and whatever came before it"
-    found = [
-        Assumption("speculative_method", asked.method, "given", "a round is the steps of the draft and one that verifies"),
-        Assumption("num_speculative_tokens", asked.tokens, "given", "drafted a round"),
-        Assumption("acceptance", asked.acceptance, "given", each),
+    notes = [
+        Assumption("speculative_method", options.method, "given", "a round is the steps of the draft and one that verifies"),
+        Assumption("num_speculative_tokens", options.tokens, "given", "drafted a round"),
+        Assumption("acceptance", options.acceptance, "given", each),
     ]
     why = "what the engine adds to a step is counted once a round"
-    return [*found, Assumption("speculative_engine", "one step a round", "assumed", why)]
+    return [*notes, Assumption("speculative_engine", "one step a round", "assumed", why)]

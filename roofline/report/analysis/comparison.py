@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from roofline.predict.duration import Duration
 from roofline.predict.request import Request
-from roofline.predict.result import Analysis, Duration
+from roofline.predict.result import Analysis
 from roofline.predict.timing import pipeline
 from roofline.report.cells import amount, best, figure, gibibytes, seconds, share, table, whole, words
 from roofline.report.figure import Axis, Cell, Figure, Series, Table

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from roofline.blocks.base import MixerBlock
 from roofline.blocks.gqa import GroupedQueryAttention
 from roofline.predict.limits.variants import variants as of_memory
-from roofline.predict.limits.variants.base import with_mixers
+from roofline.predict.limits.variants import with_mixers
 from roofline.predict.memory import MemoryModel
 from roofline.serving.preemption.break_even import exact_link
 from roofline.serving.preemption.copies import copies

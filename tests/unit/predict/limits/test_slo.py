@@ -8,8 +8,7 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
-from roofline.predict.limits.answer import limits
-from roofline.predict.limits.row import first_of
+from roofline.predict.limits.limits import first_of, limits
 from roofline.predict.limits.slo import largest_within
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import roofline
 from roofline.blocks import kinds
-from roofline.predict.limits.answer import limits
+from roofline.predict.limits.limits import limits
 from roofline.predict.limits.variants import variants
 from roofline.predict.request import prepare
 
@@ -19,21 +19,21 @@ def _bytes(model: str, context: int, **options: Any) -> dict[str, float]:
 def test_formats_of_the_cache() -> None:
     """32 layers x 8 heads x 2 x 128 elements, 1,025 tokens in 65 blocks of 16; one byte or two."""
     elements = 32 * 8 * 2 * 128 * 65 * 16
-    assert _bytes("llama-3.1-8b", 1024) == {"as it is": 2 * elements, "KV in fp8": elements}
-    assert _bytes("llama-3.1-8b", 1024, kv_cache_dtype="fp8") == {"as it is": elements, "KV in bf16": 2 * elements}
+    assert _bytes("llama-3.1-8b", 1024) == {"baseline": 2 * elements, "KV in fp8": elements}
+    assert _bytes("llama-3.1-8b", 1024, kv_cache_dtype="fp8") == {"baseline": elements, "KV in bf16": 2 * elements}
 
 
 def test_without_the_window() -> None:
     """Mistral 7B sees 4,096 tokens; without, the 16,385 of the sequence take 1,025 blocks."""
     found = _bytes("mistral-7b-v0.1", 16384)
     assert found["no window"] == 32 * 8 * 2 * 128 * 2 * 1025 * 16
-    assert found["as it is"] < found["no window"] / 3.9
+    assert found["baseline"] < found["no window"] / 3.9
 
 
 def test_without_latents() -> None:
     """61 layers; a latent of 512 + 64 elements on every device, or 128/8 heads with 192 for a key and 128 for a value."""
     found = _bytes("deepseek-v3", 1024, tp=8)
-    assert found["as it is"] == 61 * (512 + 64) * 2 * 65 * 16
+    assert found["baseline"] == 61 * (512 + 64) * 2 * 65 * 16
     assert found["full K and V, no latent"] == 61 * 128 // 8 * (192 + 128) * 2 * 65 * 16
 
 
@@ -42,7 +42,7 @@ def test_without_the_shared_prefix() -> None:
     found = limits("llama-3.1-8b", "h200-sxm", context="4k", shared_prefix="2k")
     alone = roofline.analyze("llama-3.1-8b", "h200-sxm", context=4096).memory.max_batch
     batches = {row.variant: row.max_batch_memory for row in found.variants}
-    assert batches["no shared prefix"] == alone < batches["as it is"]
+    assert batches["no shared prefix"] == alone < batches["baseline"]
     assert found.rows[0].shared_bytes == 32 * 8 * 2 * 128 * 2 * 2048
 
 

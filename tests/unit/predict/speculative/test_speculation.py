@@ -9,8 +9,8 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
-from roofline.predict.limits.answer import limits
-from roofline.predict.speculative.asked import take
+from roofline.predict.limits.limits import limits
+from roofline.predict.speculative.options import read_options
 
 NAMES = ("bound", "estimate", "low", "high")
 DRAFTED = {"speculative_model": "llama-3.2-1b", "num_speculative_tokens": 3, "acceptance": 0.7}
@@ -162,10 +162,10 @@ def test_replicas() -> None:
 def test_config_of_vllm() -> None:
     """The same as the options."""
     text = '{"model": "llama-3.2-1b", "num_speculative_tokens": 3, "draft_tensor_parallel_size": 1}'
-    asked, rest = take({"speculative_config": text, "acceptance": "0.7", "tp": 2}, ["draft_model"])
-    plain, _ = take({**DRAFTED, "speculative_draft_tensor_parallel_size": 1}, ["draft_model"])
+    asked, rest = read_options({"speculative_config": text, "acceptance": "0.7", "tp": 2})
+    plain, _ = read_options({**DRAFTED, "speculative_draft_tensor_parallel_size": 1})
     assert (asked, rest) == (plain, {"tp": 2})
-    asked, _ = take({"speculative_config": {"method": "deepseek_mtp", "num_speculative_tokens": 1}, "acceptance": 1}, ["mtp"])
+    asked, _ = read_options({"speculative_config": {"method": "deepseek_mtp", "num_speculative_tokens": 1}, "acceptance": 1})
     assert asked is not None
     assert (asked.method, asked.tokens) == ("mtp", 1)
 
@@ -176,9 +176,9 @@ def test_config_of_vllm() -> None:
         ({"acceptance": 0.5}, "needs a draft"),
         ({"speculative_method": "mtp", "acceptance": 0.5}, "--num-speculative-tokens is needed"),
         ({"speculative_method": "mtp", "num_speculative_tokens": 2}, "--acceptance is needed"),
-        ({**DRAFTED, "acceptance": 1.1}, "probability from 0 to 1, not 1.1"),
-        ({**DRAFTED, "acceptance": "often"}, "probability from 0 to 1, not often"),
-        ({**DRAFTED, "acceptance": float("nan")}, "probability from 0 to 1"),
+        ({**DRAFTED, "acceptance": 1.1}, "must be from 0 to 1, not 1.1"),
+        ({**DRAFTED, "acceptance": "often"}, "must be a number, not 'often'"),
+        ({**DRAFTED, "acceptance": float("nan")}, "must be from 0 to 1"),
         ({**DRAFTED, "num_speculative_tokens": -1}, "num-speculative-tokens must be at least 0"),
         ({**DRAFTED, "speculative_model": "gpt2"}, "gpt2 cannot draft for llama-3.1-8b: its vocabulary has 50,257"),
         ({**DRAFTED, "speculative_method": "ngram"}, "takes no draft model"),

@@ -1,4 +1,4 @@
-"""`limits`: one model on one hardware, over contexts: up to which batch, and why no further."""
+"""Limits of the batch over contexts: what memory holds, where a step becomes compute-bound, what an SLO allows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from roofline.errors import InputError
 from roofline.graph import build
 from roofline.predict import flags, record
 from roofline.predict.analyze import facts, run
-from roofline.predict.batch_limits import critical_batch_linear, critical_batch_why, standard_contexts
+from roofline.predict.batch_limits import critical_batch_linear, critical_batch_step, critical_batch_why, standard_contexts
 from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.limits.result import Limits, VariantRow
-from roofline.predict.limits.row import Row, row
-from roofline.predict.limits.slo import Slo
-from roofline.predict.limits.variants import variants
-from roofline.predict.limits.variants.base import Variant
+from roofline.predict.limits.result import Limit, Limits, Row, VariantRow
+from roofline.predict.limits.slo import Slo, allowed, next_token, prompt_step, without_estimate
+from roofline.predict.limits.variants import Variant, variants
 from roofline.predict.memory import UNLIMITED, MemoryModel
-from roofline.predict.request import Request
-from roofline.predict.speculative.speculation import Speculation, prepared
+from roofline.predict.request import Request, prepare
+from roofline.predict.speculative.options import read_options
+from roofline.predict.speculative.speculation import Speculation
 from roofline.predict.steps import Workload, check
+from roofline.predict.timing import pipeline
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, decode, prefill
@@ -65,10 +65,14 @@ def limits(
     slo = Slo(
         None if ttft is None else flags.quantity("ttft", ttft, "s"), None if tpot is None else flags.quantity("tpot", tpot, "s")
     )
-    request, speculation = prepared(model, hardware, {**options, "context": 0, "phase": "decode"})
+    speculative, rest = read_options({**options, "context": 0, "phase": "decode"})
+    request, speculation = prepare(model, hardware, **rest), None
+    if speculative is not None:
+        speculation = Speculation.of(request, speculative, rest)
+        request = speculation.request
     notes: list[Assumption] = []
     contexts = _contexts(request, context, notes)
-    rows = tuple(row(request, length, slo, speculation) for length in contexts)
+    rows = tuple(limits_at(request, length, slo, speculation) for length in contexts)
     longest = contexts[-1]
     linear = critical_batch_linear(request.memory, request.hardware)
     used = (*request.inputs, *request.estimator.fits.inputs.values())
@@ -82,13 +86,56 @@ def limits(
         critical_batch_why=""
         if rows[-1].critical_batch is not None
         else critical_batch_why(request.memory, request.hardware, linear, None, longest),
-        assumptions=(*_assumptions(request, slo, speculation), *notes, *_stands_on(request, rows, slo)),
+        assumptions=(*_assumptions(request, slo, speculation), *notes, *_estimate_notes(request, rows, slo)),
         unfit=run(_at(request, contexts[0])) if rows[0].max_batch_memory == 0 else None,
     )
 
 
+def first_of(memory: int | None, compute: int | None, slo: int | None) -> tuple[Limit, int] | None:
+    """The limit that a growing batch meets first, and its batch; of equal ones compute, which is met by that very batch.
+
+    >>> first_of(100, 153, 120), first_of(153, 153, None), first_of(0, 5, 0), first_of(None, None, None)
+    (('memory', 100), ('compute', 153), ('memory', 0), None)
+    """
+    named: list[tuple[Limit, int | None]] = [("compute", compute), ("memory", memory), ("slo", slo)]
+    limits = [(name, batch) for name, batch in named if batch is not None]
+    return min(limits, key=lambda limit: limit[1], default=None)
+
+
+def limits_at(request: Request, context: int, slo: Slo, speculation: Speculation | None = None) -> Row:
+    """The limits at one context; with speculative decoding TPOT is that of its rounds, and a prompt goes through the draft
+    too."""
+    replicas, memory = request.deployment.data_parallel_size, request.memory
+    held = memory.max_batch(context)
+    most = None if held >= UNLIMITED else held
+    critical = critical_batch_step(memory, request.hardware, context)
+    tpot = bound = next_token(request, context) if speculation is None else speculation.by_batch(context)
+    if speculation is None and slo.given:
+        bound = next_token(without_estimate(request), context)
+    prompt = prompt_step(request, context) if slo.ttft is not None else None
+    ttft = None if prompt is None else pipeline(request, prompt) if speculation is None else speculation.prefill(prompt)
+    batches = allowed(slo, ttft, tpot, bound, replicas)
+    first = first_of(most, critical, batches.batch)
+    part = memory.tightest(decode(max(replicas, min(held, batches.batch or held)), context))
+    prefix = request.deployment.conventions.shared_prefix
+    return Row(
+        context=context,
+        max_batch_memory=most,
+        critical_batch=critical,
+        slo=slo,
+        allowed=batches,
+        first=None if first is None else first[0],
+        batch=None if first is None else first[1],
+        ttft=ttft,
+        tpot=None if first is None else tpot(first[1] or replicas),
+        kv_bytes_per_sequence=float(part.kv_bytes(context + 1, allocated=True)),
+        state_bytes_per_sequence=part.state_bytes(allocated=True),
+        shared_bytes=float(part.layout.shared(prefix, context)),
+    )
+
+
 def _at(request: Request, context: int) -> Request:
-    """The question to `analyze` about one sequence."""
+    """The request with one sequence at a context."""
     step = decode(1, context)
     return replace(request, workload=Workload(1, context, None, context, (("decode", step),)))
 
@@ -101,26 +148,26 @@ def _contexts(request: Request, given: Contexts | None, notes: list[Assumption])
         if deployment.max_model_len is not None:
             longest = min(longest, deployment.max_model_len - 1)
         standard = [length for length in standard_contexts(longest) if length >= prefix]
-        found = standard or [prefix]
+        contexts = standard or [prefix]
     else:
         parts = given.split(",") if isinstance(given, str) else [given] if isinstance(given, int) else list(given)
-        found = sorted({parse_count(part, "context") for part in parts if not isinstance(part, str) or part.strip()})
-        if not found:
+        contexts = sorted({parse_count(part, "context") for part in parts if not isinstance(part, str) or part.strip()})
+        if not contexts:
             raise InputError(f"no context in {given!r}: write tokens, such as 1k,4k,32k")
     why = "tokens cached before the decode step"
-    listed = ", ".join(map(str, found))
+    listed = ", ".join(map(str, contexts))
     if given is None:
         notes.append(Assumption("context", listed, "default", f"{why}: 1k, 2k, 4k and so on, to the model's longest"))
     else:
         notes.append(Assumption("context", listed, "given", why))
-        for length in (found[0], found[-1]):
-            check(_at(request, length).workload, request.model, deployment, notes if length == found[-1] else [])
-    return found
+        for length in (contexts[0], contexts[-1]):
+            check(_at(request, length).workload, request.model, deployment, notes if length == contexts[-1] else [])
+    return contexts
 
 
 def _compared(request: Request, contexts: list[int]) -> Iterable[VariantRow]:
-    """What memory holds as it is, and with one thing another way."""
-    listed = [Variant("as it is", "", request.memory), *variants(request)]
+    """What memory holds in the deployment and in each of its variants."""
+    listed = [Variant("baseline", "", request.memory), *variants(request)]
     for variant in listed:
         for length in contexts:
             yield _held(variant, variant.memory, length)
@@ -140,33 +187,33 @@ def _held(variant: Variant, memory: MemoryModel, context: int) -> VariantRow:
 
 def _assumptions(request: Request, slo: Slo, speculation: Speculation | None) -> list[Assumption]:
     """The choices of the request that matter here, and what is judged."""
-    found = [note for note in request.assumptions if note.name not in ("batch", "input_len", "context")]
+    notes = [note for note in request.assumptions if note.name not in ("batch", "input_len", "context")]
     if slo.tpot is not None:
         why = "seconds of a decode step, in which every sequence of the batch gets one token"
         if speculation is not None:
             why = f"seconds of a round over the {speculation.tokens:.4g} tokens that it gives each sequence of the batch"
-        found.append(Assumption("tpot", slo.tpot, "given", why))
+        notes.append(Assumption("tpot", slo.tpot, "given", why))
     if slo.ttft is not None:
-        why = "seconds of the prefill of a prompt as long as the context, alone: nothing else runs, and nobody queues"
-        found.append(Assumption("ttft", slo.ttft, "given", why))
+        why = "seconds of the prefill of a prompt as long as the context, alone: nothing else runs or queues"
+        notes.append(Assumption("ttft", slo.ttft, "given", why))
     if speculation is not None:
         why = "of a decode step without a draft; verification has more tokens, and meets compute at fewer sequences"
-        found.append(Assumption("critical_batch", "plain", "assumed", why))
+        notes.append(Assumption("critical_batch", "plain", "assumed", why))
     if request.deployment.max_num_seqs is not None:
         why = "sequences in one step of a replica: max_batch_memory is never more, whatever memory would hold"
-        found.append(Assumption("max_num_seqs", request.deployment.max_num_seqs, "given", why))
-    return found
+        notes.append(Assumption("max_num_seqs", request.deployment.max_num_seqs, "given", why))
+    return notes
 
 
-def _stands_on(request: Request, rows: Iterable[Row], slo: Slo) -> list[Assumption]:
-    """What the estimates stand on, where there are any."""
+def _estimate_notes(request: Request, rows: Iterable[Row], slo: Slo) -> list[Assumption]:
+    """The assumptions of the estimates, where there are any."""
     if not request.estimator.applies:
         return record.no_estimate(request.deployment.backend)
     launched: list[Kernel] = []
-    for found in rows:
-        steps: list[Step] = [decode(found.batch or 1, found.context)]
-        if slo.ttft is not None and found.context:
-            steps.append(prefill(1, found.context))
+    for row in rows:
+        steps: list[Step] = [decode(row.batch or 1, row.context)]
+        if slo.ttft is not None and row.context:
+            steps.append(prefill(1, row.context))
         for step in steps:
             launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
     return [*record.estimates(request.estimator, launched), *record.engine_steps(request.steps)]

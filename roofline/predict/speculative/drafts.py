@@ -1,0 +1,164 @@
+"""Methods of drafting: a smaller model, the model's own layer for multi-token prediction (MTP), n-grams of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofline.blocks.model import LayerGroup, Model
+from roofline.errors import InputError
+from roofline.graph import CANONICAL, Graph, build
+from roofline.numeric import ceil_div
+from roofline.operators.gemm import Gemm
+from roofline.operators.norm import Norm
+from roofline.predict.bounds import times
+from roofline.predict.duration import Duration
+from roofline.predict.memory import MemoryModel, weights_by_path
+from roofline.predict.options import ALIASES, COUNTING, ENGINE, PARALLELISM, PRECISION, of_groups
+from roofline.predict.request import Request, prepare
+from roofline.predict.speculative.options import SpeculativeOptions
+from roofline.predict.timing import pipeline, stage_estimate, with_estimate
+from roofline.specs.assumption import Assumption
+from roofline.specs.library import Input
+from roofline.specs.workload import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A maker of drafts. Without a `step` the draft costs nothing; without a `memory` it keeps nothing."""
+
+    name: str
+    step: Callable[[Step], Duration] | None = None
+    """Seconds of one step of the draft: a decode step, or the prefill of a prompt."""
+    memory: MemoryModel | None = None
+    """Of which the caches are held beside the model's."""
+    weights_bytes: float = 0.0
+    """Of one device."""
+    notes: tuple[Assumption, ...] = ()
+    inputs: tuple[Input, ...] = ()
+
+
+def timed(request: Request, graph: Graph) -> Duration:
+    """Seconds of some operators, one after another: the bound, and the estimate of their kernels."""
+    bound = float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
+    return with_estimate(bound, None, stage_estimate(request, graph)[0])
+
+
+_OWN = ("max_model_len", "max_num_seqs", "reserve", "sequence_parallel", "logits", "ignore_capacity", "enable_prefix_caching")
+"""Options of a deployment that do not hold for a draft; other sizes are options of their own, and formats of weights are those
+of the draft's own file."""
+_NOT_SHARED = {*_OWN, "dtype", "quantization", "tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size"}
+_SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.name not in _NOT_SHARED]
+
+
+def model_draft(request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+    """A smaller model with the same vocabulary, which decodes the drafted tokens one by one.
+
+    It is on the same devices, over as many of them as the model unless another number is given.
+    """
+    assert speculative.model is not None  # noqa: S101 - narrows the type: checked with the options
+    size = speculative.draft_tensor_parallel_size or request.deployment.tensor_parallel_size
+    if size > request.deployment.tensor_parallel_size:
+        most = request.deployment.tensor_parallel_size
+        raise InputError(
+            f"--speculative-draft-tensor-parallel-size {size} is more than the {most} devices that the model is on"
+        )
+    given = {ALIASES.get(name, name): value for name, value in options.items() if value is not None}
+    shared = {name: given[name] for name in _SHARED if name in given}
+    small = prepare(speculative.model, request.hardware, **shared, tensor_parallel_size=size, context=0, phase="decode")
+    model, target = small.model, request.model
+    if model.vocab_size != target.vocab_size:
+        sizes = f"{model.vocab_size:,} tokens, not {target.vocab_size:,}"
+        msg = f"{model.name} cannot draft for {target.name}: its vocabulary has {sizes}"
+        raise InputError(msg)
+    # what the engine adds to a step, it adds once a round
+    kernels = replace(small, steps=None)
+    size_given = speculative.draft_tensor_parallel_size is not None
+    weights = small.precision.dtypes("linear").weight.name
+    notes = (
+        Assumption("draft", model.name, "given", f"{weights} weights, as its own file says; formats of cache as the model's"),
+        Assumption(
+            "draft_tensor_parallel_size", size, "given" if size_given else "default", "" if size_given else "as the model's"
+        ),
+    )
+    read = tuple(replace(entry, role="draft") for entry in small.inputs if entry.role == "model")
+    return Draft(
+        name=model.name,
+        step=lambda step: pipeline(kernels, step),
+        memory=small.memory,
+        weights_bytes=small.memory.fullest.weights_bytes,
+        notes=notes,
+        inputs=read,
+    )
+
+
+_MTP_WORDS = ("nextn", "mtp", "multi-token prediction")
+
+
+def mtp_draft(request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+    """One more layer of the last type.
+
+    A step of it reads the hidden state and the embedding of the newest token, each normalised, side by side, projected back to
+    the width of the stream; embedding and LM head are the model's. NB: its first step of a round computes the tokens that were
+    accepted, not one.
+
+    Source: DeepSeek-V3 report, arXiv:2412.19437, section 2.2, eq. (21) to (23).
+    """
+    del speculative, options
+    model = request.model
+    last = model.layer_sequence[-1]
+    layer = LayerGroup(pattern=(last,), repeat=1)
+    one: Model = model.model_copy(update={"layers": (layer,), "layer_types": {last: model.layer_types[last]}})
+    only = replace(request, model=one, steps=None)
+    # the model's embedding and LM head serve it too; the projection is on every tensor-parallel device
+    held = weights_by_path(_mtp_graph(only, CANONICAL))
+    weights = sum(size for path, size in held.items() if path.startswith(("layers/", "mtp/")))
+
+    def step(step: Step) -> Duration:
+        return timed(only, _mtp_graph(only, step))
+
+    return Draft(
+        name="the model's own layer",
+        step=step,
+        memory=replace(request.memory, model=one),
+        weights_bytes=weights,
+        notes=(_note(model, last),),
+    )
+
+
+def _mtp_graph(request: Request, step: Step) -> Graph:
+    """The layer between the model's embedding and LM head, and what joins the two inputs."""
+    replicas, width = request.deployment.data_parallel_size, request.model.hidden_size
+    rows = sum(ceil_div(segment.count, replicas) * segment.new for segment in step)
+    vector, linear = request.precision.dtypes("norm"), request.precision.dtypes("linear/projection")
+    return {
+        **build(request.model, request.deployment, request.precision, step),
+        "mtp/embedding_norm": (Norm(rows=rows, width=width, dtypes=vector), 1),
+        "mtp/hidden_norm": (Norm(rows=rows, width=width, dtypes=vector), 1),
+        "mtp/projection": (Gemm(m=rows, n=width, k=2 * width, dtypes=linear), 1),
+    }
+
+
+def _note(model: Model, layer: str) -> Assumption:
+    """What is counted, and whether the model's file speaks of such a layer."""
+    text = " ".join([*model.notes, *(f"{choice.name} {choice.why}" for choice in model.assumptions)]).lower()
+    what = f"one more layer ({layer}), a projection of two widths to one, two norms, the model's embedding and LM head"
+    if any(word in text for word in _MTP_WORDS):
+        return Assumption("draft", "mtp", "default", what)
+    return Assumption(
+        "draft", "mtp", "assumed", f"the model's file speaks of no layer for multi-token prediction; counted: {what}"
+    )
+
+
+def ngram_draft(request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+    """Looked up in the text so far: no steps, no weights, no caches."""
+    del request, speculative, options
+    why = "looked up on the host while the accelerator works; how often a match is found is part of --acceptance"
+    return Draft(name="n-grams of the text", notes=(Assumption("draft", "no cost", "assumed", why),))
+
+
+METHODS: dict[str, Callable[[Request, SpeculativeOptions, dict[str, Any]], Draft]] = {
+    "draft_model": model_draft, "mtp": mtp_draft, "ngram": ngram_draft,
+}  # fmt: skip
+"""By the names of vLLM's `method`: the draft of a request, from the method's own options and the request's other ones."""
