@@ -39,9 +39,15 @@ from roofline.blocks.model import LayerType, Model
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.numeric import Expr, ceil_div, minimum, ratio
+from roofline.operators.activation import Activation
+from roofline.operators.add import Add
 from roofline.operators.base import Operator
+from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv
+from roofline.operators.copy import Copy
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import busiest
+from roofline.operators.hyper_connections import HyperCollapse, HyperExpand
 from roofline.operators.norm import Norm
 from roofline.operators.sampling import Sampling
 from roofline.specs.deployment import Deployment
@@ -232,8 +238,6 @@ def build(
     if stage.last:
         graph |= builder.outputs(shares_device=stage.first)
     else:
-        from roofline.operators.send_recv import SendRecv
-
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
         # inputs of all layers with it.
         apart = 2 * tp * deployment.context_parallel_size
@@ -282,19 +286,13 @@ class _Builder:
             return {}
         elements = self.tokens * (self.model.hidden_size if width is None else width)
         if self.scattered:
-            from roofline.operators.reduce_scatter import ReduceScatter  # collectives cost one device no import
-
             return {"reduce_scatter": ReduceScatter(elements=elements, world=self.tp, dtypes=self.vector)}
-        from roofline.operators.all_reduce import AllReduce
-
         return {"all_reduce": AllReduce(elements=elements, world=self.tp, dtypes=self.vector)}
 
     def _gathered(self, path: str) -> dict[str, Operator]:
         """The stream, of which each device has its tokens', to all of them."""
         if not self.scattered:
             return {}
-        from roofline.operators.all_gather import AllGather
-
         elements = self.tokens * self.model.hidden_size
         return {f"{path}all_gather": AllGather(elements=elements, world=self.tp, dtypes=self.vector)}
 
@@ -316,8 +314,6 @@ class _Builder:
         if model.hidden_size_per_layer_input:
             graph |= {f"per_layer_embedding{name}": (op, 1) for name, op in self._per_layer_inputs().items()}
         if model.hc_mult is not None:
-            from roofline.operators.copy import Copy
-
             # the embedding is the first of the streams; the others are copies that are written from it
             copies = self.stream_tokens * (model.residual_width - model.hidden_size)
             graph["embedding/streams"] = (Copy(elements=copies, read="nothing", dtypes=self.vector), 1)
@@ -337,8 +333,6 @@ class _Builder:
 
         Source: Gemma 3n model overview, https://ai.google.dev/gemma/docs/gemma-3n, and its code in transformers.
         """
-        from roofline.operators.add import Add
-
         model, width = self.model, self.model.hidden_size_per_layer_input
         rows, joint = model.per_layer_embedding
         return {
@@ -374,8 +368,6 @@ class _Builder:
             1,
         )
         if self.tp > 1:
-            from roofline.operators.all_gather import AllGather
-
             gather = AllGather(elements=positions * model.vocab_size, world=self.tp, dtypes=self.vector)
             graph["lm_head/all_gather"] = (gather, 1)
         graph["sampling"] = (Sampling(rows=drawn, choices=model.vocab_size, dtypes=self.vector), 1)
@@ -395,8 +387,6 @@ class _Builder:
 
     def _collapse(self, coefficients: Expr, *, scales: int, rounds: Expr = 0) -> dict[str, Operator]:
         """Hyper-connections, the way in: coefficients from all residual streams, and the sum that a block reads."""
-        from roofline.operators.hyper_collapse import HyperCollapse
-
         model, router = self.model, self.precision.dtypes("router")
         return {
             "hc_proj": Gemm(m=self.stream_tokens, n=coefficients, k=model.residual_width, bias=True, dtypes=router),
@@ -409,8 +399,6 @@ class _Builder:
     def _streams(self, path: str) -> tuple[dict[str, Operator], dict[str, Operator]]:
         """What stands before and after a block where hyper-connections take the residual stream's place: streams in and
         out have a coefficient each, and the streams^2 that mix them are made doubly stochastic."""
-        from roofline.operators.hyper_expand import HyperExpand
-
         model = self.model
         if (streams := model.hc_mult) is None:
             return {}, {}
@@ -460,14 +448,10 @@ class _Builder:
 
     def _add(self) -> Operator:
         """An addition to the stream that no norm follows."""
-        from roofline.operators.add import Add
-
         return Add(elements=self.stream_tokens * self.model.hidden_size, dtypes=self.vector)
 
     def _per_layer_input(self) -> dict[str, Operator]:
         """A layer's own input, gated by the stream (which is summed for it), and added to it with the next norm."""
-        from roofline.operators.activation import Activation
-
         stream, width = self.model.hidden_size, self.model.hidden_size_per_layer_input
         return {
             "add": self._add(),
@@ -484,8 +468,6 @@ class _Builder:
             path = f"{block.path}/{name}"
             found[path] = operator
             if name in block.summed and self.tp > 1:
-                from roofline.operators.all_reduce import AllReduce
-
                 assert isinstance(operator, Gemm)  # noqa: S101 - narrows the type: only products have partial outputs
                 outputs = operator.m * operator.n
                 found[f"{path}/all_reduce"] = AllReduce(elements=outputs, world=self.tp, dtypes=self.vector)
@@ -516,9 +498,6 @@ class _Builder:
             if block.branches:
                 return {f"{branch}/{name}": op for branch in block.branches for name, op in self._summed().items()}
             return self._summed()
-        from roofline.operators.all_gather import AllGather
-        from roofline.operators.all_to_all import AllToAll
-
         stream = self.tokens * self.model.hidden_size
         routed = self.tokens * block.routed_width(self.model.hidden_size)
         sent = ratio(routed * block.experts[1], self.tp) * self._busiest(block)
@@ -536,8 +515,6 @@ class _Builder:
         wanted = self.deployment.conventions.expert_imbalance
         if wanted == 1 or block.experts is None:
             return 1
-        from roofline.operators.grouped_gemm import busiest
-
         return busiest(wanted, *block.experts, self.ep)
 
 

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from roofline.dtypes import FORMATS, Dtypes
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add
-from roofline.operators.all_gather import AllGather
-from roofline.operators.all_reduce import AllReduce
-from roofline.operators.all_to_all import AllToAll
 from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
+from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv
 from roofline.operators.combine import Combine
 from roofline.operators.compress import Compress
 from roofline.operators.compressed_attention import CompressedAttention
@@ -30,18 +28,15 @@ from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.operators.host_copy import HostCopy
-from roofline.operators.hyper_collapse import HyperCollapse
-from roofline.operators.hyper_expand import HyperExpand
+from roofline.operators.hyper_connections import HyperCollapse, HyperExpand
 from roofline.operators.index_scores import IndexScores
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.linear_attention import LinearAttention
 from roofline.operators.norm import Norm
-from roofline.operators.reduce_scatter import ReduceScatter
 from roofline.operators.rescale import Rescale
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
 from roofline.operators.selective_scan import SelectiveScan
-from roofline.operators.send_recv import SendRecv
 from roofline.operators.top_k import TopK
 from roofline.specs.quantization import scheme, schemes
 

@@ -15,7 +15,7 @@ from roofline.cost import FIELDS
 from roofline.dtypes import BF16, Dtypes, Precision
 from roofline.formulas.latex import latex
 from roofline.formulas.symbolic import quantity, symbol, symbolic_precision
-from roofline.operators import registry
+from roofline.operators import OPERATORS
 from roofline.predict.explain.totals import meaning, total, unit
 from roofline.symbols import BY_NAME
 
@@ -33,7 +33,7 @@ _HEAD = """\
 
 What a model does is a list of operators; what one of them costs is a few lines of arithmetic. Each page has the operator's
 docstring, and the formulas that its code gives when it is called with symbols: nothing is typed twice. An operator is [one
-file](../../extending.md#an-operator), with an example that a test runs.
+class](../../extending.md#an-operator), with an example that a test runs.
 
 Symbols are those of the [nomenclature](../../nomenclature.md); other dimensions have their names in the code. `roofline
 explain MODEL PATH` puts a model's numbers in.
@@ -63,19 +63,19 @@ class Formula(NamedTuple):
 
 def pages() -> dict[str, str]:
     """A page an operator, and their index."""
-    kinds = registry()
-    rows = [[f"[`{kind}`]({kind}.md)", first(_module(cls))] for kind, cls in kinds.items()]
-    index = "\n".join([_HEAD, table(["operator", "what it is"], rows), "", toctree(kinds), ""])
-    return {"operators/index.md": index, **{f"operators/{kind}.md": _page(kind, cls) for kind, cls in kinds.items()}}
+    rows = [[f"[`{kind}`]({kind}.md)", first(_about(cls))] for kind, cls in OPERATORS.items()]
+    index = "\n".join([_HEAD, table(["operator", "what it is"], rows), "", toctree(OPERATORS), ""])
+    return {"operators/index.md": index, **{f"operators/{kind}.md": _page(kind, cls) for kind, cls in OPERATORS.items()}}
 
 
-def _module(cls: type[Operator]) -> str | None:
-    return sys.modules[cls.__module__].__doc__
+def _about(cls: type[Operator]) -> str | None:
+    """What the operator is: its module says so, or the class where several share a module."""
+    return sys.modules[cls.__module__].__doc__ if cls.__module__.endswith(f".{cls.kind}") else cls.__doc__
 
 
 def _page(kind: str, cls: type[Operator]) -> str:
     found = formulas(cls)
-    lines = [f"# {kind}", first(_module(cls)), "## Cost", *_shown(found)]
+    lines = [f"# {kind}", first(_about(cls)), "## Cost", *_shown(found)]
     if absent := [name for name in cls.dimensions() if name not in _needed(cls)]:
         lines.append(f"Without {_listed(absent)}, and with every switch as it is by default.")
     for switches in _ALSO.get(kind, ()):

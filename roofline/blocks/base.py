@@ -9,11 +9,10 @@ from typing import ClassVar, Literal
 from roofline.dtypes import FP32, Dtypes, Precision
 from roofline.errors import InputError
 from roofline.numeric import Expr, minimum, ratio
-from roofline.operators.all_gather import AllGather
-from roofline.operators.all_reduce import AllReduce
 from roofline.operators.attention import shared_in_sight
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
+from roofline.operators.collectives import AllGather, AllReduce
 from roofline.operators.entries import entries
 from roofline.operators.index_scores import IndexScores
 from roofline.operators.rescale import Rescale

@@ -1,41 +1,74 @@
-"""Operators: what one kernel-sized piece of work costs. One file an operator; they know no model and no hardware.
+"""Operators: what one kernel-sized piece of work costs. They know no model and no hardware.
 
-`registry()` finds them by walking this package, and those that other installed packages announce under the entry point
-group `roofline.operators`: there is no list to forget.
+`OPERATORS` holds those that ship and those that other packages add by the entry-point group `roofline.operators`.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator
-from functools import cache
+from operator import attrgetter
 
+from roofline.operators.activation import Activation
+from roofline.operators.add import Add
+from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
+from roofline.operators.causal_conv import CausalConv
+from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv
+from roofline.operators.combine import Combine
+from roofline.operators.compress import Compress
+from roofline.operators.compressed_attention import CompressedAttention
+from roofline.operators.copy import Copy
+from roofline.operators.delta_rule import DeltaRule
+from roofline.operators.embedding import Embedding
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.operators.host_copy import HostCopy
+from roofline.operators.hyper_connections import HyperCollapse, HyperExpand
+from roofline.operators.index_scores import IndexScores
+from roofline.operators.latent_attention import LatentAttention
+from roofline.operators.linear_attention import LinearAttention
+from roofline.operators.norm import Norm
+from roofline.operators.rescale import Rescale
+from roofline.operators.rope import Rope
+from roofline.operators.sampling import Sampling
+from roofline.operators.selective_scan import SelectiveScan
+from roofline.operators.top_k import TopK
+from roofline.registry import Registry
 
-
-@cache
-def registry() -> dict[str, type[Operator]]:
-    """Operator classes by kind. Two classes of one kind are an error: a missing rule must never hide another."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group="roofline.operators"):
-        point.load()
-    found: dict[str, type[Operator]] = {}
-    for operator in _subclasses(Operator):
-        if "kind" not in vars(operator):
-            continue  # what several operators share, not one of them
-        if found.setdefault(operator.kind, operator) is not operator:
-            msg = f"two operators of kind {operator.kind!r}: {found[operator.kind].__module__} and {operator.__module__}"
-            raise TypeError(msg)
-    return dict(sorted(found.items()))
-
-
-def _subclasses(base: type[Operator]) -> Iterator[type[Operator]]:
-    for child in base.__subclasses__():
-        # NB: dataclass(slots=True) builds a second class; the first is never registered under its module's name.
-        if getattr(importlib.import_module(child.__module__), child.__name__, None) is child:
-            yield child
-            yield from _subclasses(child)
+OPERATORS: Registry[type[Operator]] = Registry(
+    "operator",
+    (
+        Activation,
+        Add,
+        AllGather,
+        AllReduce,
+        AllToAll,
+        Attention,
+        CausalConv,
+        Combine,
+        Compress,
+        CompressedAttention,
+        Copy,
+        DeltaRule,
+        Embedding,
+        Gemm,
+        GroupedGemm,
+        HostCopy,
+        HyperCollapse,
+        HyperExpand,
+        IndexScores,
+        LatentAttention,
+        LinearAttention,
+        Norm,
+        ReduceScatter,
+        Rescale,
+        Rope,
+        Sampling,
+        SelectiveScan,
+        SendRecv,
+        TopK,
+    ),
+    group="roofline.operators",
+    key=attrgetter("kind"),
+    accepts=Operator,
+)
+"""Classes by kind, such as "gemm"."""

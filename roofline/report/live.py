@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from roofline import errors, numeric
-from roofline import operators as operator_kinds
 from roofline.blocks import model_files
 from roofline.formulas.javascript import EVALUATED, Program, Translation
 from roofline.operators.base import Operator
@@ -35,7 +34,6 @@ _READ_ONCE: dict[Any, str] = {
     numeric.log2: "$.log2",
     # found by walking packages
     Operator.dimensions: EVALUATED,
-    operator_kinds.registry: EVALUATED,
     forms_by_op: EVALUATED,
     quantization.schemes: EVALUATED,
     # controls give numbers in base units, within their ranges, and names that exist

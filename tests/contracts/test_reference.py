@@ -21,10 +21,8 @@ if str(DOCS) not in sys.path:
 
 from generate import commands, docstring, hardware, links, mathml, models, operators, python, readable, table
 
-from roofline.operators import registry
+from roofline.operators import OPERATORS
 from roofline.specs.library import ids
-
-OPERATORS = registry()
 
 
 def _own_doc(found: Any) -> str:

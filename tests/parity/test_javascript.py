@@ -21,7 +21,7 @@ from roofline.errors import RooflineError
 from roofline.files import write_whole
 from roofline.formulas.javascript import Program
 from roofline.formulas.javascript.program import RUNTIME
-from roofline.operators import registry
+from roofline.operators import OPERATORS
 from roofline.operators.base import Operator
 from roofline.predict.analyze import analyze
 from roofline.predict.analyze import run as analyze_request
@@ -53,7 +53,7 @@ def script() -> tuple[str, dict[str, Any]]:
     made.export("prepare", prepare)
     made.export("run", analyze_request)
     data = specs(made, ids("models"), ids("hardware"))
-    for kind in registry().values():
+    for kind in OPERATORS.values():
         made.refer(kind)
     return made.source() + LIBRARY.read_text(encoding="utf-8") + PLAIN, data
 
@@ -70,7 +70,7 @@ def run(folder: Path, source: str, expression: str, data: object) -> Any:
 
 
 @needs_node
-@pytest.mark.parametrize("cls", registry().values(), ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("cls", OPERATORS.values(), ids=lambda cls: cls.kind)
 def test_every_structure(cls: type[Operator], tmp_path: Path) -> None:
     """Costs of an operator in every structure that it can have, at random dimensions (seeded)."""
     chance, kind = random.Random(20260101), KINDS[cls]  # noqa: S311 - seeded on purpose

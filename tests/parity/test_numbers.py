@@ -14,7 +14,7 @@ from strategies import STRATEGIES
 
 from roofline.cost import FIELDS, Cost
 from roofline.formulas.symbolic import evaluate
-from roofline.operators import registry
+from roofline.operators import OPERATORS
 from roofline.operators.base import Operator
 
 # Kinds whose formulas divide by something that need not be a power of two: floats round there.
@@ -44,7 +44,7 @@ def check(operator: Operator, found: Cost, read: Any) -> None:
             assert got == wanted, name
 
 
-@pytest.mark.parametrize("cls", registry().values(), ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("cls", OPERATORS.values(), ids=lambda cls: cls.kind)
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_floats(cls: type[Operator], data: st.DataObject) -> None:
@@ -53,7 +53,7 @@ def test_floats(cls: type[Operator], data: st.DataObject) -> None:
     check(operator, converted(operator, lambda _, value: float(value)).cost(), float)
 
 
-@pytest.mark.parametrize("cls", registry().values(), ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("cls", OPERATORS.values(), ids=lambda cls: cls.kind)
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_arrays(cls: type[Operator], data: st.DataObject) -> None:
@@ -63,7 +63,7 @@ def test_arrays(cls: type[Operator], data: st.DataObject) -> None:
     check(operator, beside.cost(), lambda value: np.broadcast_to(value, 3)[1])
 
 
-@pytest.mark.parametrize("cls", registry().values(), ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("cls", OPERATORS.values(), ids=lambda cls: cls.kind)
 @settings(deadline=None, max_examples=25)
 @given(data=st.data())
 def test_symbols(cls: type[Operator], data: st.DataObject) -> None:
@@ -76,6 +76,6 @@ def test_symbols(cls: type[Operator], data: st.DataObject) -> None:
 
 def test_symbols_stay_exact_where_floats_do_not() -> None:
     """2mnk of 2^20 x 2^20 x 2^20 + 1 has 61 bits: symbols and ints keep all of them."""
-    gemm, m, n, k = registry()["gemm"], *sympy.symbols("m n k", positive=True)
+    gemm, m, n, k = OPERATORS["gemm"], *sympy.symbols("m n k", positive=True)
     flops = gemm(m=m, n=n, k=k).cost().matrix_flops
     assert evaluate(flops, {m: 2**20, n: 2**20, k: 2**20 + 1}) == 2**41 * (2**20 + 1)

@@ -20,11 +20,9 @@ from roofline.graph import build, stages
 from roofline.numeric import Expr, maximum, minimum
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add
-from roofline.operators.all_gather import AllGather
-from roofline.operators.all_reduce import AllReduce
-from roofline.operators.all_to_all import AllToAll
 from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
+from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv
 from roofline.operators.combine import Combine
 from roofline.operators.copy import Copy
 from roofline.operators.embedding import Embedding
@@ -33,10 +31,8 @@ from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.operators.host_copy import HostCopy
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
-from roofline.operators.reduce_scatter import ReduceScatter
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
-from roofline.operators.send_recv import SendRecv
 from roofline.registry import Registry
 from roofline.specs.deployment import Deployment
 from roofline.specs.workload import Segment

@@ -22,7 +22,7 @@ from roofline.formulas.latex import latex, substituted
 from roofline.formulas.mathml import _named, mathml, spaced, substituted_mathml, symbol_mathml
 from roofline.formulas.symbolic import evaluate, symbol
 from roofline.numeric import ceil_div, floor_div
-from roofline.operators import registry
+from roofline.operators import OPERATORS
 from roofline.operators.base import Operator
 from roofline.predict.explain import Explanation, explain, explain_step
 from roofline.predict.explain.explain import QUANTITIES
@@ -187,7 +187,7 @@ def test_only_elements_and_attributes_of_mathml_core(model: str) -> None:
                 assert bool(element.text) == (counts.get(element.tag) == 0)
 
 
-@pytest.mark.parametrize("cls", registry().values(), ids=lambda cls: cls.kind)
+@pytest.mark.parametrize("cls", OPERATORS.values(), ids=lambda cls: cls.kind)
 @settings(deadline=None, max_examples=10)
 @given(data=st.data())
 def test_every_kind_of_operator(cls: type[Operator], data: st.DataObject) -> None:

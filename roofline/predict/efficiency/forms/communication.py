@@ -21,9 +21,7 @@ from __future__ import annotations
 
 from roofline.errors import InputError
 from roofline.numeric import Expr, minimum
-from roofline.operators.all_reduce import AllReduce
-from roofline.operators.collective import Collective
-from roofline.operators.send_recv import SendRecv
+from roofline.operators.collectives import AllReduce, Collective, SendRecv
 from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
 from roofline.specs.hardware import Connection
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from roofline import formatting
-from roofline.operators.all_reduce import AllReduce
+from roofline.operators.collectives import AllReduce
 from roofline.teach.worksheets import facts, worked, wrong
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem
 from roofline.teach.worksheets.rng import Rng

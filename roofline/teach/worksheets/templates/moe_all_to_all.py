@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from roofline.operators.all_to_all import AllToAll
+from roofline.operators.collectives import AllToAll
 from roofline.teach.worksheets import facts, worked, wrong
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem
 from roofline.teach.worksheets.rng import Rng
