@@ -12,6 +12,7 @@ from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
 from roofline.measure.validate import Validation, to_dict, validate
+from roofline.predict.engine_command import shell_line
 from roofline.report.summary import Table
 from roofline.text import clean
 from roofline.version import envelope
@@ -74,9 +75,12 @@ def answer(
             )
 
     def page() -> str:
-        from roofline.report.parity import page as parity
+        from roofline.report.validation_page import validation_page
 
-        return parity(result.frame, found)
+        given = [("--hardware", one) for one in hardware] + [("--backend", backend), ("--fit", fit)]
+        options = [word for flag, value in given if value for word in (flag, value)] + ["--serving"] * serving
+        line = shell_line(("roofline", "validate", *paths, *options, "--output", "validation.html"))
+        return validation_page(result.frame, found, line)
 
     return Answer(whole, lambda: _rows(found), show, {".html": page}), 0 if passed else 1
 

@@ -27,12 +27,18 @@ if TYPE_CHECKING:
     from roofline.formulas.javascript import Program
     from roofline.serving.planning.result import Plan
 
-_SCRIPTS = ("plain.js", "plan.js")
+_SCRIPTS = ("plain.js", "page.js")
 
 
 def plan_page(plan: Plan, line: str = "") -> str:
     """The page of a plan. `line`: the command that makes it again."""
     return saved_plan_page(plan.to_dict(), line=line)
+
+
+def first_view(plan: Plan) -> View:
+    """What the page shows before a control is moved."""
+    read = planned(plan.to_dict(), None)
+    return view(read, first_values(read))
 
 
 def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: str = "") -> str:
@@ -54,7 +60,7 @@ def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: s
     settings = controls(plan) if plan.feasible else ()
     if not settings:
         return static_page(first, reproduce)
-    program, data = translated(_program, lambda into: {"planned": into.encode(plan)})
+    program, data = translated(_program, lambda into: {"page": into.encode(plan)})
     return live_page(
         first, settings, page_script(program, _SCRIPTS), data, reproduce,
         settings_title="What if", assumptions_last=True, styles=("plan",),

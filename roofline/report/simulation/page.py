@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _FOR_A_TAIL = 100
 """Requests from which on there is a slowest percent."""
-_SCRIPTS = ("plain.js", "simulation.js")
+_SCRIPTS = ("plain.js", "page.js")
 _NOT_MODELLED = (
     "The host: tokenisation, network, scheduling beyond what was measured of the engine as a whole.",
     "Routers that look at caches or at lengths; replicas that fail, start or drain.",
@@ -52,15 +52,24 @@ def simulation_page(result: Simulation, line: str) -> str:
     """The page of a simulation; `line` is the command that simulates the same."""
     page = page_data(result, line)
     reproduce = f"{line} --output page.html"
-    settings = controls(page)
     if not page.curves:
         return static_page(page.base, reproduce)
-    first = view(page, {control.key: control.value for control in settings})
+    settings, first = controls(page), _first_view(page)
     program, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
         first, settings, page_script(program, _SCRIPTS), data, reproduce,
         settings_title="Objectives", assumptions_last=True, styles=("simulation",),
     )  # fmt: skip
+
+
+def first_view(result: Simulation, line: str = "") -> View:
+    """What the page shows before a control is moved."""
+    page = page_data(result, line)
+    return _first_view(page) if page.curves else page.base
+
+
+def _first_view(page: PageData) -> View:
+    return view(page, {control.key: control.value for control in controls(page)})
 
 
 def page_data(result: Simulation, line: str) -> PageData:

@@ -57,12 +57,13 @@ def test_page(products: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     text = page.read_text(encoding="utf-8")
-    assert 'id="parity"' in text
-    assert 'id="residuals"' in text
+    assert 'id="figure-parity"' in text
+    assert 'id="figure-residuals"' in text
     assert "Furthest off" in text
     body = text[text.index("<body>") :]
     assert not re.search(r"(src|href)\s*=\s*[\"']https?:", body)
-    assert "default-src 'none'" in text
+    assert "default-src &#39;none&#39;" in text
+    assert len(text) < 2e6
 
 
 POINTS = "backend,backend_version,model_path,system,gemm_quant_mode,batch_size,isl,osl,tp_size,silicon_tpot_ms"

@@ -1,5 +1,5 @@
 "use strict";
-// What the page's script calls on the page of a simulation: the translated program, and what was simulated as data.
+// What the page's script calls on pages whose numbers are there already: the translated program, and the result as data.
 const model = (() => {
   let page = null;
   return {
