@@ -15,8 +15,7 @@ from roofline import formatting
 from roofline.formatting import percent
 from roofline.report.svg import svg
 from roofline.serving.traffic import Trace, read_trace
-from roofline.teach.lessons.drawn import curves
-from roofline.teach.lessons.plain_svg import plain_svg
+from roofline.teach.lessons.figures import curves, plain_svg
 
 PAGE = Path(__file__).with_name("traces.md")
 FIGURE = PAGE.parent / "images" / "traces.svg"

@@ -38,7 +38,7 @@ from roofline.teach.lessons import (
     takeaway,
     worked,
 )
-from roofline.teach.lessons.live.edits import edited
+from roofline.teach.lessons.live.run import edited
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 model = roofline.load_model(LLAMA)

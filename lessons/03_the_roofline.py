@@ -46,7 +46,7 @@ from roofline.teach.lessons import (
     takeaway,
     worked,
 )
-from roofline.teach.lessons.live.run import ran
+from roofline.teach.lessons.live.run import evaluate
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 card = roofline.load_hardware(A100)
@@ -554,7 +554,7 @@ predict(
 # 1000 tokens and then a decode step after 4095, each at its bound: on the roof.
 
 # %%
-at_bound = ran({"model": LLAMA, "hardware": A100, "batch": 1, "input_len": 1000, "context": 4095})
+at_bound = evaluate({"model": LLAMA, "hardware": A100, "batch": 1, "input_len": 1000, "context": 4095})
 figure(roofline_figure(at_bound.request, at_bound.result))
 
 # %%

@@ -590,7 +590,7 @@ predict(
     answer=pipeline.bubble(MICRO),
     tolerance=0.02,
     hints={
-        (STAGES - 1) / MICRO: "That is the idle time over the working time. Asked for is its share of all the time.",
+        (STAGES - 1) / MICRO: "That is the idle time over the working time. The answer is its share of all the time.",
         STAGES / (MICRO + STAGES): "A stage waits for the others, not for itself.",
         0.75: "That is with one microbatch.",
     },

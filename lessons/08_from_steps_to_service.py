@@ -607,7 +607,7 @@ cost = derived(
     "USD",
     "docs/capacity.md, Costs and energy",
 )
-assert abs(cost.found.value / first.cost.total - 1) < 1e-9
+assert abs(cost.explanation.value / first.cost.total - 1) < 1e-9
 show(
     cost,
     table(
@@ -642,15 +642,15 @@ show(
 play(
     "A closed loop: the **batch** is the number of clients, whose next prompts come when they have their answers. Times are means, where nobody waits for a "
     "seat; the curve is what all get against what each waits.",
-    controls=("model", "batch", "input_len", "answer", "weights", "kv", "hardware", "tp", "price", "efficiency"),
-    tiles=("ttft", "tpot", "prompts_share", "requests_per_s", "output_rate", "cost_per_million", "seats"),
+    controls=("model", "batch", "input_len", "output_len", "weights", "kv", "hardware", "tp", "price", "efficiency"),
+    tiles=("ttft", "tpot", "prompts_share", "requests_per_s", "output_rate", "cost_per_million", "slots"),
     formulas=("decode_floor",),
     pictures=("service",),
     models=("llama-3.1-8b", "qwen3-8b", "llama-3.1-70b"),
     hardware=("a100-sxm-80gb", "h100-sxm", "h200-sxm"),
     batch=32,
     input_len=1024,
-    answer=256,
+    output_len=256,
     efficiency=True,
     tries=(
         "Double the **batch** until the curve turns up. What do the last doublings buy, and who pays?",

@@ -8,8 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from roofline.teach.lessons.build import build
-from roofline.teach.lessons.notebook import WHEEL
+from roofline.teach.lessons.build import WHEEL, build
 
 HOME = Path(__file__).resolve().parent
 

@@ -7,7 +7,7 @@ const model = (() => {
       given = data;
       library.fill(data.specs);
     },
-    shown: (state) => plain(program.shown(dict({ ...given.values, ...state }), dict(given.block))),
-    judge: (asked, text) => plain(program.judge({ ...asked, mistakes: asked.mistakes }, text)),
+    view: (state) => plain(program.live_view(dict({ ...given.values, ...state }), dict(given.block))),
+    judge: (key, text) => plain(program.judge({ ...key, mistakes: key.mistakes }, text)),
   };
 })();

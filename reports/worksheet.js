@@ -1,5 +1,5 @@
-// Checks answers on a worksheet. What is right, and what is said to what is not, is decided by the translated program.
-const asked = JSON.parse(document.getElementById("asked").textContent).map($.revive);
+// Checks answers on a worksheet. The translated program decides what is right, and what the feedback is.
+const keys = JSON.parse(document.getElementById("keys").textContent).map($.revive);
 const forms = [...document.querySelectorAll("form[data-problem]")];
 const score = document.getElementById("score");
 
@@ -24,8 +24,8 @@ const count = () => {
 for (const form of forms) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const said = program.judge(asked[Number(form.dataset.problem)], written(form));
-    tell(form, said.status, said.text);
+    const { status, text } = program.judge(keys[Number(form.dataset.problem)], written(form));
+    tell(form, status, text);
     count();
   });
   form.addEventListener("input", () => {

@@ -1,4 +1,4 @@
-// A lesson: answers are judged, and what a reader moves is followed by numbers, formulas and pictures.
+// A lesson: answers are judged, and numbers, formulas and pictures follow the controls.
 
 const controls = JSON.parse(document.getElementById("json-controls").textContent);
 const longestText = 200;
@@ -19,13 +19,13 @@ for (const choice of document.querySelectorAll('input[name="theme"]')) {
 /** Judge what is entered; a prediction opens its answer, right or wrong, an exercise only says what is off. */
 function bindQuestion(box) {
   const form = box.querySelector("form");
-  const asked = JSON.parse(box.querySelector('script[type="application/json"]').textContent);
-  const said = form.querySelector(".said");
+  const key = JSON.parse(box.querySelector('script[type="application/json"]').textContent);
+  const feedback = form.querySelector(".feedback");
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const entry = asked.choices.length ? form.querySelector("input:checked") : form.querySelector('input[type="text"]');
-    const { status, text } = model.judge(asked, entry ? entry.value : "");
-    said.textContent = text;
+    const entry = key.choices.length ? form.querySelector("input:checked") : form.querySelector('input[type="text"]');
+    const { status, text } = model.judge(key, entry ? entry.value : "");
+    feedback.textContent = text;
     box.dataset.status = status;
     if (box.dataset.ask !== "predict" || status === "empty" || status === "unread") return;
     for (const field of form.querySelectorAll("input, button")) field.disabled = true;
@@ -85,11 +85,11 @@ if (given) {
     timer = setTimeout(follow);
   }
 
-  /** Show what follows from the state; where it is refused, say why and keep what was shown. */
+  /** Show what follows from the state; where it is refused, say why and keep the old view. */
   function follow() {
     const alert = document.getElementById("alert");
     try {
-      render(model.shown(state));
+      render(model.view(state));
       alert.textContent = "";
     } catch (error) {
       alert.textContent = error.message || String(error);
@@ -98,11 +98,11 @@ if (given) {
     delete root.dataset.waiting;
   }
 
-  function render(shown) {
-    document.getElementById("play-note").textContent = shown.note;
-    patchChildren(document.getElementById("tiles"), shown.tiles.map((tile) => tileElement(tile, [])));
-    for (const formula of shown.formulas) renderFormula(formula, given.forms[given.of_shape[shown.shape][formula.key]]);
-    for (const picture of shown.pictures) renderPicture(picture);
+  function render(view) {
+    document.getElementById("play-note").textContent = view.note;
+    patchChildren(document.getElementById("tiles"), view.tiles.map((tile) => tileElement(tile, [])));
+    for (const formula of view.formulas) renderFormula(formula, given.forms[given.of_shape[view.shape][formula.key]]);
+    for (const picture of view.pictures) renderPicture(picture);
   }
 
   function renderFormula({ key, symbols, text, value }, form) {

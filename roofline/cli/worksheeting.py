@@ -15,8 +15,7 @@ from roofline.cli.page import print_table
 from roofline.errors import InputError, UnknownNameError
 from roofline.report.summary import Table
 from roofline.teach.worksheets import TOPICS, Sheet, by_topic, sheet
-from roofline.teach.worksheets.classes import key, parse_seeds
-from roofline.teach.worksheets.solution import right_answer
+from roofline.teach.worksheets.sheet import answer_rows, parse_seeds
 from roofline.text import clean
 from roofline.version import envelope
 
@@ -91,10 +90,10 @@ def _written(made: Sheet, form: str, *, answers: bool) -> str:
 
         return page(made, answers=answers)
     if form == "notebook":
-        from roofline.teach.worksheets.notebook import notebook
+        from roofline.teach.worksheets.export import notebook
 
         return notebook(made, answers=answers)
-    from roofline.teach.worksheets.markdown import markdown
+    from roofline.teach.worksheets.export import markdown
 
     return markdown(made, answers=answers)
 
@@ -117,7 +116,7 @@ def _class_set(asked: Asked, output: Path | None, *, quiet: bool) -> None:
     for made in sheets:
         name = f"{asked.topic}-{made.seed:0{width}d}{FORMATS[form]}"
         files.write_whole(output / name, _written(made, form, answers=asked.answers).encode())
-    files.write_whole(output / "key.csv", as_csv(key(sheets)).encode())
+    files.write_whole(output / "key.csv", as_csv(answer_rows(sheets)).encode())
     if not quiet:
         sys.stderr.write(f"wrote {clean(output)}: {len(sheets)} sheets and key.csv\n")
 
@@ -152,7 +151,7 @@ def _plain(made: Sheet, *, answers: bool) -> dict[str, Any]:
             "choices": list(problem.answer.choices),
         }  # fmt: skip
         if answers:
-            row["answer"] = {"value": problem.answer.value, "shown": right_answer(problem)}
+            row["answer"] = {"value": problem.answer.value, "shown": problem.right_answer}
             row["mistakes"] = [asdict(mistake) for mistake in problem.mistakes]
             row["source"] = problem.source
         problems.append(row)

@@ -11,15 +11,15 @@ import pytest
 from browser.paper import pages_of
 from browser.test_live import different
 from browser.waits import settle
-from lessons_done import NAMES, done
+from executed_lessons import NAMES, done
 
 from roofline.errors import InputError
-from roofline.teach.lessons.live.shown import shown
-from roofline.teach.lessons.page import index, page
+from roofline.teach.lessons.build import index, page
+from roofline.teach.lessons.live.view import live_view
 
 SEED, ROUNDS = 20261122, 12
-REFUSED = "(state) => { try { model.shown(state) } catch (error) { return error.message } }"
-PLAIN = "(state) => JSON.stringify(model.shown(state), (key, value) => value === undefined ? null : value)"
+REFUSED = "(state) => { try { model.view(state) } catch (error) { return error.message } }"
+PLAIN = "(state) => JSON.stringify(model.view(state), (key, value) => value === undefined ? null : value)"
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +62,14 @@ def test_a_section_waits_for_its_prediction(opened, name):
     before = waiting.count()
     assert before > 0
     first.locator('button[type="submit"]').click()
-    assert "guess" in first.locator(".said").inner_text() or "Choose one" in first.locator(".said").inner_text()
+    assert "guess" in first.locator(".feedback").inner_text() or "Choose one" in first.locator(".feedback").inner_text()
     assert not answer.is_visible()
     if first.locator('input[type="radio"]').count():
         first.locator('input[type="radio"]').first.check()
     else:
         first.locator('input[type="text"]').fill("3")
     first.locator('button[type="submit"]').click()
-    assert first.locator(".said").inner_text() != ""
+    assert first.locator(".feedback").inner_text() != ""
     assert answer.is_visible()
     assert waiting.count() < before
     assert first.locator('button[type="submit"]').is_disabled()
@@ -106,7 +106,7 @@ def test_right_and_wrong_answers_are_told(opened, name):
     assert boxes
     for box in boxes:
         asked = json.loads(box.locator('script[type="application/json"]').text_content())
-        said, check = box.locator(".said"), box.locator('button[type="submit"]')
+        said, check = box.locator(".feedback"), box.locator('button[type="submit"]')
 
         def answer(value, box=box, asked=asked, check=check):
             if asked["choices"]:
@@ -152,7 +152,7 @@ def test_the_page_counts_as_python_does(opened, name):
     answered, refusals = 0, []
     for state in states(play, random.Random(SEED)):  # noqa: S311 - seeded on purpose
         try:
-            wanted = asdict(shown({**play.values, **state}, play.block))
+            wanted = asdict(live_view({**play.values, **state}, play.block))
         except InputError as error:
             refusals.append((state, str(error)))
             continue

@@ -11,7 +11,7 @@ from browser.paper import pages_of
 from roofline import formatting
 from roofline.teach.worksheets import TOPICS, sheet
 from roofline.teach.worksheets.feedback import judge
-from roofline.teach.worksheets.page import asked, page
+from roofline.teach.worksheets.page import page
 
 SEED = 7
 OPTIONS = {"light": {}, "dark": {"color_scheme": "dark"}, "phone": {"width": 320}}
@@ -28,7 +28,7 @@ SPELLINGS = [
 
 
 _JUDGED = """([place, text]) => {
-  const asked = JSON.parse(document.getElementById("asked").textContent)[place];
+  const asked = JSON.parse(document.getElementById("keys").textContent)[place];
   const said = program.judge($.revive(asked), text);
   return [said.status, said.text];
 }"""
@@ -89,7 +89,7 @@ def test_page_says_what_python_says(open_page, paths):
     """Any text in any field: status and sentence are those of the function that was translated."""
     for topic in ("kv-cache", "serving", "measured", "roofline"):
         shown = open_page(paths / f"{topic}.html")
-        questions = [asked(entry.problem) for entry in sheet(topic, SEED).problems]
+        questions = [entry.problem.key for entry in sheet(topic, SEED).problems]
         for place, question in enumerate(questions):
             if question.choices:
                 continue

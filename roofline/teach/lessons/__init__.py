@@ -18,16 +18,13 @@ They have no `_repr_html_`: notebooks would prefer it to Markdown, whose formula
 takes `html`.
 """
 
-from roofline.teach.lessons.ask import exercise, predict, worked
-from roofline.teach.lessons.derived import formula
-from roofline.teach.lessons.drawn import bars, curves, figure
-from roofline.teach.lessons.head import lesson
-from roofline.teach.lessons.item import show
-from roofline.teach.lessons.live.block import play
-from roofline.teach.lessons.numbers import amount
+from roofline.teach.lessons.figures import bars, curves, figure
+from roofline.teach.lessons.formula import formula
+from roofline.teach.lessons.items import lesson, say, show, table, takeaway
+from roofline.teach.lessons.live.play import play
 from roofline.teach.lessons.published import published
-from roofline.teach.lessons.said import say, takeaway
-from roofline.teach.lessons.tabled import table
+from roofline.teach.lessons.questions import exercise, predict, worked
+from roofline.teach.quantities import amount
 
 __all__ = [
     "amount", "bars", "curves", "exercise", "figure", "formula", "lesson", "play", "predict", "published", "say", "show",

@@ -1,55 +1,74 @@
-"""The course, built: every lesson executed once, a page and a notebook of each, its figures for slides, and an index."""
+"""Build the course: execute every lesson once, and write its page, its notebook, its figures for slides, and an index."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from roofline.errors import InputError
-from roofline.teach.lessons.execute import Executed, execute
-from roofline.teach.lessons.notebook import notebook
-from roofline.teach.lessons.page import index, page
-from roofline.teach.lessons.slides import write_png, write_svg
+from roofline.report.page import as_json, csp_hash, deflated, environment, inlined, page_scripts, style_sheets
+from roofline.report.svg import svg
+from roofline.teach.lessons.execute import ExecutedCell, ExecutedLesson, execute
+from roofline.teach.lessons.figures import Plot, plain_svg
+from roofline.teach.lessons.formula import Formula
+from roofline.teach.lessons.items import Item, Table, flattened
+from roofline.teach.lessons.live.play import script as program_script
+from roofline.teach.lessons.questions import Question
+from roofline.teach.markdown import Ids, checked, html_of, inline_of, preformatted
+from roofline.teach.notebook import code_cell, markdown_cell, notebook_json
+from roofline.version import DATA_VERSION, __version__
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What was written, and what was not, in words."""
+    """The lessons, the files that were written, and why some were not."""
 
-    lessons: tuple[Executed, ...]
+    lessons: tuple[ExecutedLesson, ...]
     files: tuple[Path, ...]
     left_out: str
 
 
 def sources(folder: Path) -> list[Path]:
-    """The lessons of a folder (`NN_name.py`), in order."""
+    """Return the lessons of a folder (`NN_name.py`), in order."""
     return sorted(folder.glob("[0-9][0-9]_*.py"))
 
 
-def build(folder: Path, to: Path, told: Callable[[str], object] = str, *, png: bool = True) -> Built:
-    """Build the lessons of a folder. `told` is called with the name of each when its turn comes.
+def build(folder: Path, to: Path, progress: Callable[[str], object] = str, *, png: bool = True) -> Built:
+    """Build the lessons of a folder.
+
+    Args:
+        folder: the sources.
+        to: the folder to write to.
+        progress: called with the name of each lesson before it is executed.
+        png: whether to write PNG files of the figures, which needs a browser.
 
     Raises:
-        InputError: there is no lesson there; and what goes wrong in one.
+        InputError: the folder has no lesson, or a lesson has an error.
     """
-    found = sources(folder)
-    if not found:
+    paths = sources(folder)
+    if not paths:
         raise InputError(f"{folder} has no lesson: sources are named 01_name.py and so on")
     lessons = []
-    for path in found:
-        told(path.stem)
+    for path in paths:
+        progress(path.stem)
         lessons.append(execute(path))
     written: list[Path] = []
     pictures: list[Path] = []
     for at, lesson in enumerate(lessons):
-        around = [(lessons[other], word) for other, word in ((at - 1, "Before"), (at + 1, "Next")) if 0 <= other < len(lessons)]
-        links = [(f"{one.name}.html", f"{word}: {one.title}") for one, word in around]
+        neighbours = [
+            (lessons[other], word) for other, word in ((at - 1, "Before"), (at + 1, "Next")) if 0 <= other < len(lessons)
+        ]
+        links = [(f"{one.name}.html", f"{word}: {one.title}") for one, word in neighbours]
         written.append(_write(to / f"{lesson.name}.html", page(lesson, links)))
         written.append(_write(to / "notebooks" / f"{lesson.name}.ipynb", notebook(lesson)))
         pictures += write_svg(lesson, to / "figures")
     written.append(_write(to / "index.html", index(lessons)))
-    drawn, why = write_png(pictures) if png else ([], "PNG was not asked for")
+    drawn, why = write_png(pictures) if png else ([], "PNG is switched off")
     return Built(tuple(lessons), (*written, *pictures, *drawn), f"no PNG of the figures: {why}" if why else "")
 
 
@@ -57,3 +76,186 @@ def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8", newline="\n")
     return path
+
+
+WHEEL = f"roofline-{__version__}-py3-none-any.whl"
+"""The wheel that `lessons/build.py` puts beside the notebooks: the package is not on an index."""
+# For Colab and the like; does nothing if roofline is installed.
+SETUP = f"try:\n    import roofline\nexcept ImportError:  # the wheel lies beside the notebooks\n    %pip install -q ./{WHEEL}"
+
+
+def notebook(lesson: ExecutedLesson) -> str:
+    """Return a lesson as a notebook with the outputs of its execution: the same on every machine."""
+    cells: list[dict[str, Any]] = []
+    count = 0
+    for executed in lesson.cells:
+        text = executed.cell.text
+        if executed.cell.kind == "markdown":
+            cells.append(markdown_cell(_cell_id(text, len(cells)), text))
+            continue
+        if count == 0:
+            cells.append(code_cell(_cell_id(SETUP, len(cells)), SETUP))
+        count += 1
+        cell = code_cell(_cell_id(text, len(cells)), text, count=count, outputs=_outputs(executed, count))
+        cells.append({**cell, "metadata": {"tags": ["open"]}} if executed.cell.open else cell)
+    return notebook_json(cells, roofline={"version": __version__})
+
+
+def _cell_id(text: str, place: int) -> str:
+    return sha256(f"{place} {text}".encode()).hexdigest()[:12]
+
+
+def _outputs(executed: ExecutedCell, count: int) -> list[dict[str, Any]]:
+    outputs: list[dict[str, Any]] = []
+    if executed.printed:
+        outputs.append({"output_type": "stream", "name": "stdout", "text": executed.printed.splitlines(keepends=True)})
+    if executed.value is not None:
+        data: dict[str, Any] = {"text/plain": repr(executed.value).splitlines(keepends=True)}
+        if isinstance(executed.value, Item):
+            data["text/markdown"] = executed.value.markdown().splitlines(keepends=True)
+        outputs.append({"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data})
+    return outputs
+
+
+_STYLES = ("style", "figures", "print", "lesson")
+_SCRIPTS = ("packed", "state", "controls", "elements", "view", "lesson")
+_COMPUTED = (Formula, Plot, Table)
+_HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>')
+COURSE = "Inference, computed: eight lessons"
+
+
+def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> str:
+    """Return a lesson as a page that needs no other file. `neighbours`: (address, text) of the lessons before and after."""
+    body = _body(lesson)
+    contents = [{"id": name, "title": title} for name, title in _HEADING.findall(body)]
+    play = lesson.play
+    model = inlined(program_script())
+    own = page_scripts(_SCRIPTS)
+    data = None if play is None else play.data
+    packed = {"data": deflated(as_json(data)), "model": deflated(model)}
+    return _render(
+        title=lesson.title,
+        about=lesson.head.about,
+        above=COURSE,
+        contents=contents,
+        body=body,
+        neighbours=[{"href": href, "text": text} for href, text in neighbours],
+        packed=packed,
+        controls_json=as_json([] if play is None else [asdict(control) for control in play.controls]),
+        data=True,
+        scripts=(own, model),
+        script=own,
+    )
+
+
+def index(lessons: Sequence[ExecutedLesson]) -> str:
+    """Return the page that lists all lessons."""
+    entries = "".join(
+        f'<li>\n<h2><a href="{lesson.name}.html">{inline_of(lesson.title)}</a></h2>\n<p>{inline_of(lesson.head.about)}</p>\n'
+        f'<p class="note">{sum(minutes for minutes, _ in lesson.head.plan)} minutes. '
+        f'<a href="notebooks/{lesson.name}.ipynb">Notebook of lesson {lesson.head.number}</a></p>\n</li>\n'
+        for lesson in lessons
+    )
+    about = (
+        "Derivations in which every number is computed, questions before answers, exercises that check themselves, pages to "
+        "play with."
+    )
+    body = f'<ol class="course">\n{entries}</ol>\n'
+    return _render(
+        title=COURSE, about=about, above="", contents=[], body=body, neighbours=[], packed={}, controls_json="", data=False,
+        scripts=(), script="",
+    )  # fmt: skip
+
+
+def _render(*, scripts: Sequence[str], **context: Any) -> str:
+    style = style_sheets(_STYLES)
+    template = environment().get_template("lesson.html.j2")
+    text: str = template.render(policy=_policy(scripts, style), style=style, provenance=_provenance(), **context)
+    return text
+
+
+def _provenance() -> str:
+    return (
+        f"Every number on this page was computed by roofline {__version__} (data {DATA_VERSION}) when it was written. "
+        "Text: CC BY 4.0. Code: Apache-2.0."
+    )
+
+
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """The content security policy: these scripts and this style, nothing else."""
+    allowed = " ".join(map(csp_hash, scripts)) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {csp_hash(style)}; img-src data:; connect-src 'none'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _body(lesson: ExecutedLesson) -> str:
+    ids = Ids()
+    return "".join(_cell_html(cell, ids, is_first=at == 0) for at, cell in enumerate(lesson.cells))
+
+
+def _cell_html(executed: ExecutedCell, ids: Ids, *, is_first: bool) -> str:
+    if executed.cell.kind == "markdown":
+        text = checked(executed.cell.text)
+        return html_of(text.partition("\n")[2] if is_first else text, ids)
+    output = _printed(executed.printed) if executed.printed else ""
+    if isinstance(executed.value, Item):
+        output += executed.value.html(ids)
+    elif executed.value is not None:
+        output += _printed(repr(executed.value))
+    return _code(executed) + output if executed.cell.open else output + _code(executed)
+
+
+def _printed(text: str) -> str:
+    return preformatted(text).replace("<pre ", '<pre class="printed" ', 1)
+
+
+def _code(executed: ExecutedCell) -> str:
+    """The code of a cell: open, folded, or nothing if it holds an answer or computes nothing."""
+    text = preformatted(executed.cell.text)
+    if executed.cell.open:
+        return text
+    items = flattened(executed.value) if isinstance(executed.value, Item) else []
+    if not items or any(isinstance(item, Question) for item in items) or not any(isinstance(item, _COMPUTED) for item in items):
+        return ""
+    return f'<details class="code">\n<summary>How this was computed</summary>\n{text}</details>\n'
+
+
+_SCALE = 3
+"""Pixels of a PNG per pixel of its SVG: sharp on a projector."""
+
+
+def write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:
+    """Write every figure of a lesson as `NN-key.svg`, for light slides, and as `NN-key-dark.svg`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for item in lesson.items():
+        if isinstance(item, Plot):
+            for ending, dark in (("", False), ("-dark", True)):
+                path = folder / f"{lesson.head.number:02d}-{item.figure.key}{ending}.svg"
+                path.write_text(plain_svg(svg(item.figure), dark=dark), encoding="utf-8")
+                written.append(path)
+    return written
+
+
+def write_png(pictures: Iterable[Path]) -> tuple[list[Path], str]:
+    """Write a PNG next to each SVG; return the files, and the reason if there are none."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return [], "Playwright is not installed"
+    browser_path = shutil.which("chromium")
+    if browser_path is None:
+        return [], "Chromium is not installed"
+    written = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 800, "height": 600}, device_scale_factor=_SCALE)
+        for path in pictures:
+            page.goto(path.resolve().as_uri())
+            png = path.with_suffix(".png")
+            page.locator("svg").first.screenshot(path=png)
+            written.append(png)
+        browser.close()
+    return written, ""

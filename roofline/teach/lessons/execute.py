@@ -1,25 +1,24 @@
-"""A lesson, executed once: its cells in order, in one namespace, and what each of them shows."""
+"""Sources of lessons (cells of Markdown and Python, jupytext's py:percent), and their execution in one namespace."""
 
 from __future__ import annotations
 
 import ast
 import io
+import re
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from roofline.errors import InputError
-from roofline.teach.lessons.head import Lesson
-from roofline.teach.lessons.item import Item, Several
-from roofline.teach.lessons.live.block import Play
+from roofline.teach.lessons.items import Item, Lesson, flattened
+from roofline.teach.lessons.live.play import Play
 from roofline.teach.lessons.published import Published, citations
-from roofline.teach.lessons.source import Cell, cells
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A cell, what it printed, and the value of its last expression (None: there is none)."""
+class ExecutedCell:
+    """A cell, its printed output, and the value of its last expression (None if there is none)."""
 
     cell: Cell
     printed: str
@@ -27,14 +26,14 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class ExecutedLesson:
     """A lesson after its last cell."""
 
     path: Path
     title: str
     """The heading of its first cell."""
     head: Lesson
-    cells: tuple[Done, ...]
+    cells: tuple[ExecutedCell, ...]
     cited: tuple[Published, ...]
 
     @property
@@ -43,28 +42,20 @@ class Executed:
         return self.path.stem
 
     def items(self) -> list[Item]:
-        """Everything that is shown, in order; what is shown as one is taken apart."""
-        found: list[Item] = []
-        for done in self.cells:
-            found += apart(done.value) if isinstance(done.value, Item) else []
-        return found
+        """All items that cells return, in order, groups flattened."""
+        return [item for cell in self.cells if isinstance(cell.value, Item) for item in flattened(cell.value)]
 
     @property
     def play(self) -> Play | None:
-        """What a reader can move, if there is something."""
+        """The controls of the lesson, if it has any."""
         return next((item for item in self.items() if isinstance(item, Play)), None)
 
 
-def apart(item: Item) -> list[Item]:
-    """An item, or the items that it is made of."""
-    return [part for one in item.parts for part in apart(one)] if isinstance(item, Several) else [item]
-
-
-def execute(path: Path) -> Executed:
-    """Run a lesson. What goes wrong in a cell is raised as it is, with a note that says in which line the cell begins.
+def execute(path: Path) -> ExecutedLesson:
+    """Run a lesson. An exception in a cell is raised with a note that names the line in which the cell begins.
 
     Raises:
-        InputError: the lesson has no title or no head, or shows two things to move.
+        InputError: the lesson has no title or no head, or more than one `play(...)`.
     """
     listed = cells(path)
     if not listed or listed[0].kind != "markdown" or not listed[0].text.startswith("# "):
@@ -72,17 +63,17 @@ def execute(path: Path) -> Executed:
     title = listed[0].text.splitlines()[0].removeprefix("# ").strip()
     names: dict[str, Any] = {"__name__": "__lesson__"}
     with citations() as cited:
-        done = [_run(cell, names, path) if cell.kind == "code" else Done(cell, "", None) for cell in listed]
+        done = [_run(cell, names, path) if cell.kind == "code" else ExecutedCell(cell, "", None) for cell in listed]
     heads = [entry.value for entry in done if isinstance(entry.value, Lesson)]
     if len(heads) != 1:
         raise InputError(f"{path}: one cell shows lesson(...); here are {len(heads)}")
-    found = Executed(path=path, title=title, head=heads[0], cells=tuple(done), cited=tuple(cited))
-    if sum(isinstance(item, Play) for item in found.items()) > 1:
+    executed = ExecutedLesson(path=path, title=title, head=heads[0], cells=tuple(done), cited=tuple(cited))
+    if sum(isinstance(item, Play) for item in executed.items()) > 1:
         raise InputError(f"{path}: there is one play(...) in a lesson")
-    return found
+    return executed
 
 
-def _run(cell: Cell, names: dict[str, Any], path: Path) -> Done:
+def _run(cell: Cell, names: dict[str, Any], path: Path) -> ExecutedCell:
     tree = ast.parse("\n" * (cell.line - 1) + cell.text, filename=str(path))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
@@ -95,4 +86,61 @@ def _run(cell: Cell, names: dict[str, Any], path: Path) -> Done:
     except Exception as error:
         error.add_note(f"in the cell of {path.name} that begins in line {cell.line}")
         raise
-    return Done(cell, printed.getvalue(), value)
+    return ExecutedCell(cell, printed.getvalue(), value)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell, and the line of the file in which its text begins. `open` code is visible on the page."""
+
+    kind: Literal["markdown", "code"]
+    text: str
+    line: int
+    open: bool = False
+
+
+_MARK = re.compile(r'# %%(?P<markdown> \[markdown\])?(?P<open> tags=\["open"\])?\s*')
+
+
+def cells(path: Path) -> list[Cell]:
+    """Return the cells of a file.
+
+    NB: this reads the part of jupytext's format that lessons use, with the line numbers that errors need.
+
+    Raises:
+        InputError: text before the first cell, or Markdown that is not commented.
+    """
+    listed: list[Cell] = []
+    kind: Literal["markdown", "code"] | None = None
+    lines: list[str] = []
+    start, is_open = 0, False
+    in_header = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if number == 1 and line == "# ---":
+            in_header = True
+            continue
+        if in_header:
+            in_header = line != "# ---"
+            continue
+        if match := _MARK.fullmatch(line):
+            if kind is not None:
+                listed.append(replace(_source_cell(kind, lines, start, path), open=is_open))
+            kind, lines = "markdown" if match["markdown"] else "code", []
+            start, is_open = number + 1, match["open"] is not None
+        elif kind is None:
+            if line.strip():
+                raise InputError(f"{path}:{number}: a cell begins with `# %%` or `# %% [markdown]`")
+        else:
+            lines.append(line)
+    if kind is not None:
+        listed.append(replace(_source_cell(kind, lines, start, path), open=is_open))
+    return listed
+
+
+def _source_cell(kind: Literal["markdown", "code"], lines: list[str], start: int, path: Path) -> Cell:
+    if kind == "code":
+        return Cell(kind, "\n".join(lines).strip("\n"), start)
+    for offset, line in enumerate(lines):
+        if line.strip() and not line.startswith("#"):
+            raise InputError(f"{path}:{start + offset}: a line of Markdown begins with `#`")
+    return Cell(kind, "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines).strip("\n"), start)

@@ -1,7 +1,7 @@
-"""Published figures: what a lecture or a poster says, beside what is computed here, and whether the two agree.
+"""Published figures: what a lecture or a poster prints, what is computed here, and whether the two agree.
 
-The rows are in `published_figures.csv`, with the lesson that each belongs to. A lesson that says of a row what its verdict does
-not bear is refused, so that text and numbers cannot part; what was cited is kept, so that a test can list what is not.
+The rows are in `published_figures.csv`, with the lesson that each belongs to. A lesson whose number does not bear out the
+verdict of a row is refused. Citations are recorded, so that a test can list the figures that no lesson cites.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Literal
 from roofline.errors import InputError, UnknownNameError
 from roofline.formatting import number
 from roofline.report.html import escape
-from roofline.teach.lessons.item import Ids, Item
-from roofline.teach.lessons.numbers import amount
-from roofline.teach.lessons.prose import checked, inline_of
+from roofline.teach.lessons.items import Item
+from roofline.teach.markdown import Ids, checked, inline_of
+from roofline.teach.quantities import amount
 
 Verdict = Literal["exact", "limit", "approximate", "derived", "disputed", "qualitative"]
 FILE = Path(__file__).with_name("published_figures.csv")
-_WORDS: dict[str, str] = {
+_VERDICTS: dict[str, str] = {
     "exact": "exact",
     "limit": "exact in the limit",
     "approximate": "approximate",
@@ -32,14 +32,14 @@ _WORDS: dict[str, str] = {
     "qualitative": "qualitative",
 }
 _CLOSE = 0.001
-"""A limit, and a disputed figure, is another number from here on."""
+"""By how much, as a share, a number may differ from an exact limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure. `said` is how it is printed there, `value` the number, None where it is a shape or a formula.
+    """One figure. `printed` is its text in the source, `value` the number, None if it is a shape or a formula.
 
-    `tolerance` is by how much it may differ, as a share; `holds` says what is exactly so.
+    `tolerance` is by how much it may differ, as a share; `holds` what is exactly true.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Row:
     subject: str
     quantity: str
     setting: str
-    said: str
+    printed: str
     value: float | None
     unit: str
     tolerance: float
@@ -57,22 +57,22 @@ class Row:
 
 @cache
 def rows() -> dict[str, Row]:
-    """All rows by id."""
+    """Return all rows by id."""
     with FILE.open(encoding="utf-8", newline="") as file:
         return {entry["id"]: _row(entry) for entry in csv.DictReader(file)}
 
 
 def _row(entry: dict[str, str]) -> Row:
     verdict = entry["verdict"]
-    if verdict not in _WORDS:
-        raise UnknownNameError("verdict", verdict, _WORDS)
+    if verdict not in _VERDICTS:
+        raise UnknownNameError("verdict", verdict, _VERDICTS)
     return Row(
         id=entry["id"],
         lesson=int(entry["lesson"]),
         subject=entry["subject"],
         quantity=entry["quantity"],
         setting=entry["setting"],
-        said=entry["said"],
+        printed=entry["printed"],
         value=float(entry["value"]) if entry["value"] else None,
         unit=entry["unit"],
         tolerance=float(entry["tolerance"] or 0),
@@ -82,26 +82,26 @@ def _row(entry: dict[str, str]) -> Row:
 
 
 class Published(Item):
-    """A row beside what was computed."""
+    """A published figure, what was computed, and the verdict."""
 
     def __init__(self, row: Row, computed: str) -> None:
         self.row, self.computed = row, checked(computed)
 
     def html(self, ids: Ids) -> str:
-        """A note of its own."""
+        """A box with the role of a note."""
         row, name = self.row, ids.fresh("published")
         return (
             f'<div class="published" role="note" aria-labelledby="{name}" data-figure="{row.id}" '
             f'data-verdict="{row.verdict}">\n'
             f'<p class="kind" id="{name}">Published figure {row.id}: {escape(self.about)}</p>\n'
-            f"<dl>\n<dt>published</dt><dd>{inline_of(row.said)}</dd>\n<dt>computed</dt><dd>{inline_of(self.computed)}</dd>\n"
-            f'<dt>verdict</dt><dd><strong class="verdict">{_WORDS[row.verdict]}</strong>. {inline_of(row.holds)}</dd>\n</dl>\n'
-            "</div>\n"
+            f"<dl>\n<dt>published</dt><dd>{inline_of(row.printed)}</dd>\n<dt>computed</dt><dd>{inline_of(self.computed)}</dd>\n"
+            f'<dt>verdict</dt><dd><strong class="verdict">{_VERDICTS[row.verdict]}</strong>. {inline_of(row.holds)}</dd>\n'
+            "</dl>\n</div>\n"
         )
 
     @property
     def about(self) -> str:
-        """Of what, and where."""
+        """Quantity, subject and setting."""
         row = self.row
         return ", ".join(part for part in (row.quantity, row.subject, row.setting) if part)
 
@@ -109,8 +109,8 @@ class Published(Item):
         """A quotation of four lines."""
         row = self.row
         return (
-            f"> **Published figure {row.id}: {self.about}**\n>\n> published: {row.said}\n>\n> computed: {self.computed}\n>\n"
-            f"> verdict: **{_WORDS[row.verdict]}**. {row.holds}"
+            f"> **Published figure {row.id}: {self.about}**\n>\n> published: {row.printed}\n>\n> computed: {self.computed}\n>\n"
+            f"> verdict: **{_VERDICTS[row.verdict]}**. {row.holds}"
         )
 
 
@@ -119,24 +119,28 @@ _cited: list[Published] = []
 
 @contextmanager
 def citations() -> Iterator[list[Published]]:
-    """What is cited from here on, in order."""
+    """Collect the citations made inside the block, in order."""
     before = list(_cited)
     _cited.clear()
-    found: list[Published] = []
+    cited: list[Published] = []
     try:
-        yield found
+        yield cited
     finally:
-        found.extend(_cited)
+        cited.extend(_cited)
         _cited[:] = before
 
 
 def published(id: str, computed: float | str, *, agrees: bool | None = None) -> Published:
-    """A published figure beside what is computed: a number in the row's unit; for a row that has no number the outcome in
-    words, with `agrees` as the lesson computed it.
+    """Cite a published figure with what is computed.
+
+    Args:
+        id: of the row.
+        computed: a number in the row's unit; for a row without a number the outcome in words.
+        agrees: for a row without a number, whether the outcome agrees with it.
 
     Raises:
         UnknownNameError: there is no such row.
-        InputError: the outcome is not what the row's verdict says.
+        InputError: the outcome contradicts the verdict of the row.
     """
     known = rows()
     if id not in known:
@@ -151,7 +155,7 @@ def published(id: str, computed: float | str, *, agrees: bool | None = None) -> 
             raise InputError(f"{id} is a number in {row.unit}: give the computed one, not {computed!r}")
         holds, text = _agrees(row, computed), amount(computed, row.unit)
     if holds == (row.verdict == "disputed"):
-        raise InputError(f"{id}: published {row.said}, computed {text}; that is not {_WORDS[row.verdict]}")
+        raise InputError(f"{id}: published {row.printed}, computed {text}; that is not {_VERDICTS[row.verdict]}")
     made = Published(row, text)
     _cited.append(made)
     return made
@@ -161,5 +165,5 @@ def _agrees(row: Row, computed: float) -> bool:
     value = row.value or 0.0
     if row.verdict == "exact":
         return computed == value
-    room = _CLOSE if row.verdict == "disputed" else max(row.tolerance, _CLOSE if row.verdict == "limit" else 0)
-    return abs(computed - value) <= room * abs(value)
+    tolerance = _CLOSE if row.verdict == "disputed" else max(row.tolerance, _CLOSE if row.verdict == "limit" else 0)
+    return abs(computed - value) <= tolerance * abs(value)

@@ -1,6 +1,6 @@
-"""What templates ask the toolkit, remembered: drawing a thousand sheets asks the same few questions again and again.
+"""Facts that templates need of models and hardware, cached: a thousand sheets need the same few again and again.
 
-Models and hardware are those that are shipped, wherever else `ROOFLINE_PATH` points: a seed gives the same sheet everywhere.
+Models and hardware are the shipped ones, even if `ROOFLINE_PATH` points elsewhere: a seed gives the same sheet everywhere.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from roofline import formatting
 from roofline.audit.claims.floor import Floor, floors
 from roofline.blocks.model import LayerGroup, Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.formatting import number
-from roofline.graph import caches
+from roofline.graph import build, caches
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.predict import catalogue
@@ -24,7 +25,7 @@ from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_hardware, shipped
 from roofline.specs.workload import Segment
-from roofline.teach.worksheets.rng import Rng
+from roofline.teach.worksheets.problem import Rng
 
 DENSE = ("llama-3.1-8b", "qwen3-8b", "qwen2.5-7b", "mistral-nemo-12b", "qwen3-32b", "llama-3.1-70b")
 """Models with one type of layer, grouped queries, gated feed-forward blocks, an LM head of its own and no window."""
@@ -34,26 +35,24 @@ CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "a100-pcie-40gb", "l40s", "rtx
 
 @cache
 def model(name: str) -> Model:
-    """A shipped model; `NAME@LAYERS` is one with so many layers, all of its only type."""
+    """Return a shipped model; `NAME@LAYERS` has that number of layers, all of its only type."""
     base, _, layers = name.partition("@")
-    found = load_model(shipped("models") / f"{base}.yaml")[0]
+    shipped_model = load_model(shipped("models") / f"{base}.yaml")[0]
     if not layers:
-        return found
-    (kind,) = found.layer_types
-    return found.model_copy(update={"layers": (LayerGroup(pattern=(kind,), repeat=int(layers)),)})
+        return shipped_model
+    (kind,) = shipped_model.layer_types
+    return shipped_model.model_copy(update={"layers": (LayerGroup(pattern=(kind,), repeat=int(layers)),)})
 
 
 @cache
 def layer_weights(name: str) -> int:
     """Weights of a dense model's layers that multiply every token of a prompt."""
-    found = step_operators(name, 1, 1, 1)
-    return int(
-        sum(operator.parameters * layers for operator, layers in found.values() if layers > 1 and isinstance(operator, Gemm))
-    )
+    operators = step_operators(name, 1, 1, 1).values()
+    return int(sum(operator.parameters * layers for operator, layers in operators if layers > 1 and isinstance(operator, Gemm)))
 
 
 def of_other_depth(rng: Rng, name: str) -> str:
-    """The model as it is, or one of another depth."""
+    """The name of the model, or of the same model with another number of layers."""
     layers = model(name).num_hidden_layers
     return rng.choice((name, *(f"{name}@{layers + more}" for more in range(-12, 13, 4) if more)))
 
@@ -67,15 +66,15 @@ def hardware(name: str) -> Hardware:
 @cache
 def mixer(name: str) -> Any:
     """The attention of a model's first layer."""
-    found = model(name)
-    return found.layer_types[found.layer_sequence[0]].mixer
+    spec = model(name)
+    return spec.layer_types[spec.layer_sequence[0]].mixer
 
 
 @cache
 def mlp(name: str) -> Any:
     """The feed-forward block of a model's last layer."""
-    found = model(name)
-    return found.layer_types[found.layer_sequence[-1]].mlp
+    spec = model(name)
+    return spec.layer_types[spec.layer_sequence[-1]].mlp
 
 
 @cache
@@ -86,26 +85,26 @@ def element_bytes(dtype: str) -> float:
 
 @cache
 def kv_bytes_per_token(name: str, dtype: str = "bf16") -> float:
-    """What one more token adds to the cache, below every window."""
+    """Bytes that one more token adds to the cache, below every window."""
     return _plain(catalogue.kv_bytes_per_token(model(name)) / 2 * element_bytes(dtype))
 
 
 @cache
 def kv_bytes(name: str, tokens: int, dtype: str = "bf16") -> float:
-    """The cache of a sequence: the tokens that have to be kept, in every layer."""
-    kept = sum(cache.elements * cache.kept(tokens) * count for cache, count in caches(model(name), Deployment()))
-    return _plain(kept * element_bytes(dtype))
+    """Bytes of the cache of a sequence: the tokens that every layer retains."""
+    elements = sum(cache.elements * cache.kept(tokens) * count for cache, count in caches(model(name), Deployment()))
+    return _plain(elements * element_bytes(dtype))
 
 
 @cache
 def parameters(name: str) -> Parameters:
-    """Parameters, counted."""
+    """The parameter counts of a model."""
     return count_parameters(model(name))
 
 
 @cache
 def parameters_by_path(name: str) -> dict[str, tuple[float, int]]:
-    """Parameters of one operator, and how many layers have it."""
+    """Parameters of each operator by path, and the number of layers that have it."""
     return catalogue.parameters_by_path(model(name))
 
 
@@ -117,74 +116,69 @@ def request(name: str, card: str, **options: Any) -> Request:
 
 @cache
 def floor(name: str, card: str, batch: int, new: int, cached: int, **options: Any) -> Floor:
-    """The least a step can do (`roofline.audit.claims.floor`): bytes, and seconds of the bus and of the matrix units."""
-    (found,) = floors(request(name, card, **options), (Segment(batch, new, cached, decode=new == 1),))
-    return found
+    """The lower bound of a step (`roofline.audit.claims.floor`): bytes, and seconds of the bus and of the matrix units."""
+    (bound,) = floors(request(name, card, **options), (Segment(batch, new, cached, decode=new == 1),))
+    return bound
 
 
 @cache
 def max_batch(name: str, card: str, context: int, **options: Any) -> int:
-    """Sequences of `context` cached tokens that fit, as the engine allocates; 0 where not one does."""
-    found = request(name, card, **options).memory.max_batch(context)
-    return 0 if found >= UNLIMITED else found
+    """Number of sequences of `context` cached tokens that fit, as the engine allocates; 0 if not even one does."""
+    fitting = request(name, card, **options).memory.max_batch(context)
+    return 0 if fitting >= UNLIMITED else fitting
 
 
 @cache
 def step_operators(name: str, batch: int, new: int, cached: int) -> dict[str, tuple[Operator, int]]:
     """The operators of a step at two bytes an element, by path, each with the number of layers that have it."""
-    from roofline.graph import build
-    from roofline.predict.catalogue import TWO_BYTES
-
-    graph = build(model(name), Deployment(), TWO_BYTES, (Segment(batch, new, cached, decode=new == 1),))
+    graph = build(model(name), Deployment(), catalogue.TWO_BYTES, (Segment(batch, new, cached, decode=new == 1),))
     return {path: (operator, int(repeat)) for path, (operator, repeat) in graph.items()}
 
 
 def title(name: str) -> str:
-    """A model as people write it; of one of another depth the layers too.
+    """The title of a model, with the layers if they are not its own.
 
     >>> title("qwen3-8b"), title("qwen3-8b@40")
-    ('Qwen3 8B', 'Qwen3 8B with 40 layers ($L$) in place of 36')
+    ('Qwen3 8B', 'Qwen3 8B with 40 layers ($L$) instead of 36')
     """
     base, _, layers = name.partition("@")
-    found = model(base)
-    return f"{found.title} with {layers} layers ($L$) in place of {found.num_hidden_layers}" if layers else found.title
+    spec = model(base)
+    return f"{spec.title} with {layers} layers ($L$) instead of {spec.num_hidden_layers}" if layers else spec.title
 
 
 def card(name: str) -> str:
-    """An accelerator as people write it."""
+    """The title of an accelerator."""
     return hardware(name).accelerator.title
 
 
 def shape(name: str, *keys: str) -> str:
     """Dimensions of a model in a sentence: `layers`, `hidden`, `queries`, `kv`, `head`, `inner`, `vocabulary`.
 
-    The layers are left out where `title` has them.
+    The layers are left out if `title` has them.
 
     >>> shape("llama-3.1-8b", "layers", "kv", "head")
     '32 layers ($L$), 8 KV heads ($n_kv$), head width 128 ($d_head$)'
     """
-    found, attention = model(name), mixer(name)
+    spec, attention = model(name), mixer(name)
     texts = {
-        "layers": lambda: f"{found.num_hidden_layers} layers ($L$)",
-        "hidden": lambda: f"hidden size {number(found.hidden_size)} ($d_model$)",
+        "layers": lambda: f"{spec.num_hidden_layers} layers ($L$)",
+        "hidden": lambda: f"hidden size {number(spec.hidden_size)} ($d_model$)",
         "queries": lambda: f"{attention.num_attention_heads} query heads ($n_q$)",
         "kv": lambda: f"{attention.num_key_value_heads} KV heads ($n_kv$)",
         "head": lambda: f"head width {attention.head_dim} ($d_head$)",
         "inner": lambda: f"feed-forward width {number(mlp(name).intermediate_size)} ($d_ff$)",
-        "vocabulary": lambda: f"a vocabulary of {number(found.vocab_size)} ($V$)",
+        "vocabulary": lambda: f"a vocabulary of {number(spec.vocab_size)} ($V$)",
     }
     return ", ".join(texts[key]() for key in keys if key != "layers" or "@" not in name)
 
 
 def peak_and_bandwidth(name: str, dtype: str = "bf16") -> str:
-    """An accelerator's figures in a sentence."""
-    from roofline import formatting
-
-    found = hardware(name)
-    peak, bandwidth = formatting.quantity(found.peak(dtype), "FLOP/s"), formatting.quantity(found.bandwidth, "B/s")
+    """Peak and bandwidth of an accelerator in a sentence."""
+    spec = hardware(name)
+    peak, bandwidth = formatting.quantity(spec.peak(dtype), "FLOP/s"), formatting.quantity(spec.bandwidth, "B/s")
     return f"{peak} dense in {dtype} ($P$) and {bandwidth} of memory bandwidth ($beta$)"
 
 
 def _plain(value: Any) -> float:
-    """A number of Python's own, whole where it is."""
+    """A plain int if the value is integral, else a float."""
     return int(value) if float(value).is_integer() else float(value)

@@ -1,28 +1,75 @@
-"""What a problem is: its text, its answer, the usual wrong answers, and the way to the right one. Frozen values in "
-"base units."""
+"""Problems of worksheets: text, answer, usual mistakes, solution; and the templates that draw them from a seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+
+from roofline.teach.quantities import format_answer
+from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, is_near
 
 if TYPE_CHECKING:
     from roofline.predict.explain.value import Explanation
 
 FORMAT = 1
-"""Version of how problems are drawn. Raise it where a change gives other problems for the same seed."""
+"""Version of how problems are drawn. Raise it if a change gives other problems for the same seed."""
 
 Topic = Literal["transformer", "kv-cache", "roofline", "batching", "measured", "moe", "preemption", "serving"]
+TOPICS: tuple[str, ...] = get_args(Topic)
 Kind = Literal[
     "bytes", "flop", "flop/s", "bytes/s", "flop/byte", "s", "tokens", "tokens/s", "requests/s", "sequences", "parameters",
     "devices", "usd", "share", "ratio", "choice",
 ]  # fmt: skip
-"""What an answer is. A `share` is a fraction, shown in percent; a `ratio` a plain number; of a `choice` the value is "
-"its place."""
+"""What an answer measures. A `share` is a fraction, printed in percent; a `ratio` a plain number; the value of a `choice` is
+the index of the right one."""
 
 TOLERANCE = 0.01
-"""How far an answer may be from the right one, as a share of it: two significant digits more than mistakes differ by."""
+"""How far an answer may be from the right one, as a share of it: far less than mistakes differ by."""
+
+_MAX_DRAWS = 200
+_MISTAKE_DISTANCE = 2.0
+"""Tolerances between a mistake and the answer at least, so that rounding never confuses them."""
+
+Item = TypeVar("Item")
+
+
+class Rng:
+    """Random choices that are the same on every machine and with every version of Python: SHA-256 of a key and a counter.
+
+    `random.Random` promises that for its `random()` alone, not for choices made of it.
+
+    Args:
+        key: whatever the choices depend on.
+
+    >>> Rng("a", 7).below(100)  # `printf a/7#0 | sha256sum`, modulo 100
+    35
+    """
+
+    def __init__(self, *key: object) -> None:
+        self._key = "/".join(map(str, key))
+        self._drawn = 0
+
+    def below(self, end: int) -> int:
+        """An integer from 0 to `end` - 1, all equally likely (to one in 2^200)."""
+        digest = sha256(f"{self._key}#{self._drawn}".encode()).digest()
+        self._drawn += 1
+        return int.from_bytes(digest, "big") % end
+
+    def choice(self, items: Sequence[Item]) -> Item:
+        """One of several items."""
+        return items[self.below(len(items))]
+
+    def integer(self, low: int, high: int, step: int = 1) -> int:
+        """One of low, low + step, ... up to `high`."""
+        return low + step * self.below((high - low) // step + 1)
+
+    def shuffled(self, items: Sequence[Item]) -> list[Item]:
+        """All items in random order."""
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in items]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +79,17 @@ class Answer:
     value: float
     kind: Kind
     tolerance: float = TOLERANCE
-    """0: the number itself, as counts of a few things are."""
+    """0: the exact number, as for a count of a few things."""
     choices: tuple[str, ...] = ()
+
+    def format(self, value: float) -> str:
+        """A value of this answer's kind with its unit, or the text of a choice."""
+        return self.choices[int(value)] if self.choices else format_answer(value, self.kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A wrong answer that people give, in the unit of the answer, and what to tell them."""
+    """A usual wrong answer, in the unit of the answer, and the hint for it."""
 
     name: str
     value: float
@@ -47,15 +98,26 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """A formula in symbols, with numbers, and worked out. It is made when it is shown: symbols take their time."""
+    """A step of a solution: a formula in symbols, with numbers, and its value.
+
+    `make` is called only where the step is printed: symbolic formulas are slow to build.
+    """
 
     lead: str
     make: Callable[[], Explanation]
 
+    def latex(self) -> str:
+        """The formula in symbols, with numbers, and its value, in LaTeX."""
+        from roofline.formulas.latex import number
+
+        formula = self.make()
+        unit = "" if formula.unit == "1" else rf"\ \text{{{formula.unit}}}"
+        return " = ".join([formula.latex, formula.substituted_latex, number(formula.value, as_latex=True) + unit])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem with its numbers."""
+    """One problem with its numbers. Texts are Markdown, with `$n_kv$` for a symbol of the nomenclature."""
 
     title: str
     text: str
@@ -64,6 +126,40 @@ class Problem:
     solution: tuple[str | Worked, ...]
     source: str = ""
     """Where the problem, or a figure in it, is from."""
+
+    @property
+    def right_answer(self) -> str:
+        """The answer as it is printed, with its unit.
+
+        >>> from roofline.teach.worksheets import TEMPLATES, make
+        >>> make(TEMPLATES["kv-cache-per-token"], 1).right_answer
+        '128 KiB (131,072 B)'
+        """
+        return self.answer.format(self.answer.value)
+
+    @property
+    def wrong_answers(self) -> list[tuple[str, str]]:
+        """The usual wrong answers as they are printed, each with its hint."""
+        return [(self.answer.format(mistake.value), mistake.hint) for mistake in self.mistakes]
+
+    @property
+    def key(self) -> AnswerKey:
+        """What is needed to judge an answer."""
+        answer = self.answer
+        return AnswerKey(
+            kind=answer.kind,
+            value=float(answer.value),
+            tolerance=answer.tolerance,
+            choices=answer.choices,
+            mistakes=tuple(KnownMistake(value=float(mistake.value), hint=mistake.hint) for mistake in self.mistakes),
+        )
+
+    @property
+    def tolerance(self) -> str:
+        """How near an answer has to be, in words; empty for a choice."""
+        if self.answer.choices:
+            return ""
+        return "the exact number" if self.answer.tolerance == 0 else f"within {self.answer.tolerance * 100:g} %"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,3 +170,63 @@ class Numbered:
     template: str
     minutes: int
     problem: Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A problem without its numbers; `draw` chooses them, and returns None if they make no good problem.
+
+    Raises:
+        TypeError: the id does not begin with the topic.
+    """
+
+    id: str
+    topic: Topic
+    minutes: int
+    draw: Callable[[Rng], Problem | None]
+
+    def __post_init__(self) -> None:
+        if self.topic not in TOPICS or not self.id.startswith(f"{self.topic}-"):
+            msg = f"worksheet template {self.id!r}: the id begins with the topic, one of {', '.join(TOPICS)}"
+            raise TypeError(msg)
+
+
+def make(template: Template, seed: int) -> Problem:
+    """Draw the problem of a seed, again until every mistake is clearly another number than the answer.
+
+    Mistakes that give the same number become one, with both hints.
+
+    Raises:
+        ValueError: no draw made a good problem; the template is too strict.
+    """
+    for attempt in range(_MAX_DRAWS):
+        problem = template.draw(Rng(FORMAT, template.id, seed, attempt))
+        if problem is not None and (good := checked(problem)) is not None:
+            return good
+    msg = f"template {template.id}: no good problem for seed {seed} in {_MAX_DRAWS} draws"
+    raise ValueError(msg)
+
+
+def checked(problem: Problem) -> Problem | None:
+    """Return the problem with equal mistakes merged; None if a mistake would pass as right, or a number is not finite."""
+    answer = problem.answer
+    if not all(math.isfinite(value) for value in [answer.value, *(mistake.value for mistake in problem.mistakes)]):
+        return None
+    if answer.kind == "choice":
+        return None if any(mistake.value == answer.value for mistake in problem.mistakes) else problem
+    if answer.value <= 0:
+        return None
+    tolerance = _MISTAKE_DISTANCE * answer.tolerance
+    mistakes: list[Mistake] = []
+    for mistake in problem.mistakes:
+        if is_near(mistake.value, answer.value, tolerance):
+            return None
+        if mistake.value <= 0:
+            continue
+        at = next((at for at, other in enumerate(mistakes) if is_near(mistake.value, other.value, tolerance)), None)
+        if at is None:
+            mistakes.append(mistake)
+        else:
+            first = mistakes[at]
+            mistakes[at] = replace(first, name=f"{first.name}, or {mistake.name}", hint=f"{first.hint} Or: {mistake.hint}")
+    return replace(problem, mistakes=tuple(mistakes))

@@ -1,4 +1,4 @@
-"""Steps of a solution that are formulas: those of `explain` and of operators, written out when they are shown."""
+"""Worked steps of solutions: formulas of `explain`, of operators, and of a few symbols."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _SHEET = "worksheet"
 
 
 def explained(lead: str, model: str, subject: str, card: str | None = None, **options: Any) -> Worked:
-    """What `roofline explain` says of a quantity."""
+    """A step with the formula that `roofline explain` has for a quantity."""
 
-    def made() -> Any:
+    def make() -> Any:
         from roofline.predict.explain import explain
         from roofline.teach.worksheets import facts
 
         hardware = None if card is None else facts.hardware(card)
         return explain(facts.model(model), subject, hardware, **options)
 
-    return Worked(lead, made)
+    return Worked(lead, make)
 
 
 def of_model(
@@ -34,38 +34,38 @@ def of_model(
     phase: Literal["decode", "prefill"] = "decode",
     **options: Any,
 ) -> Worked:
-    """The sum over some operators of a model's step, by their paths: a field of their cost, or `parameters`.
+    """A step with the sum of a field of the costs of some operators of a model, or of their `parameters`, over all layers.
 
-    It is of all layers; symbols are those of the nomenclature with the model's numbers.
+    Symbols are those of the nomenclature, with the model's numbers.
     """
     chosen = tuple(paths)
 
-    def made() -> Any:
+    def make() -> Any:
         from roofline.predict.explain.in_symbols import InSymbols
         from roofline.predict.explain.value import explanation
         from roofline.teach.worksheets import facts
 
-        ask = InSymbols(facts.request(model, "a100-sxm-80gb", **options))
-        graph = ask.graph(ask.step(phase))
+        symbolic = InSymbols(facts.request(model, "a100-sxm-80gb", **options))
+        graph = symbolic.graph(symbolic.step(phase))
         some = {path: graph[path] for path in chosen}
 
         def rule(operator: Operator) -> Any:
-            return operator.parameters if field == "parameters" else getattr(ask.cost(operator), field)
+            return operator.parameters if field == "parameters" else getattr(symbolic.cost(operator), field)
 
-        return explanation(_SHEET, ask.total(some, rule), ask.values, unit=unit, source="")
+        return explanation(_SHEET, symbolic.total(some, rule), symbolic.values, unit=unit, source="")
 
-    return Worked(lead, made)
+    return Worked(lead, make)
 
 
 def of_operator(
     lead: str, kind: type[Operator], field: str, dimensions: Mapping[str, tuple[str, float]], unit: str, **others: Any
 ) -> Worked:
-    """A field of an operator's cost (`matrix_flops`, `weight_bytes`, ...) or `parameters`, in symbols and with numbers.
+    """A step with a field of an operator's cost (`matrix_flops`, `weight_bytes`, ...) or its `parameters`.
 
     `dimensions` gives each parameter of the operator its symbol of the nomenclature and its number; `others` are passed on.
     """
 
-    def made() -> Any:
+    def make() -> Any:
         from roofline.formulas.symbolic import symbol
         from roofline.predict.explain.value import explanation
 
@@ -74,17 +74,17 @@ def of_operator(
         expr = operator.parameters if field == "parameters" else getattr(operator.cost(), field)
         return explanation(_SHEET, expr, values, unit=unit, source="")
 
-    return Worked(lead, made)
+    return Worked(lead, make)
 
 
 def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], unit: str) -> Worked:
-    """A formula of a few symbols, as Python writes it: `"W / beta"`.
+    """A step with a formula of a few symbols, in the syntax of Python: `"W / beta"`.
 
-    `values` gives each symbol its number and, if it is not one of the nomenclature, its meaning. Products, quotients, sums
-    and whole numbers are all that is read.
+    `values` gives each symbol its number and, if it is not one of the nomenclature, its meaning. Only products, quotients,
+    sums, integers, `max` and `min` are allowed.
     """
 
-    def made() -> Any:
+    def make() -> Any:
         from roofline.formulas.symbolic import quantity, symbol
         from roofline.predict.explain.value import explanation
         from roofline.symbols import BY_NAME
@@ -97,7 +97,7 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
         numbers = {named[name]: value for name, (value, _) in values.items()}
         return explanation(_SHEET, expr, numbers, unit=unit, source="")
 
-    return Worked(lead, made)
+    return Worked(lead, make)
 
 
 def unit_of(meaning: str) -> str:
@@ -120,7 +120,7 @@ def _latex(name: str) -> str:
 
 
 def _expression(written: str, named: Mapping[str, Any]) -> Any:
-    """The expression that a text of ours writes, of these symbols alone."""
+    """Parse a formula of these symbols into an expression."""
     import ast
     import operator
 
@@ -129,16 +129,16 @@ def _expression(written: str, named: Mapping[str, Any]) -> Any:
     does = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
     functions = {"max": maximum, "min": minimum}
 
-    def made(node: ast.expr) -> Any:
+    def build(node: ast.expr) -> Any:
         match node:
             case ast.BinOp(left=left, op=op, right=right):
-                return does[type(op)](made(left), made(right))
+                return does[type(op)](build(left), build(right))
             case ast.Name(id=name):
                 return named[name]
             case ast.Constant(value=int(value)):
                 return value
             case ast.Call(func=ast.Name(id=name), args=[first, second]):
-                return functions[name](made(first), made(second))
+                return functions[name](build(first), build(second))
         raise ValueError(f"no formula: {ast.unparse(node)}")
 
-    return made(ast.parse(written, mode="eval").body)
+    return build(ast.parse(written, mode="eval").body)

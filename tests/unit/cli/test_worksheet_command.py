@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from roofline.teach.worksheets import TOPICS, registry
+from roofline.teach.worksheets import TEMPLATES, TOPICS
 
 Run = Callable[..., Any]
 
@@ -70,7 +70,7 @@ def test_class_set(run: Run, tmp_path: Path) -> None:
     run("worksheet", "batching", "--seed", "9", "-o", tmp_path / "nine.html")
     assert (folder / "batching-09.html").read_bytes() == (tmp_path / "nine.html").read_bytes()
     rows = list(csv.DictReader((folder / "key.csv").read_text(encoding="utf-8").splitlines()))
-    count = sum(one.topic == "batching" for one in registry().values())
+    count = sum(one.topic == "batching" for one in TEMPLATES.values())
     assert len(rows) == 4 * count
     assert list(rows[0]) == ["seed", "problem", "template", "answer", "unit", "tolerance", "shown", "minutes"]
     full = json.loads(run("worksheet", "batching", "--seed", "8", "--json", "--answers").out)
@@ -84,7 +84,7 @@ def test_class_set(run: Run, tmp_path: Path) -> None:
 def test_list(run: Run) -> None:
     """Every template under its topic."""
     found = json.loads(run("worksheet", "--list", "--json").out)["templates"]
-    assert [row["template"] for row in found] == list(registry())
+    assert [row["template"] for row in found] == list(TEMPLATES)
     assert {row["topic"] for row in found} == set(TOPICS)
     assert "moe-active-parameters" in run("worksheet", "moe", "--list").out
     assert "kv-cache" not in run("worksheet", "moe", "--list").out

@@ -15,7 +15,7 @@ from roofline.serving.simulation.arrivals import parse_arrivals
 from roofline.serving.simulation.asking import ask
 from roofline.serving.traffic import load_traffic, single
 from roofline.specs.fit import Family
-from roofline.teach.worksheets.reading import read
+from roofline.teach.worksheets.parsing import parse_answer
 from roofline.units import parse_quantity
 
 
@@ -104,7 +104,7 @@ def _of_a_fit(_: Path) -> float:
         lambda _: parse_budget("1.5 min"),
         lambda _: parse_budget("1.5m"),
         lambda _: parse_budget("90"),
-        lambda _: read("1.5 min", "s").value,  # of a worksheet's answer
+        lambda _: parse_answer("1.5 min", "s").value,  # of a worksheet's answer
         _of_a_file,
         _of_a_fit,
     ],

@@ -1,27 +1,40 @@
-"""What the controls ask, answered. Pages run a translation of this module."""
+"""The model behind the controls of a lesson: edits of a model, the analysis, evictions, service. Pages run a translation.
+
+Service is that of a server with a fixed number of clients, each of which sends its next prompt when it has its response: the
+closed form of `roofline.serving.queueing.closed_loop`, at the mean context of a response. With C clients and n output tokens
+a share f = (C - 1)/n of the steps contains another client's prompt, so that a step takes d + f w: d without a prompt, w what a
+prompt adds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+from roofline.blocks.gqa import GroupedQueryAttention
+from roofline.blocks.mla import LatentAttentionBlock
+from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
+from roofline.errors import InputError
 from roofline.graph import build, caches
-from roofline.numeric import Expr
+from roofline.numeric import Expr, ceil_div
 from roofline.predict.analyze import run as analysed
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, OperatorResult, Phase
+from roofline.predict.timing import pipeline
 from roofline.report.analysis.state import WEIGHTS
+from roofline.serving.preemption.break_even import needed_rate
+from roofline.serving.preemption.copies import Curve
 from roofline.specs.library import load_hardware
-from roofline.specs.workload import decode
+from roofline.specs.workload import Segment, Step, decode, prefill
 from roofline.symbols import TABLE
-from roofline.teach.lessons.live.edits import Values, edited
 
 _COUNTS = ("batch", "input_len", "context", "tp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The controls, the request that they make, and its answer."""
+    """The values of the controls, the request that they describe, and its analysis."""
 
     values: Values
     request: Request
@@ -37,11 +50,11 @@ class Run:
         return next(op for op in self.decode.operators if op.path == path)
 
 
-def ran(values: Values) -> Run:
-    """The answer. Times are bounds, unless `efficiency` is on; what does not fit is counted all the same.
+def evaluate(values: Values) -> Run:
+    """Analyze what the controls describe. Times are bounds unless `efficiency` is on; memory limits are ignored.
 
     Raises:
-        InputError: dimensions that do not go together.
+        InputError: dimensions that contradict each other.
     """
     options: Values = {key: int(values[key]) for key in _COUNTS if key in values}
     if values.get("weights", "") in WEIGHTS:
@@ -63,7 +76,7 @@ def ran(values: Values) -> Run:
 
 
 def shape(run: Run) -> str:
-    """What the form of the formulas depends on: model, kind of attention, whether a window binds its cache, devices."""
+    """Return what the form of the formulas depends on: model, kind of attention, window, devices."""
     model, devices = run.request.model, run.request.deployment.tensor_parallel_size
     first = next(iter(model.layer_types.values())).mixer
     window = getattr(first, "sliding_window", None)
@@ -72,11 +85,11 @@ def shape(run: Run) -> str:
 
 
 def symbols(run: Run) -> dict[str, float]:
-    """What the symbols of the nomenclature stand for, by their names in text."""
+    """Return the values of the symbols of the nomenclature, by their names in text."""
     request = run.request
     model, workload, precision = request.model, request.workload, request.precision
     memory = run.result.memory
-    found: dict[str, float] = {
+    values: dict[str, float] = {
         "B": workload.batch,
         "S_q": workload.input_len,
         "S_c": workload.context,
@@ -95,13 +108,13 @@ def symbols(run: Run) -> dict[str, float]:
     for entry in TABLE:
         for block in (model, first.mixer, first.mlp):
             value = getattr(block, entry.hf_key, None) if entry.hf_key != "" else None
-            if isinstance(value, int) and entry.name not in found:
-                found[entry.name] = value
-    return found
+            if isinstance(value, int) and entry.name not in values:
+                values[entry.name] = value
+    return values
 
 
 def streamed(run: Run) -> float:
-    """Bytes of weights that one decode step of one sequence reads."""
+    """Return the bytes of weights that a decode step of one sequence reads."""
     request = run.request
     graph = build(request.model, request.deployment, request.precision, decode(1, 0), request.memory.stage)
     total: float = sum(operator.cost().weight_bytes * repeat for operator, repeat in graph.values())
@@ -109,17 +122,213 @@ def streamed(run: Run) -> float:
 
 
 def kv_bytes_per_sequence(run: Run) -> float:
-    """The cache of a sequence after a decode step: S_c tokens and the new one."""
-    found = caches(run.request.model, run.request.deployment, run.request.memory.stage)
-    kept: float = kept_bytes(found, run.request.precision.kv.bytes, run.request.workload.context + 1)
-    return kept
+    """Return the bytes of the cache of a sequence after a decode step: S_c tokens and the new one."""
+    layers = caches(run.request.model, run.request.deployment, run.request.memory.stage)
+    size: float = cache_bytes(layers, run.request.precision.kv.bytes, run.request.workload.context + 1)
+    return size
 
 
-def kept_bytes(found: list[tuple[Expr, Expr]], size: Expr, length: Expr) -> Expr:
-    """Bytes of the caches of all layers after some tokens; symbols work too.
+def cache_bytes(layers: list[tuple[Expr, Expr]], size: Expr, length: Expr) -> Expr:
+    """Return the bytes of the caches of all layers after `length` tokens, `size` bytes per element; symbols work too.
 
     >>> from roofline.blocks.base import Cache
-    >>> kept_bytes([(Cache(2048), 32)], 2, 4096), kept_bytes([(Cache(2048, window=4096), 32)], 2, 32768)
+    >>> cache_bytes([(Cache(2048), 32)], 2, 4096), cache_bytes([(Cache(2048, window=4096), 32)], 2, 32768)
     (536870912, 536870912)
     """
-    return sum(cache.kept(length) * cache.elements * size * layers for cache, layers in found)
+    return sum(cache.kept(length) * cache.elements * size * count for cache, count in layers)
+
+
+Values = dict[str, Any]
+"""The values of the controls, by key. For a dimension 0 means the model's own."""
+
+# The dimensions of DeepSeek-V2, for models that get latent attention here.
+LATENT, ROTATED = 512, 64
+
+_WIDTHS = {"d_model": "hidden_size", "vocab": "vocab_size"}
+
+
+def edited(model: Model, values: Values) -> Model:
+    """Return the model with the dimensions that the controls set.
+
+    Raises:
+        InputError: dimensions that contradict each other.
+    """
+    layers = {
+        name: layer.model_copy(update={"mixer": mixer(layer.mixer, values), "mlp": mlp(layer.mlp, values)})
+        for name, layer in model.layer_types.items()
+    }
+    changed: Values = {"layer_types": layers}
+    for key, field in _WIDTHS.items():
+        if number(values, key) > 0:
+            changed[field] = number(values, key)
+    if number(values, "layers") > 0:
+        if len(model.layers) != 1 or len(model.layers[0].pattern) != 1:
+            raise InputError(f"{model.title} has layers of several kinds: leave their number as it is")
+        changed["layers"] = (model.layers[0].model_copy(update={"repeat": number(values, "layers")}),)
+    return model.model_copy(update=changed)
+
+
+def number(values: Values, key: str) -> int:
+    """Return the value of a control, 0 if there is none."""
+    return int(values.get(key, 0) or 0)
+
+
+def mixer(block: Any, values: Values) -> Any:
+    """Return the attention of a layer with other heads, window or latent, or latent attention instead."""
+    if isinstance(block, GroupedQueryAttention):
+        return _latent(block, values) if values.get("attention", "") == "mla" else _grouped(block, values)
+    if isinstance(block, LatentAttentionBlock) and number(values, "latent") > 0:
+        return block.model_copy(update={"kv_lora_rank": number(values, "latent")})
+    return block
+
+
+def _grouped(block: GroupedQueryAttention, values: Values) -> Any:
+    heads = number(values, "heads") or block.num_attention_heads
+    kv_heads = number(values, "kv_heads") or block.num_key_value_heads
+    if kv_heads > heads or heads % kv_heads != 0:
+        raise InputError(f"{heads} query heads cannot share {kv_heads} KV heads evenly: choose a number that divides {heads}")
+    window = number(values, "window")
+    return block.model_copy(
+        update={
+            "num_attention_heads": heads,
+            "num_key_value_heads": kv_heads,
+            "sliding_window": window if window > 0 else None if window < 0 else block.sliding_window,
+        }
+    )
+
+
+def _latent(block: GroupedQueryAttention, values: Values) -> Any:
+    return LatentAttentionBlock(
+        kind="mla",
+        num_attention_heads=number(values, "heads") or block.num_attention_heads,
+        q_lora_rank=None,
+        kv_lora_rank=number(values, "latent") or LATENT,
+        qk_nope_head_dim=block.head_dim,
+        qk_rope_head_dim=ROTATED,
+        v_head_dim=block.head_dim,
+    )
+
+
+def mlp(block: Any, values: Values) -> Any:
+    """Return the feed-forward block of a layer with another inner width or other experts."""
+    if getattr(block, "num_experts", None) is not None:
+        return _experts(block, number(values, "experts"), number(values, "top_k"))
+    width = number(values, "d_ff")
+    if width > 0 and getattr(block, "intermediate_size", None) is not None:
+        return block.model_copy(update={"intermediate_size": width})
+    return block
+
+
+def _experts(block: Any, experts: int, chosen: int) -> Any:
+    experts = experts or block.num_experts
+    chosen = chosen or block.num_experts_per_tok
+    if chosen > experts:
+        raise InputError(f"a token cannot use {chosen} of {experts} experts")
+    return block.model_copy(update={"num_experts": experts, "num_experts_per_tok": chosen})
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Seconds of a prompt alone and between two tokens, the share of the latter due to prompts, requests/s and tokens/s."""
+
+    ttft: float
+    tpot: float
+    prompts: float
+    requests: float
+    tokens: float
+
+
+def service(run: Run, clients: float) -> Service:
+    """Return the service of `clients`, if no request waits for a slot or another prompt before its first token."""
+    prompt, outputs = run.request.workload.input_len, output_tokens(run)
+    decodes = Segment(clients, 1, prompt + outputs // 2, decode=True)
+    alone = seconds_of(run, (Segment(1, prompt, 0),))
+    step = seconds_of(run, (decodes,))
+    added = seconds_of(run, (decodes, Segment(1, prompt, 0))) - step
+    wait = (clients - 1) / outputs * added
+    tpot = step + wait
+    rate = clients / (alone + (outputs - 1) * tpot)
+    return Service(ttft=alone, tpot=tpot, prompts=wait / tpot, requests=rate, tokens=rate * outputs)
+
+
+def output_tokens(run: Run) -> int:
+    """Return the number of output tokens of a request."""
+    return int(run.values.get("output_len", 256))
+
+
+def slots(run: Run) -> float | None:
+    """Return the number of requests that the memory holds, each at its last token."""
+    return run.request.memory.max_batch(run.request.workload.input_len + output_tokens(run) - 1)
+
+
+def cost_per_million(run: Run) -> float | None:
+    """Return the price of a million output tokens, from that of all devices."""
+    served = service(run, run.request.workload.batch)
+    hour = float(run.values.get("price", 2.0)) * run.request.deployment.tensor_parallel_size
+    return hour / 3600 / served.tokens * 1e6
+
+
+def seconds_of(run: Run, step: Step) -> float:
+    """Return the time of a step: the estimate if `efficiency` is on, else the bound."""
+    time = pipeline(run.request, step)
+    took = time.bound if time.estimate is None else time.estimate
+    return 0.0 if took is None else took
+
+
+CALL = 5e-6
+"""Seconds per copy call: the typical value of `hardware/_host_copies.yaml`."""
+LINK = 25.6
+"""GB/s of large copies over PCIe 4.0 x16, whose peak is 32 GB/s, from the same file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwapTraffic:
+    """Bytes and calls of one device in one direction, and the seconds of device memory to gather blocks."""
+
+    bytes: float
+    calls: float
+    gathered: float
+
+
+def swap_traffic(run: Run, length: float) -> SwapTraffic:
+    """Return the copies of all sequences of the batch, `length` tokens each: block by block, or gathered and in one call each.
+
+    NB: for models whose layers retain every token; a window would release blocks.
+    """
+    request, block = run.request, int(run.values.get("block", "16"))
+    tensors = 1 if getattr(next(iter(request.model.layer_types.values())).mixer, "kind", "") == "mla" else 2
+    size, pieces = 0.0, 0.0
+    for cache, layers in caches(request.model, request.deployment, request.memory.stage):
+        tokens = cache.kept(length)
+        if block > 0:
+            blocks = ceil_div(tokens, block)
+            tokens, pieces = blocks * block, pieces + blocks * layers * tensors
+        size = size + tokens * cache.elements * request.precision.kv.bytes * layers
+    batch = request.workload.batch
+    if block > 0:
+        return SwapTraffic(bytes=size * batch, calls=pieces * batch, gathered=0.0)
+    return SwapTraffic(bytes=size * batch, calls=float(batch), gathered=2 * size * batch / request.hardware.bandwidth)
+
+
+def swap_seconds(run: Run, length: float) -> float:
+    """Return the seconds of swapping out and in, one after the other."""
+    copies = swap_traffic(run, length)
+    one_way: float = Curve(CALL, link(run)).seconds(copies.bytes, copies.calls) + copies.gathered
+    return 2 * one_way
+
+
+def link(run: Run) -> float:
+    """Return the bytes/s of large copies in one direction."""
+    return float(run.values.get("link_gbs", LINK)) * 1e9
+
+
+def recompute_seconds(run: Run, length: float) -> float:
+    """Return the seconds of computing all sequences again, as prompts of one step of their own."""
+    return seconds_of(run, prefill(run.request.workload.batch, int(length)))
+
+
+def needed_link(run: Run, length: float) -> float | None:
+    """Return the bytes/s of large copies at which swap and recompute take the same time; None if calls alone take longer."""
+    copies = swap_traffic(run, length)
+    fixed = 2 * (copies.calls * CALL + copies.gathered)
+    return needed_rate(2 * copies.bytes, recompute_seconds(run, length), fixed)

@@ -6,10 +6,8 @@ from functools import cache
 
 from roofline import formatting
 from roofline.predict.batch_limits import critical_batch_linear
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _NAME = "llama-3.1-8b"
 
@@ -30,7 +28,7 @@ def draw(rng: Rng) -> Problem:
     multiplied = dtype if native else "bf16"
     peak, size = found.peak(multiplied), facts.element_bytes(dtype)
     mistakes = [
-        wrong.sparse_peak(2 * right, formatting.quantity(peak, "FLOP/s")),
+        pitfalls.sparse_peak(2 * right, formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="bits for bytes",
             value=8 * right,
@@ -82,4 +80,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="batching-critical-batch", topic="batching", minutes=4, draw=draw, order=20)
+TEMPLATE = Template(id="batching-critical-batch", topic="batching", minutes=4, draw=draw)

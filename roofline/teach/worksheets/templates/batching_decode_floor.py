@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "a100-pcie-40gb", "mi300x")
 
@@ -35,7 +33,7 @@ def draw(rng: Rng) -> Problem | None:
             value=right / 2,
             hint="That many parameters there are. In bf16 each is two bytes.",
         ),
-        wrong.bits_for_bytes(8 * right, 16),
+        pitfalls.bits_for_bytes(8 * right, 16),
         Mistake(
             name="the matrix units",
             value=floor.compute_s,
@@ -66,4 +64,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="batching-decode-floor", topic="batching", minutes=5, draw=draw, order=10)
+TEMPLATE = Template(id="batching-decode-floor", topic="batching", minutes=5, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 
@@ -45,8 +43,8 @@ def draw(rng: Rng) -> Problem | None:
             value=batch * bandwidth / (weights + cache / batch),
             hint="You read the cache of one sequence. Each has its own.",
         ),
-        wrong.k_without_v(batch * bandwidth / (weights + cache / 2)),
-        wrong.query_heads(batch * bandwidth / (weights + cache * queries / kv), queries, kv),
+        pitfalls.k_without_v(batch * bandwidth / (weights + cache / 2)),
+        pitfalls.query_heads(batch * bandwidth / (weights + cache * queries / kv), queries, kv),
     )
     return Problem(
         title="Tokens a second, at the most",
@@ -80,4 +78,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="batching-decode-rate", topic="batching", minutes=6, draw=draw, order=30)
+TEMPLATE = Template(id="batching-decode-rate", topic="batching", minutes=6, draw=draw)

@@ -7,11 +7,9 @@ from functools import cache
 from roofline import formatting
 from roofline.audit.claims import judge
 from roofline.audit.claims.result import Judgement
+from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets import facts
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("llama-3.1-8b", "qwen3-32b")
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
@@ -63,9 +61,10 @@ def draw(rng: Rng) -> Problem | None:
         ),
         solution=(
             (
-                f"Weights and caches together are {shown(need, 'bytes')}, the memory is {shown(room, 'bytes')}. Read once, "
-                f"they take "
-                f"{formatting.quantity(floor.memory_s, 's')}, so that nobody gets more than {1 / floor.seconds:.3g} tokens/s."
+                f"Weights and caches together are {format_answer(need, 'bytes')}, "
+                f"the memory is {format_answer(room, 'bytes')}. "
+                f"Read once, they take {formatting.quantity(floor.memory_s, 's')}, "
+                f"so that no user gets more than {1 / floor.seconds:.3g} tokens/s."
             ),
             f"{worst.headline}.",
         ),
@@ -73,4 +72,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="batching-is-it-possible", topic="batching", minutes=4, draw=draw, order=60)
+TEMPLATE = Template(id="batching-is-it-possible", topic="batching", minutes=4, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 
@@ -37,7 +35,7 @@ def draw(rng: Rng) -> Problem | None:
             value=batch / right,
             hint="That is how many times more tokens a second there are. Asked for is how many times longer a step takes.",
         ),
-        wrong.k_without_v((many.weight_bytes + many.cache_bytes / 2) / (one.weight_bytes + one.cache_bytes / 2)),
+        pitfalls.k_without_v((many.weight_bytes + many.cache_bytes / 2) / (one.weight_bytes + one.cache_bytes / 2)),
     )
     token = facts.kv_bytes_per_token(name)
     return Problem(
@@ -72,4 +70,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="batching-longer-step", topic="batching", minutes=4, draw=draw, order=40)
+TEMPLATE = Template(id="batching-longer-step", topic="batching", minutes=4, draw=draw)

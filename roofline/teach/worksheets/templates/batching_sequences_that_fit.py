@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline.formatting import percent
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h200-sxm", "a100-pcie-40gb", "h100-sxm")
 
@@ -40,8 +38,8 @@ def draw(rng: Rng) -> Problem | None:
             value=int((used * round(capacity / 2**30) * 1e9 - weights) / one),
             hint="You took 1 GiB for 10^9 bytes: it is 1024^3 bytes, 7 % more.",
         ),
-        wrong.k_without_v(int(left / (one / 2))),
-        wrong.query_heads(int(left / (one * queries / kv)), queries, kv),
+        pitfalls.k_without_v(int(left / (one / 2))),
+        pitfalls.query_heads(int(left / (one * queries / kv)), queries, kv),
         Mistake(name="one too many", value=right + 1, hint="Rounded up, the last one does not fit whole."),
     ]
     return Problem(
@@ -79,4 +77,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="batching-sequences-that-fit", topic="batching", minutes=6, draw=draw, order=50)
+TEMPLATE = Template(id="batching-sequences-that-fit", topic="batching", minutes=6, draw=draw)

@@ -7,10 +7,8 @@ from functools import cache
 from roofline import formatting
 from roofline.graph import caches
 from roofline.specs.deployment import Deployment
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 @cache
@@ -38,15 +36,15 @@ def draw(rng: Rng) -> Problem:
             value=right * batch,
             hint=f"So many tokens are cached in all. They are spread over {batch} sequences.",
         ),
-        wrong.k_without_v(2 * right),
-        wrong.query_heads(right * kv / queries, queries, kv),
+        pitfalls.k_without_v(2 * right),
+        pitfalls.query_heads(right * kv / queries, queries, kv),
         Mistake(
             name="parameters for bytes",
             value=right / 2,
             hint="You compared with the number of weights. In bf16 each of them is two bytes.",
         ),
-        wrong.bits_for_bytes(right / 8, 16),
-        wrong.one_layer(right * facts.model(name).num_hidden_layers, facts.model(name).num_hidden_layers),
+        pitfalls.bits_for_bytes(right / 8, 16),
+        pitfalls.one_layer(right * facts.model(name).num_hidden_layers, facts.model(name).num_hidden_layers),
     )
     return Problem(
         title="When the cache outweighs the weights",
@@ -73,4 +71,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="kv-cache-against-weights", topic="kv-cache", minutes=4, draw=draw, order=55)
+TEMPLATE = Template(id="kv-cache-against-weights", topic="kv-cache", minutes=4, draw=draw)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
@@ -20,17 +18,17 @@ def draw(rng: Rng) -> Problem:
     queries, kv, layers = attention.num_attention_heads, attention.num_key_value_heads, found.num_hidden_layers
     size = one * batch
     mistakes = (
-        wrong.k_without_v(size / 2),
-        wrong.gb_for_gib(size),
-        wrong.query_heads(size * queries / kv, queries, kv),
-        wrong.hidden_size(size * found.hidden_size / (kv * attention.head_dim), found.hidden_size),
+        pitfalls.k_without_v(size / 2),
+        pitfalls.gb_for_gib(size),
+        pitfalls.query_heads(size * queries / kv, queries, kv),
+        pitfalls.hidden_size(size * found.hidden_size / (kv * attention.head_dim), found.hidden_size),
         Mistake(
             name="one sequence",
             value=one,
             hint=f"That is one sequence. Each of the {batch} has a cache of its own.",
         ),
-        wrong.bits_for_bytes(size * 8, 16),
-        wrong.one_layer(size / layers, layers),
+        pitfalls.bits_for_bytes(size * 8, 16),
+        pitfalls.one_layer(size / layers, layers),
     )
     return Problem(
         title="KV cache of a batch",
@@ -58,4 +56,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="kv-cache-batch", topic="kv-cache", minutes=4, draw=draw, order=20)
+TEMPLATE = Template(id="kv-cache-batch", topic="kv-cache", minutes=4, draw=draw)

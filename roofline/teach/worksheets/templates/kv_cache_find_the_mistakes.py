@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _THREAD = "qwen2.5-7b"
 # The hidden size is not four times the KV width, as 8 bytes are four times 2: each mistake has a factor of its own.
@@ -39,9 +37,9 @@ def draw(rng: Rng) -> Problem:
             value=size * wide,
             hint="The size of an element is right now. The width is not: keys have KV heads times head width elements.",
         ),
-        wrong.k_without_v(size / 2),
-        wrong.query_heads(size * attention.num_attention_heads / kv, attention.num_attention_heads, kv),
-        wrong.gb_for_gib(size),
+        pitfalls.k_without_v(size / 2),
+        pitfalls.query_heads(size * attention.num_attention_heads / kv, attention.num_attention_heads, kv),
+        pitfalls.gb_for_gib(size),
     )
     line = f"2 x {layers} layers x {hidden} x 8 bytes = {formatting.binary(stated, 3)}"
     lead = (
@@ -71,4 +69,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="kv-cache-find-the-mistakes", topic="kv-cache", minutes=5, draw=draw, order=60)
+TEMPLATE = Template(id="kv-cache-find-the-mistakes", topic="kv-cache", minutes=5, draw=draw)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("deepseek-v2", "deepseek-v2-lite", "deepseek-v3")
 
@@ -34,9 +32,9 @@ def draw(rng: Rng) -> Problem:
             value=2 * size,
             hint="You counted two tensors. Keys and values come from one latent, which is kept once.",
         ),
-        wrong.one_layer(size / layers, layers),
-        wrong.bits_for_bytes(size * 8, 16),
-        wrong.gb_for_gib(size),
+        pitfalls.one_layer(size / layers, layers),
+        pitfalls.bits_for_bytes(size * 8, 16),
+        pitfalls.gb_for_gib(size),
     )
     return Problem(
         title="A latent cache",
@@ -62,4 +60,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="kv-cache-latent", topic="kv-cache", minutes=5, draw=draw, order=50)
+TEMPLATE = Template(id="kv-cache-latent", topic="kv-cache", minutes=5, draw=draw)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
@@ -16,12 +14,12 @@ def draw(rng: Rng) -> Problem:
     queries, kv, layers = attention.num_attention_heads, attention.num_key_value_heads, found.num_hidden_layers
     bits = round(facts.element_bytes(dtype) * 8)
     mistakes = (
-        wrong.k_without_v(size / 2),
-        wrong.query_heads(size * queries / kv, queries, kv),
-        wrong.hidden_size(size * found.hidden_size / (kv * attention.head_dim), found.hidden_size),
-        wrong.bits_for_bytes(size * 8, bits),
-        wrong.one_layer(size / layers, layers),
-        wrong.gb_for_gib(size),
+        pitfalls.k_without_v(size / 2),
+        pitfalls.query_heads(size * queries / kv, queries, kv),
+        pitfalls.hidden_size(size * found.hidden_size / (kv * attention.head_dim), found.hidden_size),
+        pitfalls.bits_for_bytes(size * 8, bits),
+        pitfalls.one_layer(size / layers, layers),
+        pitfalls.gb_for_gib(size),
     )
     return Problem(
         title="KV cache of a token",
@@ -42,4 +40,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="kv-cache-per-token", topic="kv-cache", minutes=4, draw=draw, order=10)
+TEMPLATE = Template(id="kv-cache-per-token", topic="kv-cache", minutes=4, draw=draw)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _GIB = 2**30
 
 
 def draw(rng: Rng) -> Problem | None:
     """A model, and memory that is left."""
-    name, room = rng.choice(facts.DENSE), rng.whole(6, 60, 2)
+    name, room = rng.choice(facts.DENSE), rng.integer(6, 60, 2)
     token = facts.kv_bytes_per_token(name)
     attention, found = facts.mixer(name), facts.model(name)
     queries, kv = attention.num_attention_heads, attention.num_key_value_heads
@@ -23,11 +21,11 @@ def draw(rng: Rng) -> Problem | None:
             value=room * 10**9 / token,
             hint="You took 1 GiB for 10^9 bytes. It is 1024^3 bytes, 7 % more.",
         ),
-        wrong.k_without_v(2 * tokens),
-        wrong.query_heads(tokens * kv / queries, queries, kv),
-        wrong.hidden_size(tokens * kv * attention.head_dim / found.hidden_size, found.hidden_size),
-        wrong.bits_for_bytes(tokens / 8, 16),
-        wrong.one_layer(tokens * found.num_hidden_layers, found.num_hidden_layers),
+        pitfalls.k_without_v(2 * tokens),
+        pitfalls.query_heads(tokens * kv / queries, queries, kv),
+        pitfalls.hidden_size(tokens * kv * attention.head_dim / found.hidden_size, found.hidden_size),
+        pitfalls.bits_for_bytes(tokens / 8, 16),
+        pitfalls.one_layer(tokens * found.num_hidden_layers, found.num_hidden_layers),
     )
     return Problem(
         title="Tokens that fit",
@@ -51,4 +49,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="kv-cache-tokens-that-fit", topic="kv-cache", minutes=4, draw=draw, order=30)
+TEMPLATE = Template(id="kv-cache-tokens-that-fit", topic="kv-cache", minutes=4, draw=draw)

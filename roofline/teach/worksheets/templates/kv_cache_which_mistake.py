@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _NAMES = {
     "values": "keys were counted, values were not",
@@ -35,23 +33,27 @@ def draw(rng: Rng) -> Problem:
     order.append("none")
     size = facts.kv_bytes(name, tokens)
     said = {
-        key: f"That would make it {'right' if factor == 1 else shown(size * factor, 'bytes')}: compute it, and compare."
+        key: f"That would make it {'right' if factor == 1 else format_answer(size * factor, 'bytes')}: compute it, and compare."
         for key, factor in factors.items()
     }
     said["none"] = "It is not right. Work it out: 2 x layers x KV heads x head width x bytes an element, for each token."
     return Problem(
         title="Which mistake was it?",
         text=(
-            f"Somebody says that {tokens:,} tokens of cache in bf16 take **{shown(size * factors[made], 'bytes')}** with "
+            f"A colleague says that {tokens:,} tokens of cache in bf16 take "
+            f"**{format_answer(size * factors[made], 'bytes')}** with "
             f"{facts.title(name)}, which has {facts.shape(name, 'layers', 'queries', 'kv', 'head')}. What happened?"
         ),
         answer=Answer(value=order.index(made), kind="choice", choices=tuple(_NAMES[key] for key in order)),
         mistakes=tuple(Mistake(name=_NAMES[key], value=order.index(key), hint=said[key]) for key in order if key != made),
         solution=(
             worked.explained("A token takes, over all layers:", name, "kv_bytes_per_token"),
-            f"{tokens:,} of them take {shown(size, 'bytes')}. The number is {factors[made]:g} times that: {_NAMES[made]}.",
+            (
+                f"{tokens:,} of them take {format_answer(size, 'bytes')}. "
+                f"The number is {factors[made]:g} times that: {_NAMES[made]}."
+            ),
         ),
     )
 
 
-TEMPLATE = Template(id="kv-cache-which-mistake", topic="kv-cache", minutes=3, draw=draw, order=70)
+TEMPLATE = Template(id="kv-cache-which-mistake", topic="kv-cache", minutes=3, draw=draw)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _NAME = "mistral-7b-v0.1"
 
@@ -13,7 +11,7 @@ _NAME = "mistral-7b-v0.1"
 def draw(rng: Rng) -> Problem:
     """A length beyond the window, and a format of the cache."""
     window = facts.mixer(_NAME).sliding_window
-    tokens, dtype, batch = rng.whole(window + 2048, 32768, 512), rng.choice(("bf16", "fp8")), rng.choice((1, 2, 4, 8))
+    tokens, dtype, batch = rng.integer(window + 2048, 32768, 512), rng.choice(("bf16", "fp8")), rng.choice((1, 2, 4, 8))
     size = facts.kv_bytes(_NAME, tokens, dtype) * batch
     attention, layers = facts.mixer(_NAME), facts.model(_NAME).num_hidden_layers
     token = facts.kv_bytes_per_token(_NAME, dtype)
@@ -29,11 +27,11 @@ def draw(rng: Rng) -> Problem:
             value=token * (tokens - window) * batch,
             hint="Those are the tokens that are dropped. Asked for is what has to be kept.",
         ),
-        wrong.k_without_v(size / 2),
-        wrong.query_heads(size * queries / kv, queries, kv),
-        wrong.one_layer(size / layers, layers),
-        wrong.gb_for_gib(size),
-        wrong.bits_for_bytes(size * 8, round(8 * facts.element_bytes(dtype))),
+        pitfalls.k_without_v(size / 2),
+        pitfalls.query_heads(size * queries / kv, queries, kv),
+        pitfalls.one_layer(size / layers, layers),
+        pitfalls.gb_for_gib(size),
+        pitfalls.bits_for_bytes(size * 8, round(8 * facts.element_bytes(dtype))),
     )
     many = "A sequence has" if batch == 1 else f"{batch} sequences have"
     return Problem(
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="kv-cache-window", topic="kv-cache", minutes=4, draw=draw, order=40)
+TEMPLATE = Template(id="kv-cache-window", topic="kv-cache", minutes=4, draw=draw)

@@ -8,11 +8,9 @@ from roofline import formatting
 from roofline.formatting import percent
 from roofline.measure.validate import reasons
 from roofline.operators.gemm import Gemm
+from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets import facts
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "l40s")
 _SHAPES = ((2048, 2048), (4096, 1024), (4096, 4096), (14336, 4096), (28672, 8192), (53248, 16384))
@@ -78,8 +76,9 @@ def draw(rng: Rng) -> Problem | None:
         title="Faster than possible?",
         text=(
             f"A product of {tokens} {'token' if tokens == 1 else 'tokens'} with a matrix of {n:,} x {k:,} in bf16 moves "
-            f"{shown(moved, 'bytes')}. On an {facts.card(card)} ({formatting.quantity(facts.hardware(card).bandwidth, 'B/s')}, "
-            f"an L2 cache of {l2 / 2**20:g} MiB) a benchmark reports {formatting.quantity(seconds, 's')}. {before} "
+            f"{format_answer(moved, 'bytes')}. On an {facts.card(card)} "
+            f"({formatting.quantity(facts.hardware(card).bandwidth, 'B/s')}, an L2 cache of {l2 / 2**20:g} MiB) "
+            f"a benchmark reports {formatting.quantity(seconds, 's')}. {before} "
             "What is the likeliest explanation?"
         ),
         answer=Answer(value=place, kind="choice", choices=_CHOICES),
@@ -97,4 +96,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="measured-below-the-bound", topic="measured", minutes=4, draw=draw, order=60)
+TEMPLATE = Template(id="measured-below-the-bound", topic="measured", minutes=4, draw=draw)

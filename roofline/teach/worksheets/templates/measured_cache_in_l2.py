@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "l40s", "rtx-4090")
 
@@ -23,9 +21,9 @@ def draw(rng: Rng) -> Problem | None:
     attention = facts.mixer(name)
     queries, kv = attention.num_attention_heads, attention.num_key_value_heads
     mistakes = (
-        wrong.k_without_v(int(l2.value / (one / 2))),
-        wrong.query_heads(int(l2.value / (one * queries / kv)), queries, kv),
-        wrong.bits_for_bytes(int(l2.value / (one * 8)), 16),
+        pitfalls.k_without_v(int(l2.value / (one / 2))),
+        pitfalls.query_heads(int(l2.value / (one * queries / kv)), queries, kv),
+        pitfalls.bits_for_bytes(int(l2.value / (one * 8)), 16),
         Mistake(
             name="GB for GiB",
             value=int(l2.value / 2**20 * 1e6 / one),
@@ -67,4 +65,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="measured-cache-in-l2", topic="measured", minutes=4, draw=draw, order=70)
+TEMPLATE = Template(id="measured-cache-in-l2", topic="measured", minutes=4, draw=draw)

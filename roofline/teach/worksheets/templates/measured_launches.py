@@ -11,9 +11,7 @@ from roofline.predict.efficiency.kernels import kernels
 from roofline.specs.deployment import Deployment
 from roofline.specs.workload import decode
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("llama-3.2-1b", "gpt2", "llama-3.1-8b", "qwen3-8b", "phi-3-mini-4k")
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
@@ -34,7 +32,7 @@ def draw(rng: Rng) -> Problem | None:
     layers = facts.model(name).num_hidden_layers
     if layer * layers >= calls:
         return None
-    work = float(f"{facts.floor(name, card, 1, 1, 512).seconds / (rng.whole(60, 90) / 100):.3g}")
+    work = float(f"{facts.floor(name, card, 1, 1, 512).seconds / (rng.integer(60, 90) / 100):.3g}")
     host = calls * each
     if work > 0.85 * host or work < 0.05 * host:
         return None
@@ -94,4 +92,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="measured-launches", topic="measured", minutes=5, draw=draw, order=50)
+TEMPLATE = Template(id="measured-launches", topic="measured", minutes=5, draw=draw)

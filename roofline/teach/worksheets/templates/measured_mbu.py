@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 
@@ -21,7 +19,7 @@ def draw(rng: Rng) -> Problem | None:
     weights, one = floor.weight_bytes, context * facts.kv_bytes_per_token(name)
     if floor.compute_s > 0.6 * floor.memory_s or floor.kept_bytes or batch * one < 0.15 * weights:
         return None
-    seconds = float(f"{floor.memory_s / (rng.whole(45, 88) / 100):.3g}")
+    seconds = float(f"{floor.memory_s / (rng.integer(45, 88) / 100):.3g}")
     attention, could = facts.mixer(name), seconds * floor.bandwidth
     queries, kv = attention.num_attention_heads, attention.num_key_value_heads
     mistakes = (
@@ -40,8 +38,8 @@ def draw(rng: Rng) -> Problem | None:
             value=batch * (weights + one) / could,
             hint="You read the weights once for every sequence. A step reads them once for all of them.",
         ),
-        wrong.k_without_v((weights + batch * one / 2) / could),
-        wrong.query_heads((weights + batch * one * queries / kv) / could, queries, kv),
+        pitfalls.k_without_v((weights + batch * one / 2) / could),
+        pitfalls.query_heads((weights + batch * one * queries / kv) / could, queries, kv),
     )
     return Problem(
         title="Memory bandwidth utilisation",
@@ -74,4 +72,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="measured-mbu", topic="measured", minutes=5, draw=draw, order=20)
+TEMPLATE = Template(id="measured-mbu", topic="measured", minutes=5, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline.measure.validate import errors
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.quantities import format_answer
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _POINTS = 5
 _LEAST, _MOST = 3, 45  # percent that a prediction is off
@@ -16,8 +14,8 @@ def draw(rng: Rng) -> Problem | None:
     """Five kernels with measured and predicted times, too long and too short ones among them."""
     import pandas as pd
 
-    measured = [rng.whole(40, 900, 5) for _ in range(_POINTS)]
-    predicted = [round(time * (1 + rng.choice((-1, 1)) * rng.whole(_LEAST, _MOST) / 100)) for time in measured]
+    measured = [rng.integer(40, 900, 5) for _ in range(_POINTS)]
+    predicted = [round(time * (1 + rng.choice((-1, 1)) * rng.integer(_LEAST, _MOST) / 100)) for time in measured]
     signed = [guess / time - 1 for guess, time in zip(predicted, measured, strict=True)]
     found = errors(pd.DataFrame({"bound_s": predicted, "measured_s": measured}))
     right, mean, bias = found["median_ape"], found["mape"], found["bias"]
@@ -67,11 +65,11 @@ def draw(rng: Rng) -> Problem | None:
             (
                 "Without signs, in the order of size: "
                 + ", ".join(f"{abs(error) * 100:.1f} %" for error in sorted(signed, key=abs))
-                + f". The third of five is the median: {shown(right, 'share')}."
+                + f". The third of five is the median: {format_answer(right, 'share')}."
             ),
         ),
         source="docs/accuracy.md",
     )
 
 
-TEMPLATE = Template(id="measured-median-error", topic="measured", minutes=5, draw=draw, order=80)
+TEMPLATE = Template(id="measured-median-error", topic="measured", minutes=5, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 _MODELS = ("llama-3.1-8b", "qwen3-8b", "mistral-nemo-12b")
@@ -17,10 +15,10 @@ def draw(rng: Rng) -> Problem:
     name, card, tokens = rng.choice(_MODELS), rng.choice(_CARDS), 1024 * rng.choice((2, 4, 6, 8))
     floor = facts.floor(name, card, 1, tokens, 0)
     ((flops, peak),) = floor.products.values()
-    seconds = float(f"{floor.compute_s / (rng.whole(32, 72) / 100):.3g}")
+    seconds = float(f"{floor.compute_s / (rng.integer(32, 72) / 100):.3g}")
     share = flops / (seconds * peak)
     mistakes = (
-        wrong.sparse_peak(share / 2, formatting.quantity(peak, "FLOP/s")),
+        pitfalls.sparse_peak(share / 2, formatting.quantity(peak, "FLOP/s")),
         Mistake(name="training", value=3 * share, hint="6 FLOP a parameter is training. A prompt is a forward pass: 2."),
         Mistake(
             name="upside down",
@@ -51,4 +49,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="measured-mfu", topic="measured", minutes=4, draw=draw, order=10)
+TEMPLATE = Template(id="measured-mfu", topic="measured", minutes=4, draw=draw)

@@ -8,10 +8,8 @@ from roofline import formatting
 from roofline.formatting import number
 from roofline.operators.gemm import Gemm
 from roofline.predict.efficiency.kernels import Kernel
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s")
 _MODELS = ("llama-3.1-8b", "qwen3-8b", "qwen2.5-7b", "qwen3-32b", "llama-3.1-70b")
@@ -51,8 +49,8 @@ def draw(rng: Rng) -> Problem | None:
             value=seconds / other,
             hint="That is over the shorter of the two times. No kernel is faster than the longer one.",
         ),
-        wrong.sparse_peak(seconds / max(compute / 2, memory), formatting.quantity(peak, "FLOP/s")),
-        wrong.multiply_accumulates(seconds / max(compute / 2, memory)),
+        pitfalls.sparse_peak(seconds / max(compute / 2, memory), formatting.quantity(peak, "FLOP/s")),
+        pitfalls.multiply_accumulates(seconds / max(compute / 2, memory)),
         Mistake(
             name="upside down",
             value=bound / seconds,
@@ -107,4 +105,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="measured-over-the-bound", topic="measured", minutes=6, draw=draw, order=30)
+TEMPLATE = Template(id="measured-over-the-bound", topic="measured", minutes=6, draw=draw)

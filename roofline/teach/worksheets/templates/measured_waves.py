@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from roofline.numeric import ceil_div
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "l40s")
 _MODELS = ("llama-3.1-8b", "qwen2.5-7b", "mistral-nemo-12b", "qwen3-32b", "llama-3.1-70b")
@@ -16,7 +14,7 @@ _TILES = ((128, 128), (128, 256), (64, 128))
 def draw(rng: Rng) -> Problem | None:
     """An output projection by some tokens, a tile, and the SMs that the tiles are dealt to."""
     name, card, (height, width) = rng.choice(_MODELS), rng.choice(_CARDS), rng.choice(_TILES)
-    tokens, outputs = rng.whole(300, 3000, 50), facts.model(name).hidden_size
+    tokens, outputs = rng.integer(300, 3000, 50), facts.model(name).hidden_size
     units = facts.hardware(card).accelerator.compute_units
     if units is None:
         return None
@@ -87,4 +85,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="measured-waves", topic="measured", minutes=6, draw=draw, order=40)
+TEMPLATE = Template(id="measured-waves", topic="measured", minutes=6, draw=draw)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from roofline.predict.parameters import count_parameters
-from roofline.teach.worksheets import facts, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.quantities import format_answer
+from roofline.teach.worksheets import facts, pitfalls
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
     """A model with experts in every layer, as it is, or with another number of experts a token."""
     name = rng.choice(("mixtral-8x7b", facts.of_other_depth(rng, "qwen3-30b-a3b")))
     block, counted, found = facts.mlp(name), facts.parameters(name), facts.model(name)
-    experts, used, layers = block.num_experts, rng.whole(1, 8), found.num_hidden_layers
+    experts, used, layers = block.num_experts, rng.integer(1, 8), found.num_hidden_layers
     changed = found.model_copy(
         update={
             "layer_types": {
@@ -27,7 +25,7 @@ def draw(rng: Rng) -> Problem:
     one = (counted.total - right) // (experts - used) // layers if experts > used else 0
     rest = counted.total - one * experts * layers
     mistakes = (
-        wrong.all_experts(counted.total, experts, used),
+        pitfalls.all_experts(counted.total, experts, used),
         Mistake(
             name="share of everything",
             value=counted.total * used / experts,
@@ -59,11 +57,11 @@ def draw(rng: Rng) -> Problem:
             f"What is not an expert: {counted.total:,} - {layers} x {experts} x {one:,} = {rest:,}.",
             (
                 f"With {used} of {experts} experts in {layers} layers: {rest:,} + {layers} x {used} x {one:,} = "
-                f"{shown(right, 'parameters')}."
+                f"{format_answer(right, 'parameters')}."
             ),
         ),
         source="F20 and F21 of docs/published-figures.md" if name == "mixtral-8x7b" and used == 2 else "",
     )
 
 
-TEMPLATE = Template(id="moe-active-parameters", topic="moe", minutes=4, draw=draw, order=10)
+TEMPLATE = Template(id="moe-active-parameters", topic="moe", minutes=4, draw=draw)

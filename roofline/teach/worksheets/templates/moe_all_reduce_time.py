@@ -6,10 +6,8 @@ from functools import cache
 
 from roofline import formatting
 from roofline.operators.collectives import AllReduce
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "llama-3.1-70b", "qwen3-32b")
 _NODES = ("dgx-a100", "dgx-h100")
@@ -44,8 +42,8 @@ def draw(rng: Rng) -> Problem:
             value=right / 2,
             hint="You took the bandwidth of both directions together. What a device sends goes in one of them.",
         ),
-        wrong.one_layer(right / layers, layers),
-        wrong.bits_for_bytes(right * 8, 16),
+        pitfalls.one_layer(right / layers, layers),
+        pitfalls.bits_for_bytes(right * 8, 16),
         Mistake(
             name="whole tensor twice",
             value=right * devices / (devices - 1),
@@ -95,4 +93,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="moe-all-reduce-time", topic="moe", minutes=5, draw=draw, order=70)
+TEMPLATE = Template(id="moe-all-reduce-time", topic="moe", minutes=5, draw=draw)

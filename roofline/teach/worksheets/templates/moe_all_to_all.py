@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.operators.collectives import AllToAll
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3")
 
@@ -48,7 +46,7 @@ def draw(rng: Rng) -> Problem | None:
             value=right * block.moe_intermediate_size / hidden,
             hint="You sent vectors of an expert's inner width. What goes to an expert is as wide as the residual stream.",
         ),
-        wrong.bits_for_bytes(right * 8, 16),
+        pitfalls.bits_for_bytes(right * 8, 16),
     )
     return Problem(
         title="Tokens on their way to experts",
@@ -80,4 +78,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="moe-all-to-all", topic="moe", minutes=4, draw=draw, order=50)
+TEMPLATE = Template(id="moe-all-to-all", topic="moe", minutes=4, draw=draw)

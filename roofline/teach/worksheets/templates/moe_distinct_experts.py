@@ -5,16 +5,14 @@ from __future__ import annotations
 from roofline.formatting import number
 from roofline.operators.grouped_gemm import expected_distinct
 from roofline.teach.worksheets import facts
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3", "gpt-oss-20b", "deepseek-v2-lite")
 
 
 def draw(rng: Rng) -> Problem | None:
     """A model with experts, and a batch that meets some of them."""
-    name, batch = rng.choice(_MODELS), rng.whole(2, 64)
+    name, batch = rng.choice(_MODELS), rng.integer(2, 64)
     block = facts.mlp(name)
     experts, used = block.num_experts, block.num_experts_per_tok
     right = expected_distinct(experts, used, batch)
@@ -71,4 +69,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="moe-distinct-experts", topic="moe", minutes=4, draw=draw, order=20)
+TEMPLATE = Template(id="moe-distinct-experts", topic="moe", minutes=4, draw=draw)

@@ -6,10 +6,8 @@ from functools import cache
 
 from roofline.formatting import number
 from roofline.operators.grouped_gemm import GroupedGemm
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3", "deepseek-v2-lite")
 
@@ -30,7 +28,7 @@ def _cost(name: str, batch: int) -> tuple[float, float]:
 
 def draw(rng: Rng) -> Problem | None:
     """A model with experts, and a batch that many of them are met by."""
-    name, batch = rng.choice(_MODELS), rng.whole(8, 160, 4)
+    name, batch = rng.choice(_MODELS), rng.integer(8, 160, 4)
     block, (flops, read) = facts.mlp(name), _cost(name, batch)
     experts, used = block.num_experts, block.num_experts_per_tok
     right = flops / read
@@ -54,8 +52,8 @@ def draw(rng: Rng) -> Problem | None:
             value=right / used,
             hint=f"You let each token work in one expert. It works in {used}.",
         ),
-        wrong.multiply_accumulates(right / 2),
-        wrong.bits_for_bytes(right / 8, 16),
+        pitfalls.multiply_accumulates(right / 2),
+        pitfalls.bits_for_bytes(right / 8, 16),
     )
     return Problem(
         title="The intensity of experts",
@@ -87,4 +85,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="moe-expert-intensity", topic="moe", minutes=5, draw=draw, order=40)
+TEMPLATE = Template(id="moe-expert-intensity", topic="moe", minutes=5, draw=draw)

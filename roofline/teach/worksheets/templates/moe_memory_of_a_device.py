@@ -6,9 +6,7 @@ from functools import cache
 
 from roofline.formatting import number
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b")
 _EXPERTS = ("layers/moe/experts/up_proj", "layers/moe/experts/down_proj")
@@ -84,4 +82,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="moe-memory-of-a-device", topic="moe", minutes=4, draw=draw, order=60)
+TEMPLATE = Template(id="moe-memory-of-a-device", topic="moe", minutes=4, draw=draw)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from roofline.predict.pipelining import Pipeline
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b", "llama-3.1-70b")
 
@@ -14,7 +12,7 @@ _MODELS = ("mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b", "llama-3.1-70b")
 def draw(rng: Rng) -> Problem:
     """Equal stages, and the microbatches that a batch of prompts is cut into."""
     name, stages, many = rng.choice(_MODELS), rng.choice((2, 3, 4, 6, 8)), rng.choice((2, 3, 4, 6, 8, 12, 16))
-    each = rng.whole(20, 120, 5) / 1000
+    each = rng.integer(20, 120, 5) / 1000
     right = float(Pipeline((each,) * stages).bubble(many))
     mistakes = (
         Mistake(
@@ -66,4 +64,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="moe-pipeline-bubble", topic="moe", minutes=3, draw=draw, order=80)
+TEMPLATE = Template(id="moe-pipeline-bubble", topic="moe", minutes=3, draw=draw)

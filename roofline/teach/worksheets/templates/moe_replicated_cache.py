@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CASES = (("qwen3-30b-a3b", 8), ("qwen3-30b-a3b", 16), ("mixtral-8x7b", 16), ("mixtral-8x7b", 32), ("llama-3.1-70b", 16))
 
@@ -20,7 +18,7 @@ def _of_a_token(name: str, devices: int) -> float:
 
 def draw(rng: Rng) -> Problem:
     """A model with fewer KV heads than devices, and a length."""
-    (name, devices), tokens = rng.choice(_CASES), 1024 * rng.whole(1, 32)
+    (name, devices), tokens = rng.choice(_CASES), 1024 * rng.integer(1, 32)
     attention, layers = facts.mixer(name), facts.model(name).num_hidden_layers
     queries, kv = attention.num_attention_heads, attention.num_key_value_heads
     right = tokens * _of_a_token(name, devices)
@@ -34,10 +32,10 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="nothing divided", value=whole, hint="That is the whole cache. A device holds only the heads that it needs."
         ),
-        wrong.k_without_v(right / 2),
-        wrong.query_heads(right * queries / devices, queries, kv),
-        wrong.one_layer(right / layers, layers),
-        wrong.bits_for_bytes(right * 8, 16),
+        pitfalls.k_without_v(right / 2),
+        pitfalls.query_heads(right * queries / devices, queries, kv),
+        pitfalls.one_layer(right / layers, layers),
+        pitfalls.bits_for_bytes(right * 8, 16),
     )
     return Problem(
         title="More devices than KV heads",
@@ -68,4 +66,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="moe-replicated-cache", topic="moe", minutes=4, draw=draw, order=90)
+TEMPLATE = Template(id="moe-replicated-cache", topic="moe", minutes=4, draw=draw)

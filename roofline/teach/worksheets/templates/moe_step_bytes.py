@@ -6,10 +6,8 @@ from functools import cache
 
 from roofline import formatting
 from roofline.formatting import number
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("mixtral-8x7b", "qwen3-30b-a3b")
 _PATHS = ("layers/moe/experts/up_proj", "layers/moe/experts/down_proj")
@@ -25,7 +23,7 @@ def _read(name: str, batch: int) -> tuple[float, float]:
 
 def draw(rng: Rng) -> Problem | None:
     """A model with experts in every layer, and a batch."""
-    name, batch = rng.choice(_MODELS), rng.whole(1, 40)
+    name, batch = rng.choice(_MODELS), rng.integer(1, 40)
     block, layers = facts.mlp(name), facts.model(name).num_hidden_layers
     experts, used, (right, one) = block.num_experts, block.num_experts_per_tok, _read(name, batch)
     each = one * facts.element_bytes("bf16") * layers
@@ -38,8 +36,8 @@ def draw(rng: Rng) -> Problem | None:
             value=each * experts,
             hint=f"You read all {experts} experts. Some are chosen by no token of the step, and are not read.",
         ),
-        wrong.one_layer(right / layers, layers),
-        wrong.bits_for_bytes(right * 8, 16),
+        pitfalls.one_layer(right / layers, layers),
+        pitfalls.bits_for_bytes(right * 8, 16),
         Mistake(
             name="two matrices",
             value=right * 2 / 3,
@@ -92,4 +90,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="moe-step-bytes", topic="moe", minutes=5, draw=draw, order=30)
+TEMPLATE = Template(id="moe-step-bytes", topic="moe", minutes=5, draw=draw)

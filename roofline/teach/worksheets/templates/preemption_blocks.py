@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.serving.preemption.kept import Kept, kept
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 @cache
@@ -20,7 +18,7 @@ def _kept(name: str, block: int) -> Kept:
 def draw(rng: Rng) -> Problem:
     """A model, a block, and a few short sequences."""
     name, block = rng.choice(facts.DENSE), rng.choice((32, 64, 128))
-    lengths = [rng.whole(block // 2, 6 * block) for _ in range(rng.choice((3, 4)))]
+    lengths = [rng.integer(block // 2, 6 * block) for _ in range(rng.choice((3, 4)))]
     attention, layers, held = facts.mixer(name), facts.model(name).num_hidden_layers, _kept(name, block)
     queries, kv, token = attention.num_attention_heads, attention.num_key_value_heads, facts.kv_bytes_per_token(name)
     right = float(sum(held.bytes(length) for length in lengths))
@@ -41,9 +39,9 @@ def draw(rng: Rng) -> Problem:
             value=float(held.bytes(sum(lengths))),
             hint="You put all tokens in one row. Sequences share no block: round up for each of them.",
         ),
-        wrong.k_without_v(right / 2),
-        wrong.query_heads(right * queries / kv, queries, kv),
-        wrong.one_layer(right / layers, layers),
+        pitfalls.k_without_v(right / 2),
+        pitfalls.query_heads(right * queries / kv, queries, kv),
+        pitfalls.one_layer(right / layers, layers),
     )
     said = ", ".join(map(str, lengths[:-1]))
     return Problem(
@@ -78,4 +76,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="preemption-blocks", topic="preemption", minutes=4, draw=draw, order=20)
+TEMPLATE = Template(id="preemption-blocks", topic="preemption", minutes=4, draw=draw)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.formatting import number, percent
 from roofline.formulas.break_even import break_even_link
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "a100-pcie-40gb", "l40s")
 
 
 def draw(rng: Rng) -> Problem | None:
     """A model, an accelerator that holds it, and the share of its peak that a prompt reaches."""
-    name, card, share = rng.choice(facts.DENSE), rng.choice(_CARDS), rng.whole(40, 75, 5) / 100
+    name, card, share = rng.choice(facts.DENSE), rng.choice(_CARDS), rng.integer(40, 75, 5) / 100
     if facts.max_batch(name, card, 1024) < 1:
         return None
     token, weights, peak = facts.kv_bytes_per_token(name), facts.layer_weights(name), facts.hardware(card).peak("bf16")
@@ -38,8 +36,8 @@ def draw(rng: Rng) -> Problem | None:
             value=2 * right,
             hint="A token takes 2 FLOP for each weight: a product and its sum.",
         ),
-        wrong.query_heads(right * queries / kv, queries, kv),
-        wrong.bits_for_bytes(right * 8, 16),
+        pitfalls.query_heads(right * queries / kv, queries, kv),
+        pitfalls.bits_for_bytes(right * 8, 16),
     )
     return Problem(
         title="The break-even link",
@@ -75,4 +73,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="preemption-break-even-link", topic="preemption", minutes=5, draw=draw, order=60)
+TEMPLATE = Template(id="preemption-break-even-link", topic="preemption", minutes=5, draw=draw)

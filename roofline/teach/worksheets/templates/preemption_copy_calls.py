@@ -8,9 +8,7 @@ from roofline import formatting
 from roofline.serving.preemption.copies import Curve
 from roofline.serving.preemption.kept import Kept, kept
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "l40s")
 _SHARE = 0.8
@@ -92,4 +90,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="preemption-copy-calls", topic="preemption", minutes=5, draw=draw, order=40)
+TEMPLATE = Template(id="preemption-copy-calls", topic="preemption", minutes=5, draw=draw)

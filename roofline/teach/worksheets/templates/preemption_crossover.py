@@ -5,9 +5,7 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.serving.preemption.crossover import quadratic
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("llama-2-7b", "phi-3-mini-4k", "yarn-llama-2-7b-64k")
 """Models with a KV head for each query head: a token of theirs is longer to copy than to compute, over a slow link."""
@@ -16,8 +14,8 @@ _CARDS = ("a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-40gb", "h100-pcie")
 
 def draw(rng: Rng) -> Problem | None:
     """A model, a card, and a link so slow that a token takes longer to copy out and in than to compute."""
-    name, card, share = rng.choice(_MODELS), rng.choice(_CARDS), rng.whole(50, 75, 5) / 100
-    rate = rng.whole(4, 14) * 1e9
+    name, card, share = rng.choice(_MODELS), rng.choice(_CARDS), rng.integer(50, 75, 5) / 100
+    rate = rng.integer(4, 14) * 1e9
     hardware = facts.hardware(card)
     weights = facts.floor(name, card, 1, 1, 1).weight_bytes
     first = float(f"{weights / hardware.bandwidth:.3g}")
@@ -77,4 +75,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="preemption-crossover", topic="preemption", minutes=5, draw=draw, order=70)
+TEMPLATE = Template(id="preemption-crossover", topic="preemption", minutes=5, draw=draw)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from roofline.predict.allocation import Kind
 from roofline.predict.memory import largest
 from roofline.teach.worksheets import worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem | None:
     """Blocks, and sequences that were let in at the same time with prompts of one length."""
-    block, running, prompt = rng.choice((16, 32, 64)), rng.whole(6, 40), rng.whole(100, 1500, 20)
+    block, running, prompt = rng.choice((16, 32, 64)), rng.integer(6, 40), rng.integer(100, 1500, 20)
     # so many blocks that each sequence can grow by a few of them
     need = -(-prompt // block)
-    total = running * (need + rng.whole(2, 20)) + rng.below(running)
+    total = running * (need + rng.integer(2, 20)) + rng.below(running)
     kind = Kind(block, 1.0)
     right = largest(lambda more: running * kind.blocks(prompt + more, 0) <= total)
     share = total // running
@@ -76,4 +74,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="preemption-first-eviction", topic="preemption", minutes=4, draw=draw, order=80)
+TEMPLATE = Template(id="preemption-first-eviction", topic="preemption", minutes=4, draw=draw)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from roofline.predict.allocation import Kind
 from roofline.teach.worksheets import worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem | None:
     """A block, the longest sequence that is allowed, and a few sequences."""
     block, longest = rng.choice((16, 32, 64, 128)), rng.choice((1024, 2048, 4096))
-    lengths = [rng.whole(10, 6 * block) for _ in range(rng.choice((3, 4, 5)))]
+    lengths = [rng.integer(10, 6 * block) for _ in range(rng.choice((3, 4, 5)))]
     blocks = [int(Kind(block, 1.0).blocks(length, 0)) for length in lengths]
     used, taken = sum(lengths), sum(blocks) * block
     right = 1 - used / taken
@@ -78,4 +76,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="preemption-fragmentation", topic="preemption", minutes=4, draw=draw, order=30)
+TEMPLATE = Template(id="preemption-fragmentation", topic="preemption", minutes=4, draw=draw)

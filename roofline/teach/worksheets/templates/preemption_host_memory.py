@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.serving.preemption.kept import Kept, kept
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 @cache
@@ -27,11 +25,11 @@ def draw(rng: Rng) -> Problem | None:
     attention = facts.mixer(name)
     queries, kv = attention.num_attention_heads, attention.num_key_value_heads
     mistakes = (
-        wrong.k_without_v(int(room * 2**30 / (one / 2))),
-        wrong.query_heads(int(room * 2**30 / (one * queries / kv)), queries, kv),
-        wrong.hidden_size(int(room * 2**30 / (one * facts.model(name).hidden_size / (kv * attention.head_dim))),
+        pitfalls.k_without_v(int(room * 2**30 / (one / 2))),
+        pitfalls.query_heads(int(room * 2**30 / (one * queries / kv)), queries, kv),
+        pitfalls.hidden_size(int(room * 2**30 / (one * facts.model(name).hidden_size / (kv * attention.head_dim))),
                           facts.model(name).hidden_size),
-        wrong.bits_for_bytes(int(room * 2**30 / (one * 8)), 16),
+        pitfalls.bits_for_bytes(int(room * 2**30 / (one * 8)), 16),
         Mistake(
             name="GB for GiB",
             value=int(room * 1e9 / one),
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="preemption-host-memory", topic="preemption", minutes=4, draw=draw, order=90)
+TEMPLATE = Template(id="preemption-host-memory", topic="preemption", minutes=4, draw=draw)

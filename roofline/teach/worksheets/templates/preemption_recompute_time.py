@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from roofline import formatting
 from roofline.formatting import number, percent
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 
@@ -15,7 +13,7 @@ _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 def draw(rng: Rng) -> Problem | None:
     """A long sequence, so that attention counts, and the share of the peak that a prompt reaches."""
     name, card, tokens = rng.choice(facts.DENSE), rng.choice(_CARDS), 1024 * rng.choice((8, 16, 24, 32))
-    share = rng.whole(40, 70, 5) / 100
+    share = rng.integer(40, 70, 5) / 100
     if facts.max_batch(name, card, tokens) < 1:
         return None
     ((flops, peak),) = facts.floor(name, card, 1, tokens, 0).products.values()
@@ -33,13 +31,13 @@ def draw(rng: Rng) -> Problem | None:
             value=2 * weights * tokens / (share * peak),
             hint="Those are the weights alone. Each token also attends to all before it.",
         ),
-        wrong.causal_forgotten((by_hand + pairs) / (share * peak)),
+        pitfalls.causal_forgotten((by_hand + pairs) / (share * peak)),
         Mistake(
             name="at the peak",
             value=by_hand / peak,
             hint=f"That is at the full peak. The prompt reaches {percent(share, 0)} of it.",
         ),
-        wrong.multiply_accumulates(right / 2),
+        pitfalls.multiply_accumulates(right / 2),
         Mistake(name="training", value=3 * right, hint="6 FLOP a parameter is training. A prompt is a forward pass: 2."),
     )
     return Problem(
@@ -78,4 +76,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="preemption-recompute-time", topic="preemption", minutes=6, draw=draw, order=50)
+TEMPLATE = Template(id="preemption-recompute-time", topic="preemption", minutes=6, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "l40s")
 
@@ -32,8 +30,8 @@ def draw(rng: Rng) -> Problem | None:
             value=2 * size / bandwidth,
             hint="That is the bandwidth of device memory. To the host everything goes over the link.",
         ),
-        wrong.query_heads(2 * one_way * queries / kv, queries, kv),
-        wrong.bits_for_bytes(16 * one_way, 16),
+        pitfalls.query_heads(2 * one_way * queries / kv, queries, kv),
+        pitfalls.bits_for_bytes(16 * one_way, 16),
     )
     return Problem(
         title="Out and in",
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="preemption-swap-time", topic="preemption", minutes=4, draw=draw, order=10)
+TEMPLATE = Template(id="preemption-swap-time", topic="preemption", minutes=4, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline.operators.attention import Attention
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
@@ -33,7 +31,7 @@ def draw(rng: Rng) -> Problem:
                 "You read keys and values for every query head. Query heads of a group share them, so that they are read once."
             ),
         ),
-        wrong.multiply_accumulates(right / 2),
+        pitfalls.multiply_accumulates(right / 2),
         Mistake(
             name="upside down",
             value=1 / right,
@@ -95,4 +93,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="roofline-decode-attention", topic="roofline", minutes=4, draw=draw, order=40)
+TEMPLATE = Template(id="roofline-decode-attention", topic="roofline", minutes=4, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline.operators.gemm import Gemm
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
@@ -27,7 +25,7 @@ def draw(rng: Rng) -> Problem:
             value=flops / (cost.weight_bytes + 2 * tokens * hidden),
             hint="Weights and inputs are read. The outputs have to be written too.",
         ),
-        wrong.multiply_accumulates(right / 2),
+        pitfalls.multiply_accumulates(right / 2),
         Mistake(
             name="elements for bytes",
             value=2 * right,
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="roofline-gemm-intensity", topic="roofline", minutes=5, draw=draw, order=20)
+TEMPLATE = Template(id="roofline-gemm-intensity", topic="roofline", minutes=5, draw=draw)

@@ -8,9 +8,7 @@ from roofline import formatting
 from roofline.audit.claims import judge
 from roofline.audit.claims.result import Judgement
 from roofline.teach.worksheets import facts
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("llama-3.1-8b", "qwen3-8b", "mistral-nemo-12b", "llama-3.1-70b")
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "a100-pcie-40gb")
@@ -70,4 +68,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="roofline-is-it-possible", topic="roofline", minutes=4, draw=draw, order=70)
+TEMPLATE = Template(id="roofline-is-it-possible", topic="roofline", minutes=4, draw=draw)

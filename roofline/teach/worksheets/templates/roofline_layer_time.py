@@ -5,10 +5,8 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import times
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem | None:
@@ -45,8 +43,8 @@ def draw(rng: Rng) -> Problem | None:
     ]
     if compute:
         mistakes += [
-            wrong.sparse_peak(longer / 2, formatting.quantity(found.peak("bf16"), "FLOP/s")),
-            wrong.multiply_accumulates(longer / 2),
+            pitfalls.sparse_peak(longer / 2, formatting.quantity(found.peak("bf16"), "FLOP/s")),
+            pitfalls.multiply_accumulates(longer / 2),
         ]
     else:
         mistakes.append(
@@ -97,4 +95,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="roofline-layer-time", topic="roofline", minutes=6, draw=draw, order=30)
+TEMPLATE = Template(id="roofline-layer-time", topic="roofline", minutes=6, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = (*facts.CARDS, "mi300x", "h20", "h100-pcie", "l4", "b200-sxm")
 
@@ -20,7 +18,7 @@ def draw(rng: Rng) -> Problem | None:
     ridge = peak / bandwidth
     sparse = formatting.quantity(2 * peak, "FLOP/s")
     mistakes = [
-        wrong.sparse_peak(2 * ridge, formatting.quantity(peak, "FLOP/s")),
+        pitfalls.sparse_peak(2 * ridge, formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="binary bandwidth",
             value=peak / (bandwidth * 1.024**4),
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="roofline-ridge-point", topic="roofline", minutes=3, draw=draw, order=10)
+TEMPLATE = Template(id="roofline-ridge-point", topic="roofline", minutes=3, draw=draw)

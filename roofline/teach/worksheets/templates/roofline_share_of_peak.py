@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from roofline import formatting
 from roofline.operators.gemm import Gemm
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem | None:
@@ -21,7 +19,7 @@ def draw(rng: Rng) -> Problem | None:
     if share > 0.9:
         return None
     mistakes = [
-        wrong.sparse_peak(share / 2, formatting.quantity(peak, "FLOP/s")),
+        pitfalls.sparse_peak(share / 2, formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="everything",
             value=1.0,
@@ -67,4 +65,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="roofline-share-of-peak", topic="roofline", minutes=4, draw=draw, order=50)
+TEMPLATE = Template(id="roofline-share-of-peak", topic="roofline", minutes=4, draw=draw)

@@ -8,9 +8,7 @@ from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import times
 from roofline.teach.worksheets import facts
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CHOICES = ("the memory bus", "the matrix units")
 
@@ -67,4 +65,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="roofline-which-side", topic="roofline", minutes=3, draw=draw, order=60)
+TEMPLATE = Template(id="roofline-which-side", topic="roofline", minutes=3, draw=draw)

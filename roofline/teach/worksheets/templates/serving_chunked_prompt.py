@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.serving.preemption.recompute import Recompute
+from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets import facts
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODEL, _CARD = "llama-3.1-8b", "h100-sxm"
 
@@ -22,9 +20,9 @@ def _steps(budget: int, running: int, tokens: int) -> int:
 
 def draw(rng: Rng) -> Problem | None:
     """A budget of tokens, a batch that decodes, and a prompt of so many budgets, or nearly."""
-    budget, running, full = rng.choice((256, 512, 1024, 2048)), rng.whole(16, 128, 8), rng.whole(2, 12)
+    budget, running, full = rng.choice((256, 512, 1024, 2048)), rng.integer(16, 128, 8), rng.integer(2, 12)
     tokens = budget * full - rng.choice((0, 0, 0, running // 2))
-    each = rng.whole(12, 80) / 1000
+    each = rng.integer(12, 80) / 1000
     steps = _steps(budget, running, tokens)
     right = steps * each
     alone = -(-tokens // budget)
@@ -61,10 +59,10 @@ def draw(rng: Rng) -> Problem | None:
         solution=(
             f"A chunk has {budget:,} - {running} = {budget - running:,} tokens.",
             f"The prompt takes {tokens:,} / {budget - running:,}, rounded up {steps} steps.",
-            f"They take {steps} x {each * 1000:g} ms = {shown(right, 's')}.",
+            f"They take {steps} x {each * 1000:g} ms = {format_answer(right, 's')}.",
         ),
         source="Agrawal et al. 2024 (Sarathi-Serve), arXiv:2403.02310, section 4",
     )
 
 
-TEMPLATE = Template(id="serving-chunked-prompt", topic="serving", minutes=3, draw=draw, order=40)
+TEMPLATE = Template(id="serving-chunked-prompt", topic="serving", minutes=3, draw=draw)

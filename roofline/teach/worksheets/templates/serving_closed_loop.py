@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from roofline import formatting
 from roofline.teach.worksheets import worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
     """Clients, and what each of their requests takes."""
-    clients, out = rng.choice((8, 16, 32, 64, 128)), rng.whole(60, 300, 20)
-    first, each = rng.whole(200, 3000, 100) / 1000, rng.whole(10, 50) / 1000
+    clients, out = rng.choice((8, 16, 32, 64, 128)), rng.integer(60, 300, 20)
+    first, each = rng.integer(200, 3000, 100) / 1000, rng.integer(10, 50) / 1000
     seconds = first + (out - 1) * each
     right = clients * out / seconds
     mistakes = (
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="serving-closed-loop", topic="serving", minutes=4, draw=draw, order=80)
+TEMPLATE = Template(id="serving-closed-loop", topic="serving", minutes=4, draw=draw)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from roofline.serving.planning.money import parse_money
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s")
 
@@ -14,10 +12,10 @@ _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s")
 def draw(rng: Rng) -> Problem:
     """A price, some devices, and what they serve."""
     card, devices = rng.choice(_CARDS), rng.choice((2, 4, 8, 16))
-    price = f"{rng.whole(12, 60) / 10:g} USD/h"
+    price = f"{rng.integer(12, 60) / 10:g} USD/h"
     hour = parse_money(price, "h").amount
-    output = devices * rng.whole(200, 1500, 50)
-    prompts = output * rng.whole(2, 6)
+    output = devices * rng.integer(200, 1500, 50)
+    prompts = output * rng.integer(2, 6)
     right = devices * hour / 3600 / output * 1e6
     mistakes = (
         Mistake(
@@ -81,4 +79,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="serving-cost", topic="serving", minutes=3, draw=draw, order=30)
+TEMPLATE = Template(id="serving-cost", topic="serving", minutes=3, draw=draw)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from roofline.numeric import ceil_div
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("llama-3.1-8b", "qwen3-8b", "qwen2.5-7b", "mistral-nemo-12b")
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
@@ -17,7 +15,7 @@ def draw(rng: Rng) -> Problem:
     name, card, prompt = rng.choice(_MODELS), rng.choice(_CARDS), rng.choice((512, 1024, 2048))
     in_a_step, waves = rng.choice((2, 4, 8)), rng.choice((3, 4, 5, 6, 8))
     clients, budget = in_a_step * waves, in_a_step * prompt
-    step = float(f"{facts.floor(name, card, in_a_step, prompt, 0).seconds / (rng.whole(45, 65) / 100):.2g}")
+    step = float(f"{facts.floor(name, card, in_a_step, prompt, 0).seconds / (rng.integer(45, 65) / 100):.2g}")
     right = sum(ceil_div(place, in_a_step) for place in range(1, clients + 1)) * step / clients
     mistakes = (
         Mistake(
@@ -67,4 +65,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="serving-first-wave", topic="serving", minutes=4, draw=draw, order=70)
+TEMPLATE = Template(id="serving-first-wave", topic="serving", minutes=4, draw=draw)

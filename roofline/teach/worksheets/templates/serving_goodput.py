@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.quantities import format_answer
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _REQUESTS = 8
 
@@ -14,7 +12,7 @@ def draw(rng: Rng) -> Problem | None:
     """Eight requests around the limits, some of which miss one, the other, or both."""
     ttft, tpot, seconds = rng.choice((300, 500, 800, 1000)), rng.choice((30, 40, 50)), rng.choice((2, 4, 5, 8, 10))
     rows = [
-        (rng.whole(ttft // 4, ttft * 7 // 4, 10), rng.whole(tpot // 2, tpot * 3 // 2))
+        (rng.integer(ttft // 4, ttft * 7 // 4, 10), rng.integer(tpot // 2, tpot * 3 // 2))
         for _ in range(_REQUESTS)
     ]  # fmt: skip
     if any(first == ttft or each == tpot for first, each in rows):
@@ -57,10 +55,10 @@ def draw(rng: Rng) -> Problem | None:
         mistakes=mistakes,
         solution=(
             f"Both objectives are kept by the requests {', '.join(which[:-1])} and {which[-1]}: {good} of {_REQUESTS}.",
-            f"In {seconds} s that is {good} / {seconds} = {shown(good / seconds, 'requests/s')}.",
+            f"In {seconds} s that is {good} / {seconds} = {format_answer(good / seconds, 'requests/s')}.",
         ),
         source="Zhong et al. 2024 (DistServe), arXiv:2401.09670",
     )
 
 
-TEMPLATE = Template(id="serving-goodput", topic="serving", minutes=4, draw=draw, order=100)
+TEMPLATE = Template(id="serving-goodput", topic="serving", minutes=4, draw=draw)

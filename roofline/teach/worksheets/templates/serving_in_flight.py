@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from roofline.teach.worksheets import worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
     """A rate, and the latencies of a request."""
-    rate, out = rng.whole(2, 40) / 2, rng.whole(100, 600, 20)
-    first, each = rng.whole(200, 2000, 100) / 1000, rng.whole(15, 60) / 1000
+    rate, out = rng.integer(2, 40) / 2, rng.integer(100, 600, 20)
+    first, each = rng.integer(200, 2000, 100) / 1000, rng.integer(15, 60) / 1000
     seconds = first + (out - 1) * each
     right = rate * seconds
     mistakes = (
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="serving-in-flight", topic="serving", minutes=3, draw=draw, order=10)
+TEMPLATE = Template(id="serving-in-flight", topic="serving", minutes=3, draw=draw)

@@ -8,10 +8,8 @@ from roofline import formatting
 from roofline.audit.claims.floor import Floor, floors
 from roofline.formatting import number
 from roofline.specs.workload import Segment
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 
@@ -46,7 +44,7 @@ def draw(rng: Rng) -> Problem | None:
             value=(before + after) / before,
             hint="You added both times. The weights are read while the products are computed: the longer time counts.",
         ),
-        wrong.sparse_peak(max(right / 2, 1.0), formatting.quantity(peak, "FLOP/s")),
+        pitfalls.sparse_peak(max(right / 2, 1.0), formatting.quantity(peak, "FLOP/s")),
         Mistake(
             name="chunk apart",
             value=(before + (flops - decoded) / peak) / before,
@@ -95,4 +93,4 @@ def draw(rng: Rng) -> Problem | None:
     )
 
 
-TEMPLATE = Template(id="serving-longer-steps", topic="serving", minutes=5, draw=draw, order=50)
+TEMPLATE = Template(id="serving-longer-steps", topic="serving", minutes=5, draw=draw)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from roofline.serving.simulation.histogram import Histogram
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.quantities import format_answer
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _REQUESTS = 20
 _SHARES = (95, 90, 80)
@@ -26,7 +24,7 @@ def draw(rng: Rng) -> Problem | None:
     """Most of them quick, a few of them slow."""
     share = rng.choice(_SHARES)
     slow = _REQUESTS * (100 - share) // 100 + 2
-    times = [rng.whole(80, 300, 5) for _ in range(_REQUESTS - slow)] + [rng.whole(320, 2400, 20) for _ in range(slow)]
+    times = [rng.integer(80, 300, 5) for _ in range(_REQUESTS - slow)] + [rng.integer(320, 2400, 20) for _ in range(slow)]
     order, listed = sorted(times), rng.shuffled(times)
     if len(set(order[-slow - 1 :])) <= slow:
         return None
@@ -72,10 +70,10 @@ def draw(rng: Rng) -> Problem | None:
             (
                 f"The longest ones are {', '.join(f'{time:,}' for time in order[-slow:])} ms, so that it is the "
                 f"{_REQUESTS - place + 1}{'nd' if _REQUESTS - place == 1 else 'rd' if _REQUESTS - place == 2 else 'th'} from "
-                f"the end: {shown(right / 1000, 's')}."
+                f"the end: {format_answer(right / 1000, 's')}."
             ),
         ),
     )
 
 
-TEMPLATE = Template(id="serving-percentile", topic="serving", minutes=3, draw=draw, order=110)
+TEMPLATE = Template(id="serving-percentile", topic="serving", minutes=3, draw=draw)

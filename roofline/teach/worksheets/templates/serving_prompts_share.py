@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from roofline.serving.queueing.steady import PromptWork, cycles
 from roofline.teach.worksheets import worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def _step(step: float, prompt: float, rate: float) -> float:
@@ -20,8 +18,8 @@ def _step(step: float, prompt: float, rate: float) -> float:
 
 def draw(rng: Rng) -> Problem:
     """Steps, prompts and a rate that keep a server half busy, or more."""
-    step, rate = rng.whole(10, 40) / 1000, rng.whole(4, 40) / 2
-    prompt = float(f"{rng.whole(20, 75) / 100 / rate:.2g}")
+    step, rate = rng.integer(10, 40) / 1000, rng.integer(4, 40) / 2
+    prompt = float(f"{rng.integer(20, 75) / 100 / rate:.2g}")
     share = rate * prompt
     right = _step(step, prompt, rate)
     mistakes = (
@@ -76,4 +74,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="serving-prompts-share", topic="serving", minutes=4, draw=draw, order=60)
+TEMPLATE = Template(id="serving-prompts-share", topic="serving", minutes=4, draw=draw)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from roofline.formatting import number, percent
 from roofline.numeric import ceil_div
 from roofline.serving.planning.sizing import UTILISATION
+from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets import facts
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.shown import shown
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s")
 
@@ -17,7 +15,7 @@ _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s")
 def draw(rng: Rng) -> Problem:
     """A replica that saturates at some rate, and a peak that takes several of them."""
     card, devices = rng.choice(_CARDS), rng.choice((2, 4, 8))
-    tenths, mean, factor = rng.whole(15, 90), rng.whole(10, 60), rng.choice((15, 20, 25, 30))  # of requests/s; of one
+    tenths, mean, factor = rng.integer(15, 90), rng.integer(10, 60), rng.choice((15, 20, 25, 30))  # of requests/s; of one
     most = tenths / 10
     # rounded up exactly: in whole tenths, and thousandths of what a replica may be busy
     replicas = ceil_div(mean * factor * 1000, round(UTILISATION * 1000) * tenths)
@@ -54,20 +52,23 @@ def draw(rng: Rng) -> Problem:
     return Problem(
         title="Devices for a rate",
         text=(
-            f"A service gets {mean} requests a second on average, and {factor / 10:g} times as many at its peak. One replica, "
-            f"on {devices} {facts.card(card)}, saturates at {most:g} requests a second; no replica shall be busier than "
+            f"A service gets {mean} requests/s on average, and {factor / 10:g} times as many at its peak. One replica, "
+            f"on {devices} {facts.card(card)}, saturates at {most:g} requests/s; no replica shall be busier than "
             f"{percent(UTILISATION, 0)} of that. How many devices does the peak take?"
         ),
         answer=Answer(value=right, kind="devices", tolerance=0),
         # without the first two there is nothing to ask; the others may come to the right number
         mistakes=tuple(one for one in mistakes if one.value != right or one.name in ("up to saturation", "rounded down")),
         solution=(
-            f"At the peak there are {mean} x {factor / 10:g} = {number(mean * factor / 10)} requests a second.",
+            f"At the peak there are {mean} x {factor / 10:g} = {number(mean * factor / 10)} requests/s.",
             f"A replica may have {UTILISATION:g} x {most:g} = {number(UTILISATION * most)} of them.",
-            (f"That is {number(exact)} replicas, rounded up {replicas}, of {devices} devices each: {shown(right, 'devices')}."),
+            (
+                f"That is {number(exact)} replicas, rounded up {replicas}, of {devices} devices each: "
+                f"{format_answer(right, 'devices')}."
+            ),
         ),
         source="docs/capacity.md",
     )
 
 
-TEMPLATE = Template(id="serving-replicas", topic="serving", minutes=3, draw=draw, order=90)
+TEMPLATE = Template(id="serving-replicas", topic="serving", minutes=3, draw=draw)

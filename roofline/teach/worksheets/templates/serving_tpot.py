@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from roofline import formatting
 from roofline.teach.worksheets import worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
     """A short answer, so that the first token is a good part of it."""
-    tokens = rng.whole(6, 30)
-    first, each = rng.whole(100, 1200, 20) / 1000, rng.whole(12, 60) / 1000
+    tokens = rng.integer(6, 30)
+    first, each = rng.integer(100, 1200, 20) / 1000, rng.integer(12, 60) / 1000
     whole = round(first + (tokens - 1) * each, 3)
     right = (whole - first) / (tokens - 1)
     mistakes = (
@@ -65,4 +63,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="serving-tpot", topic="serving", minutes=3, draw=draw, order=20)
+TEMPLATE = Template(id="serving-tpot", topic="serving", minutes=3, draw=draw)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _MODELS = ("llama-3.1-8b", "qwen3-8b", "mistral-nemo-12b", "qwen3-32b", "llama-3.1-70b")
 _PATHS = ("layers/attention/qkv_proj", "layers/attention/o_proj")
@@ -31,7 +29,7 @@ def draw(rng: Rng) -> Problem:
             value=projected,
             hint="Q, K and V are there. What brings the heads' outputs back to the residual stream is a matrix too.",
         ),
-        wrong.one_layer((projected + output) / layers, layers),
+        pitfalls.one_layer((projected + output) / layers, layers),
     )
     return Problem(
         title="Projections of attention",
@@ -52,4 +50,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="transformer-attention-weights", topic="transformer", minutes=4, draw=draw, order=10)
+TEMPLATE = Template(id="transformer-attention-weights", topic="transformer", minutes=4, draw=draw)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from roofline.operators.gemm import Gemm
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 @cache
@@ -25,7 +23,7 @@ def draw(rng: Rng) -> Problem:
     paths, flops = _linear(name)
     head = 2 * counted.embedding
     mistakes = (
-        wrong.multiply_accumulates(flops / 2),
+        pitfalls.multiply_accumulates(flops / 2),
         Mistake(
             name="embedding multiplied",
             value=2 * counted.total,
@@ -61,4 +59,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="transformer-flops-per-token", topic="transformer", minutes=4, draw=draw, order=40)
+TEMPLATE = Template(id="transformer-flops-per-token", topic="transformer", minutes=4, draw=draw)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _PATHS = ("layers/mlp/gate_up_proj", "layers/mlp/down_proj")
 
@@ -29,14 +27,14 @@ def draw(rng: Rng) -> Problem:
             value=size * 4 * hidden / inner,
             hint="You took four times the hidden size for the inner width, as in GPT-2. Here the width is given.",
         ),
-        wrong.bits_for_bytes(size * 8, 16),
+        pitfalls.bits_for_bytes(size * 8, 16),
         Mistake(
             name="a byte a weight",
             value=size / 2,
             hint="That many weights there are. In bf16 each of them takes two bytes.",
         ),
-        wrong.one_layer(size / layers, layers),
-        wrong.gb_for_gib(size),
+        pitfalls.one_layer(size / layers, layers),
+        pitfalls.gb_for_gib(size),
     )
     return Problem(
         title="Feed-forward weights",
@@ -57,4 +55,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="transformer-mlp-weights", topic="transformer", minutes=4, draw=draw, order=20)
+TEMPLATE = Template(id="transformer-mlp-weights", topic="transformer", minutes=4, draw=draw)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from roofline.operators.attention import Attention
-from roofline.teach.worksheets import facts, worked, wrong
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets import facts, pitfalls, worked
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 def draw(rng: Rng) -> Problem:
     """A model and the length of a prompt."""
-    name, tokens = rng.choice(facts.DENSE), rng.whole(1024, 16384, 512)
+    name, tokens = rng.choice(facts.DENSE), rng.integer(1024, 16384, 512)
     attention = facts.mixer(name)
     heads, kv, width = attention.num_attention_heads, attention.num_key_value_heads, attention.head_dim
 
@@ -21,7 +19,7 @@ def draw(rng: Rng) -> Problem:
 
     right = flops(heads)
     mistakes = (
-        wrong.causal_forgotten(flops(heads, mask="full")),
+        pitfalls.causal_forgotten(flops(heads, mask="full")),
         Mistake(
             name="scores alone",
             value=right / 2,
@@ -67,4 +65,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="transformer-prefill-attention", topic="transformer", minutes=6, draw=draw, order=50)
+TEMPLATE = Template(id="transformer-prefill-attention", topic="transformer", minutes=6, draw=draw)

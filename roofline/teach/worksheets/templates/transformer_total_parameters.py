@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from roofline.teach.worksheets import facts, worked
-from roofline.teach.worksheets.problem import Answer, Mistake, Problem
-from roofline.teach.worksheets.rng import Rng
-from roofline.teach.worksheets.template import Template
+from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 _TABLES = ("embedding", "lm_head")
 _ATTENTION = ("layers/attention/qkv_proj", "layers/attention/o_proj")
@@ -84,4 +82,4 @@ def draw(rng: Rng) -> Problem:
     )
 
 
-TEMPLATE = Template(id="transformer-total-parameters", topic="transformer", minutes=8, draw=draw, order=30)
+TEMPLATE = Template(id="transformer-total-parameters", topic="transformer", minutes=8, draw=draw)

@@ -9,18 +9,14 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from executed_lessons import NAMES, done
 from figure_samples import SAMPLES
-from lessons_done import NAMES, done
 
 from roofline.errors import InputError
 from roofline.report.svg import svg
-from roofline.teach.lessons.build import build
-from roofline.teach.lessons.execute import execute
-from roofline.teach.lessons.notebook import SETUP, notebook
-from roofline.teach.lessons.page import page
-from roofline.teach.lessons.plain_svg import plain_svg
-from roofline.teach.lessons.slides import write_png
-from roofline.teach.lessons.source import cells
+from roofline.teach.lessons.build import SETUP, build, notebook, page, write_png
+from roofline.teach.lessons.execute import cells, execute
+from roofline.teach.lessons.figures import plain_svg
 
 pytestmark = pytest.mark.slow
 

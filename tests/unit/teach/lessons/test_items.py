@@ -25,8 +25,7 @@ from roofline.teach.lessons import (
     takeaway,
     worked,
 )
-from roofline.teach.lessons.item import Ids
-from roofline.teach.lessons.prose import html_of
+from roofline.teach.markdown import Ids, html_of
 
 VOID = {"input", "br"}
 
@@ -142,8 +141,8 @@ def test_an_answer_is_hidden_in_a_notebook():
 
 
 def test_choices_are_judged_by_their_place():
-    assert CHOSEN.asked.value == 1
-    assert [known.value for known in CHOSEN.asked.mistakes] == [0]
+    assert CHOSEN.key.value == 1
+    assert [mistake.value for mistake in CHOSEN.key.mistakes] == [0]
     with pytest.raises(InputError, match="none of the choices"):
         predict("?", ["a"], answer="b", why="")
     with pytest.raises(InputError, match="give choices"):

@@ -7,13 +7,11 @@ import pytest
 import roofline
 from roofline.errors import InputError, UnknownNameError
 from roofline.teach.lessons import play
-from roofline.teach.lessons.live import template
-from roofline.teach.lessons.live.edits import edited
-from roofline.teach.lessons.live.pictures import NAMES
+from roofline.teach.lessons.live import play as live_play
+from roofline.teach.lessons.live.play import first_values, make_controls
 from roofline.teach.lessons.live.quantities import KNOWN
-from roofline.teach.lessons.live.run import ran
-from roofline.teach.lessons.live.settings import controls, first_values
-from roofline.teach.lessons.live.shown import filled, shown
+from roofline.teach.lessons.live.run import edited, evaluate
+from roofline.teach.lessons.live.view import NAMES, filled, live_view
 
 LLAMA = roofline.load_model("llama-3.1-8b")
 STATE = {"model": "llama-3.1-8b", "hardware": "a100-sxm-80gb", "batch": 2, "context": 4095, "input_len": 100}
@@ -60,29 +58,29 @@ def test_what_does_not_go_together_is_refused():
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_quantity_is_a_number(name):
-    value = KNOWN[name].value(ran(MANY))
+    value = KNOWN[name].value(evaluate(MANY))
     assert value is not None
     assert value > 0
 
 
 def test_experts_that_are_met():
     """Two tokens that each take 2 of 8: 8 x (1 - (6/8)^2) = 3.5. Each has three matrices of 4096 x 14336 on 32 layers."""
-    here = ran(MANY)
+    here = evaluate(MANY)
     assert KNOWN["experts_met"].value(here) == pytest.approx(3.5)
     assert KNOWN["expert_bytes"].value(here) == pytest.approx(3.5 * 3 * 4096 * 14336 * 32 * 2 / 2)  # 2 bytes, half a device
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_is_drawn(name):
-    made = shown(STATE, {"tiles": [], "formulas": [], "pictures": [name]})
+    made = live_view(STATE, {"tiles": [], "formulas": [], "pictures": [name]})
     assert made.pictures[0].svg.startswith("<svg")
 
 
 def test_every_control_has_a_first_value():
     keys = [key for key in first_values(_ALL, {}) if key not in ("model", "hardware")]
-    assert len(controls(keys, first_values(keys, {}), [], [])) == len(keys) >= 18
+    assert len(make_controls(keys, first_values(keys, {}), [], [])) == len(keys) >= 18
     with pytest.raises(UnknownNameError, match="batch"):
-        controls(["batsh"], {"batsh": 1}, [], [])
+        make_controls(["batsh"], {"batsh": 1}, [], [])
 
 
 _ALL = (
@@ -101,20 +99,20 @@ _ALL = (
 )  # fmt: skip
 def test_places_are_filled_with_what_the_formula_says(key, changed):
     """`checked` compares with `explain` to the letter, and the page's number with the formula's."""
-    symbols, numbers = template.checked(key, ran({**STATE, **changed}))
+    symbols, numbers = live_play.checked_template(key, evaluate({**STATE, **changed}))
     assert symbols.startswith("<math>")
     assert "data-symbol" in numbers
 
 
 def test_a_wrong_number_on_the_page_is_found(monkeypatch):
     """A quantity that is computed otherwise than the formula says is no way to build a page."""
-    run = ran(STATE)
+    run = evaluate(STATE)
     one_more = filled("kv_bytes_per_token", run)
     monkeypatch.setattr(
-        template, "filled", lambda key, _: type(one_more)(key=key, symbols=one_more.symbols, text="", value=one_more.value + 1)
+        live_play, "filled", lambda key, _: type(one_more)(key=key, symbols=one_more.symbols, text="", value=one_more.value + 1)
     )
     with pytest.raises(InputError, match="the page finds 131073"):
-        template.checked("kv_bytes_per_token", run)
+        live_play.checked_template("kv_bytes_per_token", run)
 
 
 def test_play_names_what_there_is():

@@ -7,17 +7,26 @@ import pytest
 import roofline
 from roofline.serving.preemption.typical import load
 from roofline.serving.queueing.closed_loop import ClosedLoop
-from roofline.teach.lessons.live import settings
-from roofline.teach.lessons.live.evicted import CALL, LINK, moved, needed_link, recompute_seconds, swap_seconds
-from roofline.teach.lessons.live.run import ran
-from roofline.teach.lessons.live.service import cost_per_million, seats, service
+from roofline.teach.lessons.live import play
+from roofline.teach.lessons.live.run import (
+    CALL,
+    LINK,
+    cost_per_million,
+    evaluate,
+    needed_link,
+    recompute_seconds,
+    service,
+    slots,
+    swap_seconds,
+    swap_traffic,
+)
 
 LLAMA, A100 = "llama-3.1-8b", "a100-sxm-80gb"
 
 
 def run(**values):
-    keys = ("batch", "context", "input_len", "block", "link_gbs", "efficiency", "answer", "price", "tp", "kv", "attention")
-    return ran({"model": LLAMA, "hardware": A100, **settings.first_values(keys, {"efficiency": True, **values})})
+    keys = ("batch", "context", "input_len", "block", "link_gbs", "efficiency", "output_len", "price", "tp", "kv", "attention")
+    return evaluate({"model": LLAMA, "hardware": A100, **play.first_values(keys, {"efficiency": True, **values})})
 
 
 def test_call_and_link_are_the_typical_ones():
@@ -32,7 +41,7 @@ def test_an_eviction_costs_what_preempt_says(tokens, block, asked):
     one, answer = run(block=block), roofline.preempt(LLAMA, A100, tokens=tokens, **asked).answer
     assert recompute_seconds(one, tokens) == pytest.approx(answer.recompute.seconds)
     if block != "0":
-        assert (moved(one, tokens).bytes, moved(one, tokens).calls) == (answer.swap.bytes, answer.swap.calls)
+        assert (swap_traffic(one, tokens).bytes, swap_traffic(one, tokens).calls) == (answer.swap.bytes, answer.swap.calls)
         assert swap_seconds(one, tokens) == pytest.approx(answer.swap.seconds)
         assert needed_link(one, tokens) == (None if answer.break_even_link is None else pytest.approx(answer.break_even_link))
     else:  # here no block is padded
@@ -40,24 +49,24 @@ def test_an_eviction_costs_what_preempt_says(tokens, block, asked):
 
 
 def test_two_evicted_sequences_move_twice_as_much():
-    one, two = moved(run(batch=1), 1000), moved(run(batch=2), 1000)
+    one, two = swap_traffic(run(batch=1), 1000), swap_traffic(run(batch=2), 1000)
     assert (two.bytes, two.calls) == (2 * one.bytes, 2 * one.calls)
     assert one.calls == 63 * 32 * 2  # 1,000 tokens are 63 blocks of 16
-    assert moved(run(batch=1, attention="mla"), 1000).calls == 63 * 32
+    assert swap_traffic(run(batch=1, attention="mla"), 1000).calls == 63 * 32
 
 
 @pytest.mark.parametrize("clients", [1, 8, 32, 128])
-@pytest.mark.parametrize("answer", [32, 256, 1024])
-def test_a_closed_loop_is_that_of_the_toolkit(clients, answer):
+@pytest.mark.parametrize("output_len", [32, 256, 1024])
+def test_a_closed_loop_is_that_of_the_toolkit(clients, output_len):
     """Nine contexts there, the middle one here."""
-    expected = float(ClosedLoop.of(LLAMA, A100).tpot(clients, 1024, answer)["estimate"])
-    found = service(run(batch=clients, input_len=1024, answer=answer), clients)
+    expected = float(ClosedLoop.of(LLAMA, A100).tpot(clients, 1024, output_len)["estimate"])
+    found = service(run(batch=clients, input_len=1024, output_len=output_len), clients)
     assert found.tpot == pytest.approx(expected, rel=0.02)
-    assert found.requests * (found.ttft + (answer - 1) * found.tpot) == pytest.approx(clients)  # Little's law
+    assert found.requests * (found.ttft + (output_len - 1) * found.tpot) == pytest.approx(clients)  # Little's law
 
 
 def test_cost_and_seats_by_hand():
-    found = run(batch=32, input_len=1024, answer=256, price=3.6, tp="2")
+    found = run(batch=32, input_len=1024, output_len=256, price=3.6, tp="2")
     assert cost_per_million(found) == pytest.approx(2 * 3.6 / 3600 * 1e6 / service(found, 32).tokens)
     # 0.9 of 80 GiB less 16.06 GB of weights, over 1,280 tokens of 128 KiB, and what activations take
-    assert seats(run(input_len=1024, answer=256)) == pytest.approx((0.9 * 80 * 2**30 - 16.06e9) / (1280 * 2**17), rel=0.02)
+    assert slots(run(input_len=1024, output_len=256)) == pytest.approx((0.9 * 80 * 2**30 - 16.06e9) / (1280 * 2**17), rel=0.02)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from lessons_done import NAMES, done
+from executed_lessons import NAMES, done
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.teach.lessons.published import citations, published, rows

@@ -7,12 +7,12 @@ import re
 import sys
 
 import pytest
-from lessons_done import NAMES, SOURCES, done
+from executed_lessons import NAMES, SOURCES, done
 
-from roofline.teach.lessons.ask import Question
-from roofline.teach.lessons.prose import slug, symbols_in
-from roofline.teach.lessons.said import Takeaway
-from roofline.teach.lessons.source import cells
+from roofline.teach.lessons.execute import cells
+from roofline.teach.lessons.items import Takeaway
+from roofline.teach.lessons.questions import Question
+from roofline.teach.markdown import slug, symbols_in
 
 TYPED = re.compile(r"\\(?:frac|times|cdot|sum|sqrt|text|mathrm|left|right|begin)\b|\$\$|\\\(|\\\[")
 """LaTeX of formulas, as opposed to a symbol."""

@@ -11,12 +11,10 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.teach.worksheets import TOPICS, sheet
-from roofline.teach.worksheets.classes import key, parse_seeds
-from roofline.teach.worksheets.markdown import lettered, markdown
-from roofline.teach.worksheets.notebook import notebook
+from roofline.teach.worksheets.export import lettered, markdown, notebook
 from roofline.teach.worksheets.page import page
 from roofline.teach.worksheets.problem import Problem
-from roofline.teach.worksheets.solution import right_answer
+from roofline.teach.worksheets.sheet import answer_rows, parse_seeds
 
 
 def cells(text: str, kind: str = "code") -> dict[str, str]:
@@ -47,7 +45,7 @@ def test_markdown(topic: str) -> None:
     assert full.startswith(bare.rstrip("\n"))
     rest = full.removeprefix(bare.rstrip("\n"))
     for entry in made.problems:
-        assert f"**Answer: {right_answer(entry.problem)}**" in rest
+        assert f"**Answer: {entry.problem.right_answer}**" in rest
         assert "**Answer" not in bare
         for mistake in entry.problem.mistakes:
             assert mistake.hint not in bare
@@ -99,15 +97,15 @@ def test_notebook_format() -> None:
 
 
 def test_page_with_and_without_solutions() -> None:
-    """Solutions are in the file only where they were asked for; the numbers that it checks by are in both."""
+    """Solutions are in the file only with `answers`; the numbers that it checks by are in both."""
     made = sheet("kv-cache", 3)
     bare, full = page(made), page(made, answers=True)
     assert "<details" not in bare
     assert full.count("<details") == len(made.problems)
     assert "not for an exam" in " ".join(bare.split())
     for entry in made.problems:
-        assert f"Answer: {right_answer(entry.problem)}" not in bare
-        assert f"Answer: {right_answer(entry.problem)}" in full
+        assert f"Answer: {entry.problem.right_answer}" not in bare
+        assert f"Answer: {entry.problem.right_answer}" in full
     assert page(made) == bare
 
 
@@ -121,7 +119,7 @@ def test_page_loads_nothing() -> None:
 
 def test_key() -> None:
     """One row a problem and sheet, in the order of seeds."""
-    rows = key([sheet("kv-cache", seed) for seed in (4, 5)])
+    rows = answer_rows([sheet("kv-cache", seed) for seed in (4, 5)])
     count = len(sheet("kv-cache", 4).problems)
     assert [row["seed"] for row in rows] == [4] * count + [5] * count
     assert [row["problem"] for row in rows] == [*range(1, count + 1)] * 2

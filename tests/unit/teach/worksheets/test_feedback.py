@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from roofline.teach.worksheets.feedback import Asked, Known, judge
+from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, judge
 
-ASKED = Asked(
+KEY = AnswerKey(
     kind="bytes",
     value=131072.0,
     tolerance=0.01,
     choices=(),
     mistakes=(
-        Known(value=65536.0, hint="keys and values"),
-        Known(value=524288.0, hint="query heads"),
-        Known(value=128000.0, hint="binary"),
+        KnownMistake(value=65536.0, hint="keys and values"),
+        KnownMistake(value=524288.0, hint="query heads"),
+        KnownMistake(value=128000.0, hint="binary"),
     ),
 )
-EXACT = Asked(kind="sequences", value=113.0, tolerance=0.0, choices=(), mistakes=(Known(value=114.0, hint="round down"),))
-CHOICE = Asked(
-    kind="choice", value=1.0, tolerance=0.01, choices=("yes", "no"), mistakes=(Known(value=0.0, hint="divide again"),)
+EXACT = AnswerKey(
+    kind="sequences", value=113.0, tolerance=0.0, choices=(), mistakes=(KnownMistake(value=114.0, hint="round down"),)
+)
+CHOICE = AnswerKey(
+    kind="choice", value=1.0, tolerance=0.01, choices=("yes", "no"), mistakes=(KnownMistake(value=0.0, hint="divide again"),)
 )
 
 
 @pytest.mark.parametrize("text", ["131072", "128 KiB", "0.131 MB", "2*32*8*128*2", "0.13 MB", "131,072 bytes"])
 def test_right(text: str) -> None:
-    said = judge(ASKED, text)
+    said = judge(KEY, text)
     assert said.status == "right"
     assert said.text == "Right: 128 KiB (131,072 B)."
 
@@ -36,7 +38,7 @@ def test_right(text: str) -> None:
 )
 def test_hints(text: str, hint: str) -> None:
     """Of a usual mistake, up to rounding."""
-    assert (judge(ASKED, text).status, judge(ASKED, text).text) == ("hint", hint)
+    assert (judge(KEY, text).status, judge(KEY, text).text) == ("hint", hint)
 
 
 @pytest.mark.parametrize(
@@ -60,18 +62,18 @@ def test_hints(text: str, hint: str) -> None:
 )
 def test_what_is_off(text: str, said: str) -> None:
     """Neither right nor a mistake that is listed: the factor says what to look at."""
-    found = judge(ASKED, text)
+    found = judge(KEY, text)
     assert found.status == "off"
     assert said in found.text
 
 
 def test_nothing_and_no_number() -> None:
     """A kind word, and what would be read."""
-    assert judge(ASKED, "  ").status == "empty"
-    assert "guess" in judge(ASKED, "").text
+    assert judge(KEY, "  ").status == "empty"
+    assert "guess" in judge(KEY, "").text
     assert judge(CHOICE, "").status == "empty"
-    assert judge(ASKED, "no idea").status == "unread"
-    assert "320 KiB" in judge(ASKED, "no idea").text
+    assert judge(KEY, "no idea").status == "unread"
+    assert "320 KiB" in judge(KEY, "no idea").text
 
 
 def test_exact_counts() -> None:
@@ -90,6 +92,6 @@ def test_choices() -> None:
 
 def test_percent_or_fraction() -> None:
     """12 where 12 % is right is off by a hundred, and that is said."""
-    share = Asked(kind="share", value=0.12, tolerance=0.01, choices=(), mistakes=())
+    share = AnswerKey(kind="share", value=0.12, tolerance=0.01, choices=(), mistakes=())
     assert judge(share, "12 %").status == "right"
     assert "percent" in judge(share, "12").text

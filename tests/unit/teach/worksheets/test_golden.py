@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from roofline.teach.worksheets import make, registry
+from roofline.teach.worksheets import TEMPLATES, make
 from roofline.teach.worksheets.problem import Problem
 
 # layers, hidden size, query heads, KV heads, head width, inner width, vocabulary: config.json of each on Hugging Face
@@ -31,7 +31,7 @@ CARDS = {
 
 
 def problems(name: str) -> Iterator[Problem]:
-    return (make(registry()[name], seed) for seed in range(60))
+    return (make(TEMPLATES[name], seed) for seed in range(60))
 
 
 def named(text: str, table: dict[str, tuple[float, ...]]) -> tuple[float, ...]:
@@ -42,7 +42,7 @@ def named(text: str, table: dict[str, tuple[float, ...]]) -> tuple[float, ...]:
 def model(text: str) -> tuple[float, ...]:
     """The model of a text, with the layers that it is said to have."""
     layers, *rest = named(text, MODELS)
-    other = re.search(r"with (\d+) layers \(\$L\$\) in place of (\d+)", text)
+    other = re.search(r"with (\d+) layers \(\$L\$\) instead of (\d+)", text)
     if other:
         assert int(other[2]) == layers
         layers = int(other[1])

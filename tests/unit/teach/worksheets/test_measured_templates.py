@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from roofline.teach.worksheets import make, registry
+from roofline.teach.worksheets import TEMPLATES, make
 from roofline.teach.worksheets.problem import Problem
 
 # bytes/s and dense bf16 FLOP/s, SMs, MiB of L2: datasheets
@@ -24,7 +24,7 @@ SCALES = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 
 
 def problems(name: str, seeds: int = 60) -> Iterator[Problem]:
-    return (make(registry()[name], seed) for seed in range(seeds))
+    return (make(TEMPLATES[name], seed) for seed in range(seeds))
 
 
 def card(text: str) -> tuple[float, float, int, int]:

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from roofline.teach.worksheets import make, registry
+from roofline.teach.worksheets import TEMPLATES, make
 from roofline.teach.worksheets.problem import Problem
 
 SCALES = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
 
 def problems(name: str, seeds: int = 60) -> Iterator[Problem]:
-    return (make(registry()[name], seed) for seed in range(seeds))
+    return (make(TEMPLATES[name], seed) for seed in range(seeds))
 
 
 def numbers(pattern: str, text: str) -> list[float]:

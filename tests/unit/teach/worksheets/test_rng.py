@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from roofline.teach.worksheets.rng import Rng
+from roofline.teach.worksheets.problem import Rng
 
 
 def test_numbers_are_digests_of_key_and_counter() -> None:
@@ -18,8 +18,8 @@ def test_numbers_are_digests_of_key_and_counter() -> None:
 def test_choices_stay_within_and_meet_everything() -> None:
     """A step of a range, an item of a list, a permutation."""
     rng = Rng("reach")
-    assert {rng.whole(10, 20, 5) for _ in range(200)} == {10, 15, 20}
-    assert {rng.whole(3, 9, 4) for _ in range(200)} == {3, 7}  # 11 is beyond
+    assert {rng.integer(10, 20, 5) for _ in range(200)} == {10, 15, 20}
+    assert {rng.integer(3, 9, 4) for _ in range(200)} == {3, 7}  # 11 is beyond
     assert {rng.choice("abc") for _ in range(200)} == set("abc")
     assert sorted(rng.shuffled(range(9))) == list(range(9))
     assert len({tuple(rng.shuffled("abc")) for _ in range(300)}) == 6  # 3! orders

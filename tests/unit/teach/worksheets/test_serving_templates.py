@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from roofline.teach.worksheets import make, registry
+from roofline.teach.worksheets import TEMPLATES, make
 from roofline.teach.worksheets.problem import Problem
 
 SCALES = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
 
 
 def problems(name: str, seeds: int = 60) -> Iterator[Problem]:
-    return (make(registry()[name], seed) for seed in range(seeds))
+    return (make(TEMPLATES[name], seed) for seed in range(seeds))
 
 
 def numbers(pattern: str, text: str) -> list[float]:
@@ -109,7 +109,7 @@ def test_closed_loop() -> None:
 def test_replicas() -> None:
     """The fewest replicas that the peak keeps at 0.85 of saturation or below, times their devices."""
     for problem in problems("serving-replicas"):
-        mean, factor = numbers(r"gets (\d+) requests a second on average, and ([\d.]+) times", problem.text)
+        mean, factor = numbers(r"gets (\d+) requests/s on average, and ([\d.]+) times", problem.text)
         devices, most = numbers(r"on (\d+) NVIDIA .* saturates at ([\d.]+) requests", problem.text)
         replicas = problem.answer.value / devices
         assert mean * factor / replicas <= 0.85 * most * (1 + 1e-9)

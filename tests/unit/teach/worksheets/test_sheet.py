@@ -11,15 +11,15 @@ import pytest
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.teach.worksheets import TOPICS, sheet
-from roofline.teach.worksheets.markdown import markdown
+from roofline.teach.worksheets.export import markdown
 from roofline.version import DATA_VERSION, __version__
 
 ROOT = Path(__file__).resolve().parents[4]
 _WRITE = """
 import hashlib
 from roofline.teach.worksheets import TOPICS, sheet
-from roofline.teach.worksheets.markdown import markdown
-from roofline.teach.worksheets.notebook import notebook
+from roofline.teach.worksheets.export import markdown
+from roofline.teach.worksheets.export import notebook
 text = "".join(markdown(sheet(topic, 7), answers=True) + notebook(sheet(topic, 7)) for topic in TOPICS)
 print(hashlib.sha256(text.encode()).hexdigest())
 """

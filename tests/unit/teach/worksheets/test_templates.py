@@ -1,25 +1,23 @@
-"""Every template, found by walking the package, by a thousand seeds: solvable, finite, and no usual mistake passes as right."""
+"""Every template, by a thousand seeds: solvable, finite, and no usual mistake passes as right."""
 
 from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 
-from roofline.teach.worksheets import TOPICS, by_topic, make, registry
+from roofline.teach.markdown import html_of, plain
+from roofline.teach.worksheets import TEMPLATES, TOPICS, by_topic, make, templates
+from roofline.teach.worksheets.export import lettered, markdown
 from roofline.teach.worksheets.feedback import judge
-from roofline.teach.worksheets.markdown import lettered, markdown
-from roofline.teach.worksheets.markup import blocks, plain
-from roofline.teach.worksheets.page import asked
-from roofline.teach.worksheets.problem import Worked
+from roofline.teach.worksheets.parsing import UNITS
+from roofline.teach.worksheets.problem import Template, Worked, checked
 from roofline.teach.worksheets.sheet import sheet
-from roofline.teach.worksheets.solution import latex, right_answer
-from roofline.teach.worksheets.template import Template, checked
-from roofline.teach.worksheets.units import UNITS
 
 SEEDS, WRITTEN, SOLVED = range(1000), range(40), range(3)
-ALL = list(registry().values())
+ALL = list(TEMPLATES.values())
 
 
 @pytest.mark.parametrize("template", ALL, ids=lambda one: one.id)
@@ -52,16 +50,16 @@ def test_texts_and_hints(template: Template) -> None:
     for seed in WRITTEN:
         problem = make(template, seed)
         assert problem.text.rstrip().endswith((".", "?"))
-        assert blocks(problem.text)
+        assert html_of(problem.text)
         assert not re.search(r"\bnan\b|\binf\b|None|\{|\}", problem.text)
         for mistake in problem.mistakes:
             assert mistake.hint.endswith((".", "?")), mistake.hint
-            assert blocks(mistake.hint)[0].lines
+            assert html_of(mistake.hint)
             if problem.answer.kind != "choice":
-                assert right_answer(problem) not in mistake.hint
-        shown = right_answer(problem)
+                assert problem.right_answer not in mistake.hint
+        text = problem.right_answer
         if problem.answer.kind not in ("choice", "sequences"):
-            assert shown not in plain(problem.text)
+            assert text not in plain(problem.text)
 
 
 @pytest.mark.parametrize("template", ALL, ids=lambda one: one.id)
@@ -69,13 +67,13 @@ def test_each_answer_gets_what_it_deserves(template: Template) -> None:
     """Typed with six digits, the right number is right and every usual mistake is told its own hint."""
     for seed in WRITTEN:
         problem = make(template, seed)
-        question, choices = asked(problem), problem.answer.choices
+        question, choices = problem.key, problem.answer.choices
 
         typed = "{:.0f}".format if choices or problem.answer.tolerance == 0 else "{:.6g}".format
         assert judge(question, typed(problem.answer.value)).status == "right"
         for mistake in problem.mistakes:
-            said = judge(question, typed(mistake.value))
-            assert (said.status, said.text) == ("hint", mistake.hint), mistake.name
+            feedback = judge(question, typed(mistake.value))
+            assert (feedback.status, feedback.text) == ("hint", mistake.hint), mistake.name
         assert judge(question, "").status == "empty"
 
 
@@ -87,18 +85,18 @@ def test_solutions_lead_to_the_answer(template: Template) -> None:
         steps = [step for step in problem.solution if isinstance(step, Worked)]
         for step in steps:
             assert step.lead.endswith(":")
-            assert latex(step).count("=") >= 2
+            assert step.latex().count("=") >= 2
         if problem.answer.kind == "choice":
             continue
         if not steps:
-            assert right_answer(problem) in problem.solution[-1]
+            assert problem.right_answer in problem.solution[-1]
             continue
-        found = steps[-1].make().value
-        assert found is not None
+        value = steps[-1].make().value
+        assert value is not None
         if problem.answer.tolerance == 0:
-            assert math.floor(found) == problem.answer.value
+            assert math.floor(value) == problem.answer.value
         else:
-            assert found == pytest.approx(problem.answer.value, rel=problem.answer.tolerance / 2)
+            assert value == pytest.approx(problem.answer.value, rel=problem.answer.tolerance / 2)
 
 
 def test_each_topic_has_templates() -> None:
@@ -130,7 +128,7 @@ def test_mistakes_of_the_field_are_there() -> None:
 
 def test_coinciding_mistakes_become_one() -> None:
     """Two mistakes of one number share their hints; one that would pass as right makes the problem a bad one."""
-    problem = make(registry()["kv-cache-per-token"], 0)
+    problem = make(TEMPLATES["kv-cache-per-token"], 0)
     first, second = problem.mistakes[:2]
     from dataclasses import replace
 
@@ -140,6 +138,18 @@ def test_coinciding_mistakes_become_one() -> None:
     near = replace(first, value=problem.answer.value * 1.015)
     assert checked(replace(problem, mistakes=(near,))) is None
     assert checked(replace(problem, mistakes=(replace(first, value=math.inf),))) is None
+
+
+def test_every_template_file_is_listed() -> None:
+    """`templates/__init__.py` imports every file of the folder; a file is named after the id of its template."""
+    files = {path.stem for path in Path(templates.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {one.id.replace("-", "_") for one in ALL} == files
+
+
+def test_an_id_begins_with_its_topic() -> None:
+    """A template of another package, too, is named after its topic."""
+    with pytest.raises(TypeError, match="the id begins with the topic"):
+        Template(id="cache", topic="kv-cache", minutes=1, draw=lambda _: None)
 
 
 def test_letters() -> None:

@@ -1,35 +1,48 @@
-"""The pictures that a lesson shows of a run. Pages run a translation of this module."""
+"""The live view of a lesson: tiles, formulas and figures of a run, as plain data. Pages run a translation of this module."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from roofline import formatting
 from roofline.errors import UnknownNameError
+from roofline.formulas.mathml import spaced
 from roofline.graph import caches
-from roofline.predict.timing import pipeline
 from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
 from roofline.report.cells import seconds, table, whole
-from roofline.report.figure import Axis, Cell, Figure, Mark, Series
+from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table, Tile
+from roofline.report.svg import svg
 from roofline.specs.workload import decode
-from roofline.teach.lessons.live.evicted import recompute_seconds, swap_seconds
-from roofline.teach.lessons.live.run import Run, kept_bytes, ran
-from roofline.teach.lessons.live.service import service
+from roofline.teach.lessons.live.quantities import operator_value, quantity, tile
+from roofline.teach.lessons.live.run import (
+    Run,
+    Values,
+    cache_bytes,
+    evaluate,
+    recompute_seconds,
+    seconds_of,
+    service,
+    shape,
+    swap_seconds,
+    symbols,
+)
+from roofline.teach.quantities import amount
 
 NAMES = ("roofline", "cache", "memory", "time", "evicted", "batches")
 _LONGEST = 131072
 
 
 def picture(name: str, run: Run) -> Figure:
-    """A picture by its name. Its key is one that no other figure of a page has.
+    """Return a figure by its name, with a key that no other figure of a page has.
 
     Raises:
         UnknownNameError: there is none.
     """
-    return replace(_made(name, run), key=f"play-{name}")
+    return replace(_figure(name, run), key=f"play-{name}")
 
 
-def _made(name: str, run: Run) -> Figure:
+def _figure(name: str, run: Run) -> Figure:
     if name == "roofline":
         return roofline_figure(run.request, run.result)
     if name == "cache":
@@ -48,14 +61,14 @@ def _made(name: str, run: Run) -> Figure:
 
 
 def cache(run: Run) -> Figure:
-    """The cache of the batch by context: as it is set, and with a key and a value for every query head and every token."""
-    shown = (("as set", "kv", run), ("multi-head, no window", "estimate", _multi_head(run)))
+    """Return the cache of the batch by context: as set, and with a key and a value for every query head and every token."""
+    variants = (("as set", "kv", run), ("multi-head, no window", "estimate", _multi_head(run)))
     lengths = [float(2**power) for power in range(9, 18)]
     batch = run.request.workload.batch
     series = []
-    for name, role, one in shown:
-        found = caches(one.request.model, one.request.deployment, one.request.memory.stage)
-        sizes = [kept_bytes(found, one.request.precision.kv.bytes, length) * batch for length in lengths]
+    for name, role, one in variants:
+        layers = caches(one.request.model, one.request.deployment, one.request.memory.stage)
+        sizes = [cache_bytes(layers, one.request.precision.kv.bytes, length) * batch for length in lengths]
         series.append(
             Series(
                 name=name,
@@ -88,10 +101,10 @@ def cache(run: Run) -> Figure:
 
 
 def evicted(run: Run) -> Figure:
-    """What it takes to bring the sequences of the batch back, by their length: computed again, or copied out and in."""
+    """Return the time to resume the sequences of the batch after preemption, by their length: recompute or swap."""
     lengths = [float(2**power) for power in range(6, 17)]
-    shown = (
-        ("compute again", "compute", [recompute_seconds(run, length) for length in lengths]),
+    variants = (
+        ("recompute", "compute", [recompute_seconds(run, length) for length in lengths]),
         ("swap", "memory", [swap_seconds(run, length) for length in lengths]),
     )
     series = tuple(
@@ -105,32 +118,35 @@ def evicted(run: Run) -> Figure:
                 f"{name}, {length:,.0f} tokens: {seconds(one).text}" for length, one in zip(lengths, took, strict=True)
             ),
         )
-        for name, role, took in shown
+        for name, role, took in variants
     )
     here = run.request.workload.input_len
-    rows = [(whole(length), *(seconds(took[index]) for _, _, took in shown)) for index, length in enumerate(lengths)]
+    rows = [(whole(length), *(seconds(took[index]) for _, _, took in variants)) for index, length in enumerate(lengths)]
+    title = "Preempted sequences, by their length"
     return Figure(
         key="evicted",
-        title="Evicted sequences, by their length",
-        note="All sequences of the batch together. Where the lines cross, the other way is the cheaper.",
+        title=title,
+        note="All sequences of the batch together. Where the lines cross, the other way becomes cheaper.",
         x=Axis(title="tokens of each sequence", scale="log", unit="tokens", low=lengths[0], high=lengths[-1]),
         y=Axis(title="time", scale="log", unit="s"),
         series=series,
         marks=(Mark(text=f"{here:,.0f} tokens", x=float(here), role="limit"),),
-        table=table("evicted-rows", "Evicted sequences, by their length", "", ("tokens", *(one.name for one in series)), rows),
+        table=table(
+            "evicted-rows", "Preempted sequences, by their length", "", ("tokens", *(one.name for one in series)), rows
+        ),
     )
 
 
 def batches(run: Run) -> Figure:
-    """Tokens/s of decode steps by batch: after the context that is set, and with nothing cached."""
+    """Return the tokens/s of decode steps by batch: at the context that is set, and with nothing cached."""
     request = run.request
     sizes = [2**power for power in range(11)]
-    shown = (
+    variants = (
         (f"{request.workload.context:,} tokens cached", "decode", request.workload.context),
         ("nothing cached", "bound", 0),
     )
     series = []
-    for name, role, cached in shown:
+    for name, role, cached in variants:
         rates = [_decode_rate(run, size, cached) for size in sizes]
         series.append(
             Series(
@@ -154,7 +170,7 @@ def batches(run: Run) -> Figure:
     return Figure(
         key="batches",
         title="Tokens/s of the whole batch",
-        note="Bounds. Left of the critical batch linear layers wait for weights; right of what fits nothing runs.",
+        note="Bounds. Left of the critical batch linear layers wait for weights; batches right of the limit do not fit.",
         x=Axis(title="batch", scale="log", unit="sequences", low=1.0, high=float(sizes[-1])),
         y=Axis(title="tokens/s", scale="log"),
         series=tuple(series),
@@ -164,38 +180,37 @@ def batches(run: Run) -> Figure:
 
 
 def _decode_rate(run: Run, batch: int, cached: int) -> float:
-    """Tokens/s of a decode step: the estimate where it is asked for, else the bound."""
-    found = pipeline(run.request, decode(batch, cached))
-    took = found.bound if found.estimate is None else found.estimate
+    """Tokens/s of a decode step."""
+    took = seconds_of(run, decode(batch, cached))
     return batch / took if took else 0.0
 
 
 def throughput(run: Run) -> Figure:
-    """Tokens a second of all clients against the time between tokens of each, from one client to 512."""
+    """Return the tokens/s of all clients against the TPOT of each, from one client to 512."""
     clients = [2**power for power in range(10)]
-    found = [service(run, count) for count in clients]
+    served = [service(run, count) for count in clients]
     here = service(run, run.request.workload.batch)
     points = Series(
         name="clients",
         kind="line",
         role="decode",
-        x=tuple(one.tokens for one in found),
-        y=tuple(one.tpot for one in found),
+        x=tuple(one.tokens for one in served),
+        y=tuple(one.tpot for one in served),
         labels=tuple(
-            f"{count} clients: {one.tokens:,.0f} tokens/s, {seconds(one.tpot).text} a token"
-            for count, one in zip(clients, found, strict=True)
+            f"{count} clients: {one.tokens:,.0f} tokens/s, {seconds(one.tpot).text} per token"
+            for count, one in zip(clients, served, strict=True)
         ),
     )
     rows = [
         (whole(count), whole(one.tokens), seconds(one.tpot), seconds(one.ttft))
-        for count, one in zip(clients, found, strict=True)
+        for count, one in zip(clients, served, strict=True)
     ]
-    title = "What all get, and what each waits"
+    title = "Throughput against TPOT"
     return Figure(
         key="service",
         title=title,
-        note="Points are 1, 2, 4, ... 512 clients, whether memory holds them or not. The mark is the batch that is set.",
-        x=Axis(title="tokens a second, all clients", scale="log", unit="tokens/s"),
+        note="Points are 1, 2, 4, ... 512 clients, whether or not they fit in memory. The mark is the batch that is set.",
+        x=Axis(title="tokens/s, all clients", scale="log", unit="tokens/s"),
         y=Axis(title="TPOT", scale="log", unit="s"),
         series=(points,),
         marks=(Mark(text=f"{run.request.workload.batch:,.0f} clients", x=here.tokens, role="limit"),),
@@ -204,12 +219,88 @@ def throughput(run: Run) -> Figure:
 
 
 def _multi_head(run: Run) -> Run:
-    """The same model with a key and a value for every query head, and no window."""
+    """The same run with a key and a value for every query head, and no window."""
     first = next(iter(run.request.model.layer_types.values())).mixer
     heads = getattr(first, "num_attention_heads", 0)
-    return ran({**run.values, "attention": "", "kv_heads": heads, "window": -1})
+    return evaluate({**run.values, "attention": "", "kv_heads": heads, "window": -1})
 
 
 def _size(value: float | str | None) -> Cell:
     size = float(value or 0)
     return Cell(text=formatting.binary(size), value=size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filled:
+    """A formula: its key, the texts of its symbols, and its value."""
+
+    key: str
+    symbols: tuple[tuple[str, str], ...]
+    text: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A figure as SVG, and its table."""
+
+    key: str
+    title: str
+    note: str
+    svg: str
+    table: Table | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveView:
+    """What a page shows for a state of the controls. `shape` selects the form of each formula."""
+
+    shape: str
+    note: str
+    tiles: tuple[Tile, ...]
+    formulas: tuple[Filled, ...]
+    pictures: tuple[Picture, ...]
+
+
+def live_view(values: Values, block: dict[str, Any]) -> LiveView:
+    """Return what follows from the values of the controls; `block` names the tiles, formulas and pictures."""
+    run = evaluate(values)
+    memory = run.result.memory
+    note = "" if memory.fits else "Does not fit in the memory of the device; the numbers ignore that."
+    return LiveView(
+        shape=shape(run),
+        note=note,
+        tiles=tuple(tile(name, run) for name in block["tiles"]),
+        formulas=tuple(filled(key, run) for key in block["formulas"]),
+        pictures=tuple(_picture(name, run) for name in block["pictures"]),
+    )
+
+
+def filled(key: str, run: Run) -> Filled:
+    """Return a formula by its key: a quantity, or `path:part` of an operator of the decode step."""
+    values = symbols(run)
+    path, _, part = key.partition(":")
+    if part != "":
+        cost = run.operator(path).cost
+        values = {
+            **values,
+            "F_matrix": cost.matrix_flops,
+            "F_vector": cost.vector_flops,
+            "D_weights": cost.weight_bytes,
+            "D_activations": cost.activation_bytes,
+            "D_kv_read": cost.kv_read_bytes,
+            "D_kv_write": cost.kv_write_bytes,
+            "D": cost.bytes,
+        }
+        value: float | None = operator_value(part, path, run)
+        unit = "FLOP/byte" if part == "arithmetic_intensity" else "FLOP" if part.endswith("flops") else "bytes"
+    else:
+        known = quantity(key)
+        value, unit = known.value(run), known.unit
+    text = "no limit" if value is None else amount(value, unit)
+    return Filled(key=key, symbols=tuple((name, spaced(number)) for name, number in values.items()), text=text, value=value)
+
+
+def _picture(name: str, run: Run) -> Picture:
+    figure = picture(name, run)
+    return Picture(key=figure.key, title=figure.title, note=figure.note, svg=svg(figure), table=figure.table)

@@ -1,4 +1,4 @@
-"""A formula of the toolkit: in symbols, with numbers put in, its value; what the symbols mean, and where it is from."""
+"""Formulas of the toolkit as items of a lesson: in symbols, with numbers, their value, and the meaning of the symbols."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from roofline.predict.explain import Explanation, explain
 from roofline.predict.explain.totals import DERIVED, meaning
 from roofline.report.html import escape
 from roofline.specs.hardware import Hardware
-from roofline.teach.lessons.item import Ids, Item
-from roofline.teach.lessons.numbers import amount
-from roofline.teach.lessons.prose import checked, inline_of
+from roofline.teach.lessons.items import Item
+from roofline.teach.markdown import Ids, checked, inline_of
+from roofline.teach.quantities import amount
 
 TITLES = {
     "parameters": "parameters",
@@ -31,20 +31,22 @@ TITLES = {
 
 
 class Formula(Item):
-    """An explanation, shown."""
+    """A formula of the toolkit: in symbols, with numbers, its value, and the meaning of the symbols."""
 
-    def __init__(self, found: Explanation, title: str, *, legend: bool) -> None:
-        self.found, self.title, self.legend = found, checked(title), legend
+    def __init__(self, explanation: Explanation, title: str, *, legend: bool) -> None:
+        self.explanation, self.title, self.legend = explanation, checked(title), legend
 
     def html(self, ids: Ids) -> str:
-        """Three lines of MathML: symbols, numbers, value. What does not fit scrolls."""
-        name, found = ids.fresh("formula"), self.found
-        lines = [found.substituted_mathml] if found.subject in DERIVED else [found.mathml, found.substituted_mathml]
-        if found.formula.isdigit():
+        """Three lines of MathML: symbols, numbers, value. Long ones scroll."""
+        name, explained = ids.fresh("formula"), self.explanation
+        lines = (
+            [explained.substituted_mathml] if explained.subject in DERIVED else [explained.mathml, explained.substituted_mathml]
+        )
+        if explained.formula.isdigit():
             lines = []
         equal = "".join(f"<p>{equation(line)}</p>\n" for line in dict.fromkeys(lines))
-        value = "no limit" if found.value is None else escape(amount(found.value, found.unit))
-        data = "" if found.value is None else f' data-value="{found.value!r}"'
+        value = "no limit" if explained.value is None else escape(amount(explained.value, explained.unit))
+        data = "" if explained.value is None else f' data-value="{explained.value!r}"'
         title = f'<p class="title" id="{name}">{inline_of(self.title)}</p>\n' if self.title else ""
         named = f'aria-labelledby="{name}"' if self.title else 'aria-label="Formula"'
         return (
@@ -53,14 +55,14 @@ class Formula(Item):
         )
 
     def _legend(self) -> str:
-        if not self.legend or not self.found.legend:
+        if not self.legend or not self.explanation.legend:
             return ""
         rows = "".join(
-            f'<tr><td>{symbol_mathml(shown)}</td><td class="number">{spaced(value)}</td><td>{escape(about)}</td></tr>\n'
-            for shown, value, about in self.found.legend
+            f'<tr><td>{symbol_mathml(name)}</td><td class="number">{spaced(value)}</td><td>{escape(about)}</td></tr>\n'
+            for name, value, about in self.explanation.legend
         )
         heads = '<th scope="col">Symbol</th><th scope="col" class="number">Value</th><th scope="col">Meaning [unit]</th>'
-        source = f'<p class="note">Source: {escape(self.found.source)}</p>\n' if self.found.source else ""
+        source = f'<p class="note">Source: {escape(self.explanation.source)}</p>\n' if self.explanation.source else ""
         return (
             "<details>\n<summary>What the symbols mean</summary>\n"
             '<div class="scroll" role="group" tabindex="0" aria-label="Symbols">\n'
@@ -69,13 +71,13 @@ class Formula(Item):
 
     def markdown(self) -> str:
         """LaTeX between double dollars, the symbols in details."""
-        found = self.found
-        value = "no limit" if found.value is None else amount(found.value, found.unit)
-        lines = [rf"\begin{{aligned}} &{found.latex} \\ = \; &{found.substituted_latex} \end{{aligned}}"]
-        rows = "\n".join(f"| `{shown}` | {spaced(value)} | {about} |" for shown, value, about in found.legend)
+        explained = self.explanation
+        value = "no limit" if explained.value is None else amount(explained.value, explained.unit)
+        lines = [rf"\begin{{aligned}} &{explained.latex} \\ = \; &{explained.substituted_latex} \end{{aligned}}"]
+        rows = "\n".join(f"| `{name}` | {spaced(value)} | {about} |" for name, value, about in explained.legend)
         legend = (
             f"\n\n<details><summary>What the symbols mean</summary>\n\n| symbol | value | meaning |\n|---|---:|---|\n{rows}\n\n"
-            f"Source: {found.source}\n\n</details>"
+            f"Source: {explained.source}\n\n</details>"
             if self.legend and rows
             else ""
         )
@@ -84,13 +86,13 @@ class Formula(Item):
 
     def plain(self) -> str:
         """Three lines of text."""
-        found = self.found
-        value = "no limit" if found.value is None else amount(found.value, found.unit)
-        return f"{self.title}\n  = {found.formula}\n  = {found.substituted}\n  = {value}"
+        explained = self.explanation
+        value = "no limit" if explained.value is None else amount(explained.value, explained.unit)
+        return f"{self.title}\n  = {explained.formula}\n  = {explained.substituted}\n  = {value}"
 
 
 def equation(math: str) -> str:
-    """A formula after a sign of equality, a piece of MathML for each term of its sum, so that a line can end between them.
+    """Return a formula after an equals sign, with MathML of its own for each term of a sum, so that lines can break there.
 
     >>> equation("<math><mi>a</mi><mo>+</mo><mi>b</mi></math>")
     '<math><mo form="prefix">=</mo><mi>a</mi></math> <math><mo form="prefix">+</mo><mi>b</mi></math>'
@@ -121,33 +123,40 @@ def formula(
     legend: bool = True,
     **options: Any,
 ) -> Formula:
-    """A formula as `roofline.explain` gives it, which takes subject, model, hardware and options; or one that is explained.
+    """Return a formula as an item of a lesson.
 
-    `part` picks one of its parts: a block of `parameters`, `matrix_flops` or `weight_bytes` of an operator.
+    Args:
+        subject: what `roofline.explain` explains, for this model, hardware and options; or an explanation.
+        model: its model, unless an explanation is given.
+        hardware: its hardware, if the formula needs one.
+        part: one of its parts: a block of `parameters`, or `matrix_flops`, `weight_bytes`, ... of an operator.
+        title: a caption instead of the usual one.
+        legend: whether to list what the symbols mean.
+        **options: those of `roofline.explain`.
 
     Raises:
         UnknownNameError: it has no such part.
     """
     if isinstance(subject, Explanation):
-        found = subject
+        explanation = subject
     else:
         if model is None:
             raise UnknownNameError("model", "none", ())
-        found = explain(model, subject, hardware, **options)
-    whole = found.subject
+        explanation = explain(model, subject, hardware, **options)
+    name = explanation.subject
     if part:
-        parts = {entry.subject: entry for entry in found.parts}
+        parts = {entry.subject: entry for entry in explanation.parts}
         if part not in parts:
-            raise UnknownNameError(f"part of {whole}", part, parts)
-        found = parts[part]
-    return Formula(found, title or title_of(whole, part), legend=legend)
+            raise UnknownNameError(f"part of {name}", part, parts)
+        explanation = parts[part]
+    return Formula(explanation, title or title_of(name, part), legend=legend)
 
 
-def title_of(whole: str, part: str = "") -> str:
-    """What a formula is called: a quantity, or a part of one or of an operator."""
+def title_of(name: str, part: str = "") -> str:
+    """Return the caption of a formula: a quantity, or a part of one or of an operator."""
     if not part:
-        return TITLES.get(whole, whole)
+        return TITLES.get(name, name)
     try:
-        return f"{meaning(part)}: `{whole}`"
+        return f"{meaning(part)}: `{name}`"
     except KeyError:
-        return f"{TITLES.get(whole, whole)}: `{part}`"
+        return f"{TITLES.get(name, name)}: `{part}`"

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from roofline.teach.lessons.build import sources
-from roofline.teach.lessons.execute import Executed, execute
+from roofline.teach.lessons.execute import ExecutedLesson, execute
 
 FOLDER = Path(__file__).resolve().parents[1] / "lessons"
 SOURCES = sources(FOLDER)
@@ -14,6 +14,6 @@ NAMES = [path.stem for path in SOURCES]
 
 
 @cache
-def done(name: str) -> Executed:
+def done(name: str) -> ExecutedLesson:
     """A lesson after its last cell."""
     return execute(FOLDER / f"{name}.py")

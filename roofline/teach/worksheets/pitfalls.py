@@ -1,4 +1,4 @@
-"""Usual mistakes that several templates share, with what is said to each."""
+"""Usual mistakes that several templates share, each with its hint."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ PREFIXES = ((2.0**40, 1e12, "TiB", "TB"), (2.0**30, 1e9, "GiB", "GB"), (2.0**20,
 
 def k_without_v(value: float) -> Mistake:
     """One of the two tensors forgotten: `value` is half."""
-    return Mistake(name="K without V", value=value, hint="The cache holds keys and values: two tensors a layer, not one.")
+    return Mistake(name="K without V", value=value, hint="The cache holds keys and values: two tensors per layer, not one.")
 
 
 def query_heads(value: float, queries: int, kv: int) -> Mistake:
-    """Query heads in the place of KV heads."""
+    """Query heads instead of KV heads."""
     hint = f"You used the {queries} query heads. With grouped queries the cache holds the {kv} KV heads only, which are shared."
     return Mistake(name="query heads for KV heads", value=value, hint=hint)
 
 
 def hidden_size(value: float, hidden: int) -> Mistake:
-    """The width of the residual stream in the place of that of keys."""
+    """The width of the residual stream instead of that of the keys."""
     hint = (
         f"You used the hidden size {hidden:,} as the width of K and V. Theirs is KV heads times head width, which is less "
         "where heads are shared."
@@ -28,14 +28,14 @@ def hidden_size(value: float, hidden: int) -> Mistake:
 
 
 def bits_for_bytes(value: float, bits: int) -> Mistake:
-    """Bits an element taken for bytes: `value` is eight times as much."""
+    """Bits per element taken for bytes: `value` is eight times as much."""
     return Mistake(
         name="bits for bytes", value=value, hint=f"An element has {bits} bits: that is {bits / 8:g} bytes, not {bits} bytes."
     )
 
 
 def one_layer(value: float, layers: int) -> Mistake:
-    """One layer's share for the whole."""
+    """One layer instead of all."""
     hint = f"That is one layer. Each of the {layers} layers has its own."
     return Mistake(name="one layer", value=value, hint=hint)
 
