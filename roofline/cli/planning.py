@@ -18,9 +18,8 @@ from roofline.report.plan import tables
 from roofline.report.plan.load import planned
 from roofline.report.plan.scaling import first_values
 from roofline.report.summary import Table
-from roofline.serving.planning.candidate import Pool
 from roofline.serving.planning.plan import plan
-from roofline.serving.planning.result import Plan
+from roofline.serving.planning.result import Plan, Pool
 
 
 def answer(model: str | None, given: dict[str, Any], *, json: bool, output: Path | None, quiet: bool) -> int:
@@ -137,7 +136,7 @@ def _seconds(value: float | None) -> str:
 
 def candidates_table(result: Plan) -> Table:
     """The candidates, best first."""
-    percentile = result.candidates[0].expected.ttft.percentile * 100
+    percentile = result.candidates[0].performance.ttft.percentile * 100
     columns = (
         "", "hardware", "devices", "replicas", "precision", "TTFT", f"p{percentile:g}", "TPOT", f"p{percentile:g} ", "busy",
         "cost/h", "per M tokens", "more", "binds",
@@ -148,8 +147,8 @@ def candidates_table(result: Plan) -> Table:
         cost = one.cost
         rows.append((
             "*" if index in result.pareto else "", one.hardware, f"{one.devices:,}", " + ".join(parts), one.precision,
-            _seconds(one.expected.ttft.mean), _seconds(one.expected.ttft.at), _seconds(one.expected.tpot.mean),
-            _seconds(one.expected.tpot.at), f"{percent(one.expected.utilisation, 0)}",
+            _seconds(one.performance.ttft.mean), _seconds(one.performance.ttft.at), _seconds(one.performance.tpot.mean),
+            _seconds(one.performance.tpot.at), f"{percent(one.performance.utilisation, 0)}",
             "-" if cost.per_hour is None else f"{cost.per_hour:,.2f}", "-" if cost.total is None else f"{cost.total:.3g}",
             "-" if one.headroom is None else f"{percent(one.headroom, 0)}", one.binds,
         ))  # fmt: skip

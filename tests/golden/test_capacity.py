@@ -14,8 +14,7 @@ import pytest
 
 import roofline
 from roofline.measure.validate.serving import model_id
-from roofline.serving.planning.candidate import Candidate
-from roofline.serving.planning.result import Plan
+from roofline.serving.planning.result import Candidate, Plan
 
 GPUS = "a100-sxm-80gb,h100-sxm,h200-sxm,l40s"
 MODELS = {"llama-3.1-8b": (GPUS, 2.0), "llama-3.1-70b": (GPUS, 2.0), "deepseek-v3": ("h200-sxm,dgx-h200", 5.0)}
@@ -55,13 +54,13 @@ def test_every_load_has_an_answer_that_meets_it(model: str, rate: float) -> None
     assert plan.best is not None
     assert plan.infeasible is None
     for one in plan.candidates:
-        assert one.expected.ttft.at is not None
-        assert one.expected.tpot.at is not None
-        assert one.expected.ttft.at <= MODELS[model][1] * 1.005
-        assert one.expected.tpot.at <= 0.05 * 1.005
+        assert one.performance.ttft.at is not None
+        assert one.performance.tpot.at is not None
+        assert one.performance.ttft.at <= MODELS[model][1] * 1.005
+        assert one.performance.tpot.at <= 0.05 * 1.005
         assert one.breaks_at is not None
         assert one.breaks_at >= rate * (1 - 1e-6)
-        assert 0 < one.expected.utilisation < 1
+        assert 0 < one.performance.utilisation < 1
         assert one.cost.per_hour is None or one.cost.per_hour > 0
     costs = [one.cost.per_hour or math.inf for one in plan.candidates]
     assert costs == sorted(costs)
@@ -120,7 +119,7 @@ def test_a_higher_rate_is_never_cheaper_and_never_takes_fewer_devices(model: str
 
 def test_the_front_is_what_nothing_beats() -> None:
     plan = planned("llama-3.1-8b", 50)
-    measures = [(one.cost.per_hour, one.expected.ttft.mean, one.expected.tpot.mean) for one in plan.candidates]
+    measures = [(one.cost.per_hour, one.performance.ttft.mean, one.performance.tpot.mean) for one in plan.candidates]
     for index in plan.pareto:
         assert not any(all(a < b * 0.97 for a, b in zip(other, measures[index], strict=True)) for other in measures)
 
@@ -144,6 +143,6 @@ def test_closed_loops_have_the_measured_time_per_token(truth: Path) -> None:
         )  # fmt: skip
         assert plan.best is not None
         assert plan.best.replicas == 1
-        errors.append(plan.best.expected.tpot.mean / (float(row["silicon_tpot_ms"]) * 1e-3) - 1)  # type: ignore[operator]
+        errors.append(plan.best.performance.tpot.mean / (float(row["silicon_tpot_ms"]) * 1e-3) - 1)  # type: ignore[operator]
     assert np.median(np.abs(errors)) <= 0.08
     assert np.mean(np.abs(errors)) <= 0.12

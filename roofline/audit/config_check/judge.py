@@ -17,11 +17,11 @@ from roofline.audit.config_check.under_load import UnderLoad, worst
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.predict.options import ALIASES
-from roofline.serving.planning.assemble import Draft, candidate
-from roofline.serving.planning.candidate import Candidate
-from roofline.serving.planning.closed import turn
-from roofline.serving.planning.plan import TRAFFIC, resolve, told
-from roofline.serving.planning.question import Question
+from roofline.serving.planning.candidates import Draft, PoolSize, candidate
+from roofline.serving.planning.performance import closed_loop_performance
+from roofline.serving.planning.plan import TRAFFIC, assemble, resolve
+from roofline.serving.planning.query import Query
+from roofline.serving.planning.result import Candidate
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware
 
@@ -75,14 +75,14 @@ def check(
     words = {name: asked.pop(name) for name in TRAFFIC if name in asked}
     assume = {name: asked.pop(name) for name in ("assume",) if name in asked}
 
-    def question(found_model: Any, found_hardware: Any) -> Question:
+    def question(found_model: Any, found_hardware: Any) -> Query:
         # NB: how long a sequence may be is judged here, and not refused
         others = {name: value for name, value in asked.items() if name != "max_model_len"}
         given = {**words, **assume, **others}
         return resolve(
             found_model, found_hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus,
             max_cost=max_cost, spare=spare, rank=None, mode="colocated", pue=pue, top=None, skip_bad_rows=skip_bad_rows,
-            given=given,
+            options=given,
         )  # fmt: skip
 
     run = read_run(Path(path).expanduser())
@@ -109,7 +109,7 @@ def judged(found: Subject) -> Check:
     findings += of_limits(found, stands)
     case = Case(found, stands, loaded, serving)
     told_of = () if (one := _candidate(found, stands, serving)) is None else (one,)
-    plan = told(
+    plan = assemble(
         question, told_of, stands.request, pareto=tuple(range(len(told_of))), infeasible=None,
         considered={"deployments": 1, "fit": int(stands.one is not None), "meet": int(worst(tuple(findings)) != "missed"),
                     "within_limits": int(worst(tuple(findings)) != "missed")},
@@ -156,5 +156,5 @@ def _candidate(found: Subject, stands: Standing, serving: int) -> Candidate | No
         return None
     seen = None
     if question.load.concurrency is not None:
-        seen = turn(one, question.load, question.load.concurrency / serving)
-    return candidate(question, Draft(option, (("both", one, serving),), question.spare, seen=seen))
+        seen = closed_loop_performance(one, question.load, question.load.concurrency / serving)
+    return candidate(question, Draft((PoolSize(option, "both", one, serving),), question.spare, seen))

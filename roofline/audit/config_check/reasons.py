@@ -12,7 +12,7 @@ from roofline.audit.config_check.subject import Subject
 from roofline.audit.config_check.under_load import TTFT, UnderLoad
 from roofline.formatting import percent, plural
 from roofline.serving.planning.load import Load
-from roofline.serving.planning.memory import MAX_SLOTS
+from roofline.serving.planning.search import MAX_SLOTS
 
 _GIB = 2**30
 _TIMES = ("ttft", "tpot")

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from roofline.predict.result import dump_json
-from roofline.serving.planning.candidate import Candidate
-from roofline.serving.planning.result import Plan
+from roofline.serving.planning.result import Candidate, Plan
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,8 @@ from typing import Any
 from roofline.audit.config_check.subject import Subject
 from roofline.errors import RooflineError, SpecError
 from roofline.predict.request import Request, prepare
-from roofline.serving.planning.memory import longest_held, slots_in_memory
-from roofline.serving.planning.search import Option, settled
-from roofline.serving.planning.sizing import Sized, sized
+from roofline.serving.planning.search import Option, longest_held, slots_in_memory, with_chosen
+from roofline.serving.planning.sizing import SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
 from roofline.specs.workload import Segment
 
@@ -45,7 +44,7 @@ class Standing:
         return self.held >= self.longest
 
     @property
-    def one(self) -> Sized | None:
+    def one(self) -> SizedReplica | None:
         """The replica that serves."""
         return None if self.option is None else self.option.sized["both"]
 
@@ -73,9 +72,9 @@ def standing(subject: Subject) -> Standing:
     if seats:
         mine = min(seats, subject.seats)
         budget = request.memory.max_num_batched_tokens
-        one = sized(Replica(request, mine, (budget,)), question.load, [(mine, budget)], seats)
+        one = size_replica(Replica(request, mine, (budget,)), question.load, [(mine, budget)], seats)
         hardware = question.hardware[0]
-        option = Option(hardware, _precision(request), _layout(request), {"both": settled(one)}, (), wanted)
+        option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(one)}, (), wanted)
     return Standing(request, wanted, held, seats, needed, part.budget_bytes, part.weights_bytes, option)
 
 

@@ -12,7 +12,7 @@ from roofline.audit.config_check.run import Run
 from roofline.audit.config_check.servers.base import Understood, understand
 from roofline.audit.engine_logs.weights_format import scheme
 from roofline.errors import InputError
-from roofline.serving.planning.question import Question
+from roofline.serving.planning.query import Query
 from roofline.specs.assumption import Assumption
 from roofline.specs.library import Input
 from roofline.units import parse_count
@@ -44,7 +44,7 @@ class Subject:
     """
 
     run: Run
-    question: Question
+    question: Query
     seats: int
     longest: int | None
     replicas: int
@@ -61,7 +61,7 @@ class Subject:
 
 
 def subject(
-    run: Run, resolve: Callable[[str, str], Question], given: dict[str, Any], model: Any, hardware: Any, replicas: Any
+    run: Run, resolve: Callable[[str, str], Query], given: dict[str, Any], model: Any, hardware: Any, replicas: Any
 ) -> Subject:
     """Put together what the file says and what was given, which comes first.
 
@@ -96,7 +96,7 @@ def subject(
     return _put_together(run, question, options, many, places, read, record, remarks)
 
 
-def _adapted(run: Run, question: Question, places: dict[str, Said], given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _adapted(run: Run, question: Query, places: dict[str, Said], given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Options of `analyze` for what the file says, with the sizes that are given in the place of its own."""
     values = {name: said.value for name, said in places.items()}
     for name in _SIZES:
@@ -133,7 +133,7 @@ def _counted(run: Run, options: dict[str, Any], places: dict[str, Said]) -> dict
 
 
 def _put_together(
-    run: Run, question: Question, options: dict[str, Any], replicas: int, places: dict[str, Said], read: Understood,
+    run: Run, question: Query, options: dict[str, Any], replicas: int, places: dict[str, Said], read: Understood,
     record: Record, remarks: list[str],
 ) -> Subject:  # fmt: skip
     seats = int(options.pop("max_num_seqs"))
@@ -166,7 +166,7 @@ def _count(value: Any, name: str, places: dict[str, Said]) -> int:
 
 
 def _formats(
-    question: Question,
+    question: Query,
     options: dict[str, Any],
     places: dict[str, Said],
     model: Said | None,

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from roofline.audit.config_check.result import Finding, Verdict
-from roofline.serving.planning.closed import Turn, turn
-from roofline.serving.planning.expected import Times, band
 from roofline.serving.planning.load import TPOT, TTFT, Load, Service
-from roofline.serving.planning.sizing import UTILISATION, Sized, fewer, servers
+from roofline.serving.planning.performance import ClosedLoopPerformance, Times, band, closed_loop_performance
+from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server
 from roofline.serving.queueing.replica import ESTIMATE, BatchServer
 from roofline.serving.queueing.steady import Steady, steady
 
@@ -23,7 +22,7 @@ _WORST: tuple[Verdict, ...] = ("met", "at risk", "missed")
 class UnderLoad:
     """A replica of a deployment, asked about numbers of them. Answers are kept."""
 
-    one: Sized
+    one: SizedReplica
     load: Load
     _known: dict[int, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
     _servers: dict[str, BatchServer] = field(default_factory=dict, repr=False)
@@ -63,7 +62,7 @@ class UnderLoad:
     def seat_wait(self, replicas: int) -> float | None:
         """Mean seconds that a request waits for a seat; None where that has no end."""
         if self.load.concurrency is not None:
-            return turn(self.one, self.load, self.load.concurrency / replicas).expected.slot_wait_s
+            return closed_loop_performance(self.one, self.load, self.load.concurrency / replicas).performance.slot_wait_s
         state = steady(self._server("expected"), (self.load.rate or 0.0) / replicas)
         return None if bool(state.saturated[0]) else float(state.slot_wait_s[0])
 
@@ -71,8 +70,8 @@ class UnderLoad:
         if edge not in self._servers:
             low, high = band(self.one, self.load)
             scale = {"expected": 1.0, "low": low, "high": high}[edge]
-            self._servers[edge] = fewer(
-                servers(self.one.replica, self.load, "both", self.one.slots, self.one.budget, scale=scale)
+            self._servers[edge] = coarsened(
+                role_server(self.one.replica, self.load, "both", self.one.slots, self.one.budget, scale=scale)
             )
         return self._servers[edge]
 
@@ -94,11 +93,11 @@ class UnderLoad:
 
     def _closed(self, replicas: int) -> list[Finding]:
         """Percentiles stretch as the means do, at both ends."""
-        seen: Turn = turn(self.one, self.load, (self.load.concurrency or 1) / replicas)
+        seen: ClosedLoopPerformance = closed_loop_performance(self.one, self.load, (self.load.concurrency or 1) / replicas)
         low, high = band(self.one, self.load)
         found = []
         for service in self.load.services:
-            ttft, tpot = seen.expected.classes[service.name]
+            ttft, tpot = seen.performance.classes[service.name]
             for name, limit in _asked(service):
                 times = ttft if name == TTFT else tpot
                 at = inf if times.at is None else times.at

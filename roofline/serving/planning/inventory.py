@@ -1,4 +1,4 @@
-"""Hardware that is there: so many accelerators of each kind."""
+"""An inventory: available accelerators by kind."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ class InventoryFile(Spec):
 
     schema_version: Literal[1] = 1
     kind: Literal["inventory"] = "inventory"
-    inventory: dict[str, Scalar] = Field(description="how many there are, by accelerator or node")
+    inventory: dict[str, Scalar] = Field(description="number available, by accelerator or node")
 
 
 def parse_inventory(text: str) -> dict[str, int]:
-    """Accelerators by id, from a text such as `h100-sxm=16,a100-sxm-80gb=8`, or from a YAML file of ids and numbers.
+    """Parse accelerators by id from a text such as `h100-sxm=16,a100-sxm-80gb=8`, or from a YAML file of ids and numbers.
 
-    Of a node, so many nodes are meant: `dgx-h100=2` is {"dgx-h100": 16}, in accelerators.
+    The number of a node counts nodes: `dgx-h100=2` is {"dgx-h100": 16}, in accelerators.
 
     Raises:
-        InputError: an unknown or ambiguous id, one that stands there twice, a number that is none.
+        InputError: an unknown or ambiguous id, a duplicate, an invalid number.
 
     >>> parse_inventory("h100-sxm=16, dgx-h100=2")
     {'h100-sxm': 16, 'dgx-h100': 16}
     """
-    words = text.strip()
-    if "=" not in words and Path(words).suffix.lower() in (".yaml", ".yml"):
-        return _file(Path(words).expanduser())
-    found: dict[str, int] = {}
-    for part in words.split(","):
+    stripped = text.strip()
+    if "=" not in stripped and Path(stripped).suffix.lower() in (".yaml", ".yml"):
+        return _file(Path(stripped).expanduser())
+    accelerators: dict[str, int] = {}
+    for part in stripped.split(","):
         name, equals, count = (piece.strip() for piece in part.partition("="))
         if not name or not equals or not count:
-            raise InputError(f"cannot read {words[:60]!r} as inventory: write ID=COUNT, such as {_EXAMPLE}, or a .yaml file")
-        _add(found, name, count)
-    return found
+            raise InputError(f"cannot read {stripped[:60]!r} as inventory: write ID=COUNT, such as {_EXAMPLE}, or a .yaml file")
+        _add(accelerators, name, count)
+    return accelerators
 
 
 def _file(path: Path) -> dict[str, int]:
@@ -56,18 +56,18 @@ def _file(path: Path) -> dict[str, int]:
     entries = file.validate(InventoryFile).inventory
     if not entries:
         raise Places(file)("inventory", "at least one accelerator is needed, such as h100-sxm: 16")
-    found: dict[str, int] = {}
+    accelerators: dict[str, int] = {}
     for name, count in entries.items():
         try:
-            _add(found, name, count)
+            _add(accelerators, name, count)
         except InputError as error:
             raise Places(file)(("inventory", name), str(error)) from None
-    return found
+    return accelerators
 
 
-def _add(found: dict[str, int], name: str, count: str) -> None:
+def _add(accelerators: dict[str, int], name: str, count: str) -> None:
     number = parse_count(count, f"the number of {clean(name)}", minimum=1)
     hardware, _ = load_hardware(name)
-    if hardware.name in found:
-        raise InputError(f"{hardware.name} stands there twice: write it once, with all there are")
-    found[hardware.name] = number * (hardware.node.count if hardware.node else 1)
+    if hardware.name in accelerators:
+        raise InputError(f"{hardware.name} is there twice: write it once, with the total")
+    accelerators[hardware.name] = number * (hardware.node.count if hardware.node else 1)

@@ -12,7 +12,7 @@ from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
 
 Layout = dict[str, int]
-_SIZES = {
+SIZES = {
     "tp": "tensor_parallel_size",
     "pp": "pipeline_parallel_size",
     "dp": "data_parallel_size",
@@ -24,16 +24,16 @@ _IN_A_NODE = 8
 
 
 def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) -> Iterator[Layout]:
-    """Sizes of up to `most` devices that the model and the links allow, smallest first.
+    """Yield the parallel sizes of up to `most` devices that the model and the links allow, smallest first.
 
     * tensor parallelism within a node;
-    * pipelines of 2 and 4 stages where devices have no link of their own (they exchange least), or of whole nodes;
-    * experts divided over the tensor-parallel devices, where there are experts;
-    * data-parallel attention with the experts over all devices (`dp` = `ep` = 8, 16, 32), where there are experts.
+    * pipelines of 2 and 4 stages of devices without a link (pipelines communicate least), or of whole nodes;
+    * MoE models: experts divided over the tensor-parallel devices;
+    * MoE models: data-parallel attention with the experts over all devices (`dp` = `ep` = 8, 16, 32).
 
-    What is `fixed` is not searched. Others (context parallelism) are tried where they are given.
+    Sizes in `fixed` are not searched; context parallelism is only used if it is given.
     """
-    given = {short: int(fixed[long]) for short, long in _SIZES.items() if fixed.get(long) is not None}
+    given = {short: int(fixed[long]) for short, long in SIZES.items() if fixed.get(long) is not None}
     experts = any(
         block.experts is not None for block in model.blocks
     )  # fmt: skip
@@ -43,13 +43,13 @@ def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) 
     for sizes in sorted(
         _wanted(experts, linked, node, given), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])
     ):
-        found = sizes | given
+        layout = sizes | given
         if "dp" in given and "ep" not in given and sizes["ep"] > 1:
-            found["ep"] = found["tp"] * found["dp"]
-        key = tuple(found.get(name, 1) for name in _SIZES)
-        if key not in seen and _devices(found) <= most and _works(model, hardware, found):
+            layout["ep"] = layout["tp"] * layout["dp"]
+        key = tuple(layout.get(name, 1) for name in SIZES)
+        if key not in seen and _devices(layout) <= most and _works(model, hardware, layout):
             seen.add(key)
-            yield {name: size for name, size in found.items() if size > 1}
+            yield {name: size for name, size in layout.items() if size > 1}
 
 
 def _wanted(experts: bool, linked: bool, node: int, given: Layout) -> Iterator[Layout]:
@@ -69,8 +69,8 @@ def _devices(sizes: Layout) -> int:
 
 
 def _works(model: Model, hardware: Hardware, sizes: Layout) -> bool:
-    """Whether the model can be divided so, and the hardware joins the groups."""
-    fields = {_SIZES[name]: size for name, size in sizes.items() if size > 1}
+    """Whether the model can be divided into these sizes, and links join the devices of each group."""
+    fields = {SIZES[name]: size for name, size in sizes.items() if size > 1}
     try:
         deployment = Deployment(**fields)
         check_parallel(model, deployment)

@@ -1,4 +1,4 @@
-"""What has to be served: classes of requests with their objectives, as the server's formulas want them."""
+"""The load of a plan: classes of requests with their objectives, as input of the queueing formulas."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 TTFT, TPOT = "ttft", "tpot"
 _LONGEST = 0.999
-"""The share of the requests that `--max-model-len` has to hold where lengths have no end."""
+"""Share of requests that `--max-model-len` has to hold if lengths are unbounded."""
 _ROUND = 1024
 BURSTIEST = 3.0
-"""The highest coefficient of variation of times between arrivals that waits are computed with: beyond it the formulas say
-nothing, and what a trace has of it comes from silences as much as from bursts."""
+"""Maximum coefficient of variation of times between arrivals in the formulas: they do not hold beyond it, and a higher one of a
+trace comes from silences as much as from bursts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Service:
-    """One class: its requests, and the seconds within which a share (`percentile`) of them has to be served."""
+    """One class: its requests, and the TTFT and TPOT, s, that a share (`percentile`) of them has to meet."""
 
     name: str
     mix: Mix
@@ -35,28 +35,37 @@ class Service:
 
     @property
     def objectives(self) -> dict[str, float]:
-        """Those that were given."""
+        """The objectives that are set, s."""
         return {name: value for name, value in ((TTFT, self.ttft), (TPOT, self.tpot)) if value is not None}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """All classes together. `rate`: requests a second that are planned for, those of the peak; `mean_rate`: over a day. In a
-    closed loop `concurrency` clients take their place, each with one request under way."""
+    """All classes together.
+
+    Args:
+        services: the classes.
+        rate: planned requests/s, those of the peak; None in a closed loop.
+        mean_rate: mean requests/s over a day; None in a closed loop.
+        concurrency: clients, each with one request in flight; None in an open loop.
+        cv: coefficient of variation of the times between arrivals, as the formulas use it.
+        burstiness: that of the burstiest class.
+        mean_input: prompt tokens.
+        mean_output: output tokens.
+        longest: tokens of the longest request that is planned for.
+        beyond: tokens of the longest possible request; None: unbounded.
+    """
 
     services: tuple[Service, ...]
     rate: float | None
     mean_rate: float | None
     concurrency: int | None
     cv: float
-    """Of the times between arrivals, as waits are computed with; `burstiness`: as it is, of the class with most."""
     burstiness: float
     mean_input: float
     mean_output: float
     longest: int
-    """Tokens of the longest request that is provided for."""
     beyond: int | None
-    """Tokens of the longest request that can come, where that is known; None: there is no end."""
 
     @property
     def mix(self) -> tuple[Mix, ...]:
@@ -65,7 +74,7 @@ class Load:
 
     @classmethod
     def of(cls, traffic: Traffic) -> Load:
-        """The load of a traffic: shares of the arrivals (of the clients, in a closed loop), weighted means, the peak."""
+        """Summarize traffic: shares of the arrivals (of the clients, in a closed loop), weighted means, the peak."""
         closed = traffic.closed
         parts = [float(one.concurrency if closed else one.rate) for one in traffic.classes]  # type: ignore[arg-type]
         shares = [part / sum(parts) for part in parts]
@@ -90,18 +99,18 @@ def _service(one: Class, share: float) -> Service:
     import numpy as np
 
     prompts = np.sort(one.input_len.quantiles(REPRESENTATIVES)).astype(np.float64)
-    answers = np.sort(one.output_len.quantiles(REPRESENTATIVES)).astype(np.float64)
-    return Service(one.name, Mix(share, prompts, answers, one.prefix_hit), one.ttft, one.tpot, one.percentile)
+    outputs = np.sort(one.output_len.quantiles(REPRESENTATIVES)).astype(np.float64)
+    return Service(one.name, Mix(share, prompts, outputs, one.prefix_hit), one.ttft, one.tpot, one.percentile)
 
 
 def _end(one: Class) -> int | None:
-    """The most tokens that a request of a class can have."""
-    prompt, answer = one.input_len.maximum, one.output_len.maximum
-    return None if prompt is None or answer is None else prompt + answer
+    """Maximum tokens of a request of a class; None: unbounded."""
+    prompt, output = one.input_len.maximum, one.output_len.maximum
+    return None if prompt is None or output is None else prompt + output
 
 
 def _longest(one: Class) -> int:
-    """Tokens that all but one in a thousand of the requests of a class have at most."""
+    """Tokens that 99.9 % of the requests of a class do not exceed."""
     end = _end(one)
     far = one.input_len.quantile(_LONGEST) + one.output_len.quantile(_LONGEST)
     return end if end is not None and end <= 2 * far else -(-far // _ROUND) * _ROUND

@@ -1,4 +1,4 @@
-"""`plan`: a traffic, its objectives and a budget, to deployments that serve it."""
+"""`plan`: from traffic, objectives and limits to deployments that serve it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, UnknownNameError
 from roofline.files import is_folder
 from roofline.formatting import percent
+from roofline.graph import build
 from roofline.numeric import pareto_front
+from roofline.predict import record
+from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.flags import COUNTS
 from roofline.predict.options import ALIASES
 from roofline.predict.request import Request
-from roofline.serving.planning.assemble import Draft, candidate, cost_per_hour, drafts
-from roofline.serving.planning.candidate import Candidate
+from roofline.serving.planning.candidates import Draft, candidate, cost_per_hour, drafts, order
 from roofline.serving.planning.infeasible import infeasible
 from roofline.serving.planning.inventory import parse_inventory
 from roofline.serving.planning.load import BURSTIEST, Load
 from roofline.serving.planning.prices import Prices, load_prices
-from roofline.serving.planning.question import MODES, RANKS, Mode, Question
-from roofline.serving.planning.rank import order
-from roofline.serving.planning.result import Plan
-from roofline.serving.planning.search import Option, Unfit, options
+from roofline.serving.planning.query import MODES, RANKS, Mode, Query
+from roofline.serving.planning.result import Candidate, Plan
+from roofline.serving.planning.search import Option, Unfit, search
 from roofline.serving.planning.sizing import UTILISATION
-from roofline.serving.planning.stands_on import stands_on
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, ids, load_hardware
+from roofline.specs.library import Input, ids, load_hardware, shipped
+from roofline.specs.workload import Step, decode, prefill
 from roofline.units import parse_count
 
 TRAFFIC = (
@@ -41,8 +42,10 @@ TRAFFIC = (
     "peak_factor", "profile",
 )  # fmt: skip
 _BURSTY = 1.2
-# Options of `analyze` that say what is run: here the traffic does.
+# Options of `analyze` that describe the workload: here the traffic does.
 _WORKLOAD = ("batch", "context", "segments", "phase", "ignore_capacity")
+_CHOSEN = ("batch", "input_len", "context", "max_num_seqs", "max_num_batched_tokens")
+"""Assumptions that a plan replaces by its own choices and the traffic."""
 
 
 def plan(
@@ -60,27 +63,27 @@ def plan(
     pue: float | str | None = None,
     top: int | str | None = None,
     skip_bad_rows: bool = False,
-    **options_given: Any,
+    **options: Any,
 ) -> Plan:
-    """Deployments that serve a traffic within its objectives, best first.
+    """Find deployments that serve traffic within its objectives, best first.
 
     Args:
         model: a shipped id, the path of a file, or a loaded model.
-        hardware: ids of accelerators or nodes; None: those whose kernels were measured and whose price is known.
-        traffic: a file of classes of requests, or what `roofline.serving.traffic` made of one; else the options of one class:
+        hardware: ids of accelerators or nodes; None: those with measured kernels and a known price.
+        traffic: a file of classes of requests, or loaded traffic; else the options of one class:
             `rate` (requests/s) or `concurrency`, `input_len`, `output_len` (distributions) or `trace`, `ttft`, `tpot`
             (seconds, or texts with a unit), `percentile`, `prefix_hit`, `burstiness`, `peak_factor`, `profile`.
-        price: a file of prices; where it has none, the shipped ranges are used.
-        inventory: accelerators that are there, such as `h100-sxm=16,l40s=8`.
-        max_gpus: the most accelerators.
-        max_cost: the most that an hour may cost, in the prices' currency.
+        price: a file of prices; the shipped ranges are used for hardware that it lacks.
+        inventory: available accelerators, such as `h100-sxm=16,l40s=8`.
+        max_gpus: maximum number of accelerators.
+        max_cost: maximum cost per hour, in the prices' currency.
         spare: replicas (of each pool) beyond those that the objectives need.
         rank: `cost`, `gpus` or `latency`.
-        mode: `colocated`, `disaggregated` (prompts and answers on servers of their own) or `any`.
+        mode: `colocated`, `disaggregated` (prefill and decode on separate servers) or `any`.
         pue: energy of the building over that of its machines, for the bound on energy.
-        top: candidates to tell of; those of the Pareto front come on top of it.
+        top: number of candidates to return; those of the Pareto front are added.
         skip_bad_rows: leave broken rows of a trace out.
-        **options_given: those of `roofline analyze` that describe the deployment: what is given is not searched.
+        **options: those of `roofline analyze` that describe the deployment: what is given is not searched.
 
     Returns:
         The result, in base units; `.to_dict()` has the layout of `roofline plan --json`.
@@ -88,38 +91,38 @@ def plan(
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
     """
-    question = resolve(
+    query = resolve(
         model, hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus, max_cost=max_cost, spare=spare,
-        rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, given=options_given,
+        rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, options=options,
     )  # fmt: skip
-    return answer(question)
+    return run(query)
 
 
-def answer(question: Question) -> Plan:
-    """The plan of a resolved question."""
-    found: list[Option] = []
+def run(query: Query) -> Plan:
+    """Compute the plan of a resolved query."""
+    options: list[Option] = []
     unfit: list[Unfit] = []
-    for option in options(question):
-        (found if isinstance(option, Option) else unfit).append(option)  # type: ignore[arg-type]
-    if not found and (wrong := [one.error for one in unfit if one.error is not None]) and len(wrong) == len(unfit):
-        raise wrong[0]  # nothing was ever looked at: what was given is wrong
-    drafted = drafts(question, found)
-    within = [one for one in drafted if _affordable(question, one)]
-    ranked = order(question, within)
-    chosen = list(range(min(question.top, len(ranked))))
+    for option in search(query):
+        (options if isinstance(option, Option) else unfit).append(option)  # type: ignore[arg-type]
+    if not options and (wrong := [one.error for one in unfit if one.error is not None]) and len(wrong) == len(unfit):
+        raise wrong[0]  # nothing was searched: a given option is wrong
+    drafted = drafts(query, options)
+    within = [one for one in drafted if _within_limits(query, one)]
+    ranked = order(query, within)
+    chosen = list(range(min(query.top, len(ranked))))
     best = pareto_front([measures for _, measures in ranked])
     chosen = sorted({*chosen, *best})
-    candidates = tuple(candidate(question, ranked[index][0]) for index in chosen)
-    first = ranked[0][0].parts[-1][1].replica.request if ranked else None
-    return told(
-        question,
+    candidates = tuple(candidate(query, ranked[index][0]) for index in chosen)
+    first = ranked[0][0].pools[-1].sized.replica.request if ranked else None
+    return assemble(
+        query,
         candidates,
         first,
         pareto=tuple(chosen.index(index) for index in best),
-        infeasible=None if candidates else infeasible(question, found, unfit, drafted),
+        infeasible=None if candidates else infeasible(query, options, unfit, drafted),
         considered={
-            "deployments": len(found) + len(unfit),
-            "fit": len(found),
+            "deployments": len(options) + len(unfit),
+            "fit": len(options),
             "meet": len(drafted),
             "within_limits": len(within),
         },
@@ -129,37 +132,44 @@ def answer(question: Question) -> Plan:
     )
 
 
-def told(question: Question, candidates: tuple[Candidate, ...], first: Request | None, **found: Any) -> Plan:
-    """Candidates with the question that they answer, and what the first stands on; `found` are the other keys of a plan."""
-    below = () if first is None else stands_on(first, question.load)
+def assemble(query: Query, candidates: tuple[Candidate, ...], first: Request | None, **others: Any) -> Plan:
+    """Assemble a plan from candidates and their query.
+
+    Args:
+        query: the query.
+        candidates: best first.
+        first: the first one's deployment, whose assumptions are listed.
+        **others: the other fields of the plan.
+    """
+    below = () if first is None else provenance(first, query.load)
     return Plan(
-        inputs=_inputs(question),
-        model={"name": question.model.name, "source": [one.url or one.title for one in question.model.sources.values()]},
-        traffic=_traffic(question),
+        inputs=_inputs(query),
+        model={"name": query.model.name, "source": [one.url or one.title for one in query.model.sources.values()]},
+        traffic=_traffic(query),
         limits={
-            "max_gpus": question.max_gpus, "max_cost": question.max_cost, "inventory": question.inventory,
-            "spare": question.spare, "modes": list(question.modes),
+            "max_gpus": query.max_gpus, "max_cost": query.max_cost, "inventory": query.inventory,
+            "spare": query.spare, "modes": list(query.modes),
         },
-        rank=question.rank,
+        rank=query.rank,
         candidates=candidates,
-        assumptions=(*_assumptions(question, candidates), *below),
-        **found,
+        assumptions=(*_assumptions(query, candidates), *below),
+        **others,
     )  # fmt: skip
 
 
-def _affordable(question: Question, draft: Draft) -> bool:
-    if draft.devices > question.devices(draft.option.hardware):
+def _within_limits(query: Query, draft: Draft) -> bool:
+    if draft.devices > query.devices(draft.option.hardware):
         return False
-    cost = cost_per_hour(question, draft)
-    return question.max_cost is None or (cost is not None and cost <= question.max_cost)
+    cost = cost_per_hour(query, draft)
+    return query.max_cost is None or (cost is not None and cost <= query.max_cost)
 
 
 def resolve(
     model: Any, hardware: Any, *, traffic: Any, price: Any, inventory: Any, max_gpus: Any, max_cost: Any, spare: Any, rank: Any,
-    mode: Any, pue: Any, top: Any, skip_bad_rows: bool, given: dict[str, Any],
-) -> Question:  # fmt: skip
-    """The options of `plan` as a question with nothing left open; `given`: those of the deployment and of one class."""
-    fixed = {ALIASES.get(name, name): value for name, value in given.items() if value is not None and value is not False}
+    mode: Any, pue: Any, top: Any, skip_bad_rows: bool, options: dict[str, Any],
+) -> Query:  # fmt: skip
+    """Resolve the options of `plan` into a query; `options`: those of the deployment and of one class."""
+    fixed = {ALIASES.get(name, name): value for name, value in options.items() if value is not None and value is not False}
     for name in fixed.keys() & COUNTS.keys():
         fixed[name] = parse_count(fixed[name], name.replace("_", "-"), minimum=1)
     if clash := [name for name in _WORKLOAD if name in fixed]:
@@ -168,74 +178,68 @@ def resolve(
     if not isinstance(model, Model):
         model, read = load_model(model, fixed.pop("assume", None))
         inputs.append(read)
-    words = {name: fixed.pop(name, None) for name in TRAFFIC}
-    asked = _load(traffic, words, skip_bad_rows)
+    resolved = _traffic_of(traffic, {name: fixed.pop(name, None) for name in TRAFFIC}, skip_bad_rows)
     prices = load_prices(price)
     stock = parse_inventory(inventory) if isinstance(inventory, str) else inventory
     devices, files = _hardware(hardware, prices, stock)
-    load = Load.of(asked)
+    load = Load.of(resolved)
     _check_lengths(model, load, fixed)
-    return Question(
+    return Query(
         model=model,
-        traffic=asked,
+        traffic=resolved,
         load=load,
         hardware=devices,
         fixed=fixed,
         prices=prices,
-        inputs=(*inputs, *files, *asked.inputs, *prices.inputs),
+        inputs=(*inputs, *files, *resolved.inputs, *prices.inputs),
         rank=_named("rank", rank, RANKS, "cost"),
         modes=_modes(mode),
         spare=0 if spare is None else parse_count(spare, "spare", minimum=0),
         max_gpus=None if max_gpus is None else parse_count(max_gpus, "max-gpus", minimum=1),
-        max_cost=None if max_cost is None else _positive("max-cost", max_cost, "an amount an hour in the prices' currency"),
+        max_cost=None if max_cost is None else _positive("max-cost", max_cost, "an amount per hour in the prices' currency"),
         inventory=stock,
         pue=1.0 if pue is None else _positive("pue", pue, "1 or more", least=1.0),
         top=10 if top is None else parse_count(top, "top", minimum=1),
     )
 
 
-def _load(traffic: Any, words: dict[str, Any], skip_bad_rows: bool) -> Traffic:
-    given = [name for name, value in words.items() if value is not None]
+def _traffic_of(traffic: Any, options: dict[str, Any], skip_bad_rows: bool) -> Traffic:
     if traffic is None:
-        return single(**words, skip_bad_rows=skip_bad_rows)
-    if given:
-        raise InputError(f"--traffic says what comes: leave out --{given[0].replace('_', '-')}")
+        return single(**options, skip_bad_rows=skip_bad_rows)
+    if clash := [name for name, value in options.items() if value is not None]:
+        raise InputError(f"--traffic says what comes: leave out --{clash[0].replace('_', '-')}")
     return traffic if isinstance(traffic, Traffic) else load_traffic(Path(traffic), skip_bad_rows=skip_bad_rows)
 
 
-def _hardware(given: Any, prices: Prices, stock: dict[str, int] | None) -> tuple[tuple[Hardware, ...], list[Input]]:
-    names: list[Any] = []
-    if given is None:
-        names = list(stock) if stock else _usual(prices)
-    elif isinstance(given, str | Hardware | PathLike):
-        names = [given]
+def _hardware(hardware: Any, prices: Prices, stock: dict[str, int] | None) -> tuple[tuple[Hardware, ...], list[Input]]:
+    listed: list[Any] = []
+    if hardware is None:
+        listed = list(stock) if stock else _default_hardware(prices)
     else:
-        names = list(given)
-    parts: list[Any] = []
-    for name in names:
-        parts += [part.strip() for part in name.split(",") if part.strip()] if isinstance(name, str) else [name]
-    if not parts:
+        listed = [hardware] if isinstance(hardware, str | Hardware | PathLike) else list(hardware)
+    names: list[Any] = []
+    for name in listed:
+        names += [part.strip() for part in name.split(",") if part.strip()] if isinstance(name, str) else [name]
+    if not names:
         raise InputError("--hardware names nothing: give ids such as h100-sxm, separated by commas")
-    found: dict[str, Hardware] = {}
+    by_name: dict[str, Hardware] = {}
     files: list[Input] = []
-    for part in parts:
-        one, read = (part, []) if isinstance(part, Hardware) else load_hardware(part)
-        if one.name not in found:
-            found[one.name] = one
+    for name in names:
+        one, read = (name, []) if isinstance(name, Hardware) else load_hardware(name)
+        if one.name not in by_name:
+            by_name[one.name] = one
             files += read
-    return tuple(found.values()), files
+    return tuple(by_name.values()), files
 
 
-def _usual(prices: Prices) -> list[str]:
-    """Accelerators whose kernels were measured, and whose price is known."""
-    from roofline.specs.library import shipped
-
+def _default_hardware(prices: Prices) -> list[str]:
+    """Accelerators with measured kernels and a known price."""
     measured = {folder.name for folder in (shipped("hardware") / "fits").iterdir() if is_folder(folder)}
     return [name for name in ids("hardware") if name in measured and name in prices.names]
 
 
 def _check_lengths(model: Model, load: Load, fixed: dict[str, Any]) -> None:
-    """Requests that no deployment of the model could serve."""
+    """Refuse requests that no deployment of the model could serve."""
     most = int(fixed.get("max_model_len") or model.max_position_embeddings)
     what = "--max-model-len" if fixed.get("max_model_len") else f"the {most:,} tokens that {model.name} was made for"
     shortest = min(int(s.mix.prompts.min() + s.mix.outputs.min()) for s in load.services)
@@ -269,17 +273,17 @@ def _positive(what: str, value: Any, allowed: str, least: float = 0.0) -> float:
     return number
 
 
-def _inputs(question: Question) -> dict[str, Any]:
-    """Every file, under its role; of several in one role the later ones under role and name."""
-    found: dict[str, Any] = {}
-    for entry in dict.fromkeys(question.inputs):
-        key = entry.role if entry.role not in found else f"{entry.role}.{entry.name}"
-        found[key] = {"name": entry.name, "path": entry.path, "sha256": entry.sha256}
-    return found
+def _inputs(query: Query) -> dict[str, Any]:
+    """Every file under its role; further files of a role under role and name."""
+    inputs: dict[str, Any] = {}
+    for entry in dict.fromkeys(query.inputs):
+        key = entry.role if entry.role not in inputs else f"{entry.role}.{entry.name}"
+        inputs[key] = {"name": entry.name, "path": entry.path, "sha256": entry.sha256}
+    return inputs
 
 
-def _traffic(question: Question) -> dict[str, Any]:
-    traffic, load = question.traffic, question.load
+def _traffic(query: Query) -> dict[str, Any]:
+    traffic, load = query.traffic, query.load
     return {
         "rate": load.rate,
         "mean_rate": load.mean_rate,
@@ -298,14 +302,14 @@ def _traffic(question: Question) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _assumptions(question: Question, candidates: Sequence[Any]) -> Iterable[Assumption]:
-    yield from question.traffic.assumptions
-    load = question.load
+def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption]:
+    yield from query.traffic.assumptions
+    load = query.load
     if load.concurrency is None:
         yield Assumption(
             "queueing", "processor sharing with prompt cycles", "default",
             "approximation, docs/capacity.md has its errors; no replica is planned beyond "
-            f"{percent(UTILISATION, 0)} of the rate that saturates it",
+            f"{percent(UTILISATION, 0)} of its saturation rate",
         )  # fmt: skip
         if load.burstiness > _BURSTY:
             used = "" if load.burstiness <= BURSTIEST else f"; waits are computed with {BURSTIEST:g}"
@@ -313,18 +317,36 @@ def _assumptions(question: Question, candidates: Sequence[Any]) -> Iterable[Assu
             yield Assumption("burstiness", load.burstiness, "given", why)
     else:
         yield Assumption("closed loop", load.concurrency, "given",
-                         "TTFT is decided by how the clients start and how equal their lengths are; TPOT is not")  # fmt: skip
+                         "TTFT depends on how the clients start and how equal their lengths are; TPOT does not")  # fmt: skip
     yield Assumption("memory", "mean lengths", "default",
-                     "slots are as many requests of mean length, each at its last token, as memory holds")  # fmt: skip
+                     "batch limits count requests of mean length, each at its last token")  # fmt: skip
     if any(service.mix.hit for service in load.services):
         yield Assumption("prefix_hit", max(s.mix.hit for s in load.services), "given",
                          "the same share of every prompt is cached; its memory is counted for each request")  # fmt: skip
-    devices = {one.name: one for one in question.hardware}
-    priced = {name: price for name in {one.hardware for one in candidates} if (price := question.prices.of(devices[name]))}
+    devices = {one.name: one for one in query.hardware}
+    priced = {name: price for name in {one.hardware for one in candidates} if (price := query.prices.of(devices[name]))}
     for hardware, price in sorted(priced.items()):
-        spread = f" ({price.low:g} to {price.high:g})" if price.low < price.high else ""
-        value = f"{price.value:g} {price.currency}/h{spread}"
+        ends = f" ({price.low:g} to {price.high:g})" if price.low < price.high else ""
+        value = f"{price.value:g} {price.currency}/h{ends}"
         yield Assumption(f"price.{hardware}", value, "given" if price.origin == "given" else "assumed", price.describe())
     if any(one.power.watts is not None for one in candidates):
         yield Assumption("power", "TDP", "default", "an upper bound: every device draws its TDP all the time, times the PUE "
-                         f"of {question.pue:g}")  # fmt: skip
+                         f"of {query.pue:g}")  # fmt: skip
+
+
+def provenance(request: Request, load: Load) -> Iterable[Assumption]:
+    """The choices behind a deployment (formats, engine defaults), and the sources of its estimates."""
+    yield from (note for note in request.assumptions if note.name not in _CHOSEN)
+    if not request.estimator.applies:
+        yield from record.no_estimate(request.deployment.backend)
+        return
+    ranks = request.deployment.data_parallel_size
+    slots = request.deployment.max_num_seqs or 1
+    steps: tuple[Step, ...] = (
+        decode(slots * ranks, max(round(load.mean_input + load.mean_output), 1)), prefill(ranks, max(round(load.mean_input), 1))
+    )  # fmt: skip
+    launched: list[Kernel] = []
+    for step in steps:
+        launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
+    yield from record.estimates(request.estimator, launched)
+    yield from record.engine_steps(request.steps)

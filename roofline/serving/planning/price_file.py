@@ -1,7 +1,8 @@
-"""A file of prices: keys, and the amounts in them."""
+"""A file of prices: its keys, its amounts of money and rates of it (`28000 USD`, `2.5 USD/h`, `0.12 EUR/kWh`)."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from roofline.errors import AmbiguousNameError, InputError, UnknownNameError
-from roofline.serving.planning.energy import PUE
-from roofline.serving.planning.money import parse_money
 from roofline.serving.traffic.scalars import number
 from roofline.specs.base import Spec
 from roofline.specs.library import find
@@ -25,14 +24,77 @@ from roofline.specs.yaml_file import YamlFile, read_yaml
 from roofline.text import clean
 from roofline.units import parse_quantity
 
+PUE = 1.3
+"""Default energy of the building over that of its machines: between the 1.1 that the largest operators report and the mean of
+1.56 of the Uptime Institute's survey of 2024."""
+HOURS_PER_YEAR = 8766
+"""365.25 days."""
+
+_SIGNS = {"$": "USD", "€": "EUR", "£": "GBP", "¥": "JPY"}
+_CURRENCY = r"[A-Za-z]{3}|[$€£¥]"
+_MONEY = re.compile(rf"({_CURRENCY})?\s*([+-]?[\d.,_]+(?:[eE][+-]?\d+)?|nan|[+-]?inf)\s*({_CURRENCY})?\s*(?:/\s*(.+))?")
+# Units of a rate, each in terms of the first.
+_PER: dict[str, dict[str, float]] = {
+    "": {},
+    "h": {"h": 1, "hr": 1, "hour": 1, "day": 24, "month": HOURS_PER_YEAR / 12, "year": HOURS_PER_YEAR},
+    "kWh": {"kWh": 1, "MWh": 1000},
+    "year": {"year": 1, "month": 1 / 12},
+}
+_EXAMPLES = {"": "28000 USD", "h": "2.5 USD/h", "kWh": "0.12 USD/kWh", "year": "1000 USD/year"}
+_MAX_AMOUNT = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """An amount, or a rate of it, in a currency by its ISO 4217 code."""
+
+    amount: float
+    currency: str
+
+
+def parse_money(text: str, per: str = "", *, zero: bool = False) -> Money:
+    """Parse an amount (`per` is ""), or one per hour (`h`), kilowatt-hour (`kWh`) or year (`year`).
+
+    Raises:
+        InputError: no number, no currency, another `per`, negative, or zero unless `zero` is set.
+
+    >>> parse_money("$98/h", "h"), parse_money("28,000 USD"), parse_money("120 EUR/MWh", "kWh").amount
+    (Money(amount=98.0, currency='USD'), Money(amount=28000.0, currency='USD'), 0.12)
+    """
+    example = _EXAMPLES[per]
+    match = _MONEY.fullmatch(text.strip())
+    if match is None or len(text) > 80:
+        raise InputError(f"cannot read {text[:60]!r} as money: write it such as {example}")
+    before, digits, after, unit = match.groups()
+    if (before is None) == (after is None):
+        what = "has no currency" if before is None else "has two currencies"
+        raise InputError(f"{text[:60]!r} {what}: write it such as {example}")
+    scale = 1.0 if not per and unit is None else _per(per, (unit or "").strip())
+    if scale is None:
+        allowed = f"it is an amount per {', '.join(_PER[per])}" if per else "it is an amount, per nothing"
+        raise InputError(f"{text[:60]!r} is {'per ' + unit if unit else 'per nothing'}: {allowed}, such as {example}")
+    try:
+        amount = float(digits.replace(",", "").replace("_", "")) / scale
+    except ValueError:
+        raise InputError(f"cannot read {text[:60]!r} as money: write it such as {example}") from None
+    if not (0 <= amount < _MAX_AMOUNT) or (amount == 0 and not zero) or math.isnan(amount):
+        raise InputError(f"{text[:60]!r} must be {'0 or more' if zero else 'more than 0'} and finite, such as {example}")
+    currency = before or after
+    return Money(amount, _SIGNS.get(currency, currency.upper()))
+
+
+def _per(per: str, unit: str) -> float | None:
+    """The unit in terms of the first unit of `per`; None if it is another."""
+    return next((scale for name, scale in _PER[per].items() if name.lower() == unit.lower()), None)
+
 
 class OwnedEntry(Spec):
-    """What one accelerator, or node, costs its owner."""
+    """What one accelerator or node costs its owner."""
 
     capital: Scalar = Field(description="what it costs to buy, with its share of the server, such as 28000 USD")
     years: Scalar = Field(description="years after which it is worth nothing")
     electricity: Scalar = Field(description="such as 0.12 USD/kWh")
-    power: Scalar | None = Field(default=None, description="what it draws, such as 700 W; default: the TDP of its accelerators")
+    power: Scalar | None = Field(default=None, description="power, such as 700 W; default: the TDP of its accelerators")
     pue: Scalar | None = Field(default=None, description=f"energy of the building over that of its machines; default {PUE}")
     other: Scalar | None = Field(default=None, description="space, staff, network, spares, such as 1000 USD/year")
 
@@ -45,9 +107,9 @@ class PriceEntry(Spec):
     """The price of one accelerator, or of a whole node: rent, a range of rents, or what it costs its owner."""
 
     rent: Scalar | None = Field(default=None, description="such as 2.5 USD/h")
-    low: Scalar | None = Field(default=None, description="the lowest rent that is asked for")
+    low: Scalar | None = Field(default=None, description="the lowest rent on the market")
     high: Scalar | None = Field(default=None, description="the highest one")
-    value: Scalar | None = Field(default=None, description="the one to reckon with; default: the mean of low and high")
+    value: Scalar | None = Field(default=None, description="the rent to use; default: the mean of low and high")
     owned: OwnedEntry | None = Field(default=None, description="bought, not rented")
     source: str | None = Field(default=None, description="a key of `sources`")
     note: str = Field(default="", description="what a reader should know about it")
@@ -74,40 +136,54 @@ class PriceFile(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Amounts of an accelerator, or node, that was bought."""
+    """Amounts of an accelerator or node that was bought.
+
+    Args:
+        capital: in the currency.
+        years: of depreciation.
+        electricity: currency/kWh.
+        power: W; None: the TDP.
+        pue: energy of the building over that of its machines.
+        other: currency/year.
+    """
 
     capital: float
-    """Currency."""
     years: float
     electricity: float
-    """Currency/kWh."""
     power: float | None
-    """W; None: the TDP."""
     pue: float
     other: float
-    """Currency/year."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A price as a file has it, of what the key names: an accelerator or a whole node."""
+    """A price of a file, of an accelerator or a whole node.
+
+    Args:
+        low: lowest rent, currency/h; None if owned.
+        high: highest rent.
+        value: the rent to use.
+        stated: whether the file states the value; else it is the mean of a range.
+        owned: amounts, if it was bought.
+        source: the document.
+        read: date of the document.
+        note: what a reader should know.
+        fail: makes errors at its line in the file.
+    """
 
     low: float | None
-    """Currency/h; None of what is owned."""
     high: float | None
     value: float | None
     stated: bool
-    """Whether the value stands in the file, and is no mean of a range."""
     owned: Owned | None
     source: str
     read: date | None
     note: str
     fail: Places
-    """Makes errors at its place in the file."""
 
 
 def read_prices(path: Path) -> tuple[YamlFile, str, dict[str, Listed]]:
-    """The file, its currency, and its prices by the id of an accelerator or node.
+    """Read a file of prices: the file, its currency, and its prices by the id of an accelerator or node.
 
     Keys may stand at the top instead of under `prices`.
 
@@ -116,14 +192,14 @@ def read_prices(path: Path) -> tuple[YamlFile, str, dict[str, Listed]]:
     """
     file = lifted(read_yaml(path), "prices", PriceFile)
     names = _names(file)
-    found = file.validate(PriceFile)
+    content = file.validate(PriceFile)
     listed: dict[str, Listed] = {}
-    for key, entry in found.prices.items():
+    for key, entry in content.prices.items():
         fail = Places(file, ("prices", key))
         if names[key] in listed:
             raise fail((), f"{names[key]} has a price already: one is needed")
-        listed[names[key]] = _Reader(found, fail).listed(entry)
-    return file, found.currency, listed
+        listed[names[key]] = _Reader(content, fail).listed(entry)
+    return file, content.currency, listed
 
 
 def _names(file: YamlFile) -> dict[str, str]:
@@ -131,18 +207,18 @@ def _names(file: YamlFile) -> dict[str, str]:
     prices = file.data["prices"]
     if not isinstance(prices, dict) or not prices:
         raise Places(file)("prices", "at least one is needed, such as h100-sxm: 2.5 USD/h")
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for key in prices:
         fail = Places(file, ("prices",))
         try:
-            found[key] = find("hardware", key).stem
+            names[key] = find("hardware", key).stem
         except UnknownNameError as error:
             choices = [*error.choices, *PriceFile.model_fields]
             unknown = UnknownNameError("accelerator or key", clean(key), choices, "`roofline hardware list` shows all.")
             raise fail(key, str(unknown)) from None
         except AmbiguousNameError as error:
             raise fail(key, str(error)) from None
-    return found
+    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,24 +231,24 @@ class _Reader:
     def listed(self, entry: PriceEntry) -> Listed:
         """The entry with its amounts."""
         ways = [
-            name for name, given in (("rent", entry.rent), ("low", entry.low or entry.high), ("owned", entry.owned)) if given
+            name for name, value in (("rent", entry.rent), ("low", entry.low or entry.high), ("owned", entry.owned)) if value
         ]
         if len(ways) != 1:
             what = "no price" if not ways else f"{' and '.join(ways)} together"
             raise self.fail((), f"{what}: give a rent such as 2.5 USD/h, low and high, or owned")
-        given = entry.model_dump()
-        low, high, value = (self._money(given, key, "h") for key in ("low", "high", "value"))
+        amounts = entry.model_dump()
+        low, high, value = (self._money(amounts, key, "h") for key in ("low", "high", "value"))
         stated = entry.rent is not None or value is not None
         if entry.rent is not None:
             if value is not None:
                 raise self.fail("value", "goes with low and high: a rent is one value")
-            low = high = value = self._money(given, "rent", "h")
+            low = high = value = self._money(amounts, "rent", "h")
         elif entry.owned is None:
             low, high, value = self._range(low, high, value)
         elif value is not None:
-            raise self.fail("value", "goes with low and high: what is owned has the cost that its amounts give")
+            raise self.fail("value", "goes with low and high: the cost of owned hardware follows from its amounts")
         source, read = self._source(entry.source)
-        return Listed(low, high, value, stated, self._owned(given["owned"]), source, read, clean(entry.note), self.fail)
+        return Listed(low, high, value, stated, self._owned(amounts["owned"]), source, read, clean(entry.note), self.fail)
 
     def _range(self, low: float | None, high: float | None, value: float | None) -> tuple[float, float, float]:
         if low is None or high is None:
@@ -188,60 +264,60 @@ class _Reader:
             return "", self.file.read
         if key not in self.file.sources:
             raise self.fail("source", str(UnknownNameError("source", clean(key), self.file.sources, list_all=True)))
-        found = self.file.sources[key]
-        return clean(f"{found.title} ({found.url})" if found.url else found.title), found.read or self.file.read
+        source = self.file.sources[key]
+        return clean(f"{source.title} ({source.url})" if source.url else source.title), source.read or self.file.read
 
-    def _owned(self, given: Mapping[str, Any] | None) -> Owned | None:
-        if given is None:
+    def _owned(self, amounts: Mapping[str, Any] | None) -> Owned | None:
+        if amounts is None:
             return None
         fail = Places(self.fail.file, (*self.fail.section, "owned"))
         inside = _Reader(self.file, fail)
         return Owned(
-            capital=inside._needed(given, "capital", ""),
-            years=inside._number(given, "years", "a number of years from 0.1 to 50, such as 4", 0.1, 50) or 0.0,
-            electricity=inside._needed(given, "electricity", "kWh", zero=True),
-            power=inside._power(given),
-            pue=inside._number(given, "pue", "a factor from 1 to 5, such as 1.3", 1, 5) or PUE,
-            other=inside._money(given, "other", "year", zero=True) or 0.0,
+            capital=inside._needed(amounts, "capital", ""),
+            years=inside._number(amounts, "years", "a number of years from 0.1 to 50, such as 4", 0.1, 50) or 0.0,
+            electricity=inside._needed(amounts, "electricity", "kWh", zero=True),
+            power=inside._power(amounts),
+            pue=inside._number(amounts, "pue", "a factor from 1 to 5, such as 1.3", 1, 5) or PUE,
+            other=inside._money(amounts, "other", "year", zero=True) or 0.0,
         )
 
-    def _money(self, given: Mapping[str, Any], key: str, per: str, *, zero: bool = False) -> float | None:
-        if given.get(key) is None:
+    def _money(self, amounts: Mapping[str, Any], key: str, per: str, *, zero: bool = False) -> float | None:
+        if amounts.get(key) is None:
             return None
         try:
-            found = parse_money(given[key], per, zero=zero)
+            money = parse_money(amounts[key], per, zero=zero)
         except InputError as error:
             raise self.fail(key, str(error)) from None
-        if found.currency != self.file.currency:
+        if money.currency != self.file.currency:
             raise self.fail(
                 key,
-                f"is in {found.currency}, and the key currency says {self.file.currency}: all amounts of a file are in one",
+                f"is in {money.currency}, and the key currency says {self.file.currency}: all amounts of a file are in one",
             )
-        return found.amount
+        return money.amount
 
-    def _needed(self, given: Mapping[str, Any], key: str, per: str, *, zero: bool = False) -> float:
-        found = self._money(given, key, per, zero=zero)
-        assert found is not None  # noqa: S101 - narrows the type
-        return found
+    def _needed(self, amounts: Mapping[str, Any], key: str, per: str, *, zero: bool = False) -> float:
+        amount = self._money(amounts, key, per, zero=zero)
+        assert amount is not None  # noqa: S101 - narrows the type
+        return amount
 
-    def _number(self, given: Mapping[str, Any], key: str, what: str, low: float, high: float) -> float | None:
-        if given.get(key) is None:
+    def _number(self, amounts: Mapping[str, Any], key: str, what: str, low: float, high: float) -> float | None:
+        if amounts.get(key) is None:
             return None
         try:
-            found = number(given[key], what)
+            value = number(amounts[key], what)
         except InputError as error:
             raise self.fail(key, str(error)) from None
-        if not low <= found <= high:
-            raise self.fail(key, f"must be {what}, not {given[key]!r}")
-        return found
+        if not low <= value <= high:
+            raise self.fail(key, f"must be {what}, not {amounts[key]!r}")
+        return value
 
-    def _power(self, given: Mapping[str, Any]) -> float | None:
-        if given.get("power") is None:
+    def _power(self, amounts: Mapping[str, Any]) -> float | None:
+        if amounts.get("power") is None:
             return None
         try:
-            found = float(parse_quantity(given["power"], "W"))
+            watts = float(parse_quantity(amounts["power"], "W"))
         except InputError as error:
             raise self.fail("power", str(error)) from None
-        if found == 0:
+        if watts == 0:
             raise self.fail("power", 'must be more than 0, such as "700 W"')
-        return found
+        return watts

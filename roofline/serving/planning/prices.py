@@ -1,4 +1,4 @@
-"""What an hour of an accelerator costs: as the user says, or within a dated range that is shipped."""
+"""The price per hour of an accelerator: as given, or within a dated range that is shipped."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Literal
 
 from roofline import files
 from roofline.errors import SpecError
-from roofline.serving.planning.money import HOURS_PER_YEAR
-from roofline.serving.planning.price_file import Listed, Owned, read_prices
+from roofline.serving.planning.price_file import HOURS_PER_YEAR, Listed, Owned, read_prices
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, folders, load_hardware, shipped
 from roofline.text import clean
@@ -22,10 +21,24 @@ Origin = Literal["given", "default range"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """An hour of one accelerator, in units of the currency."""
+    """The price of one accelerator per hour.
+
+    Args:
+        hardware: the accelerator or node that the price is listed for; of a node, this is the share of one accelerator.
+        currency: ISO 4217 code.
+        kind: rented or owned.
+        origin: given, or the shipped range.
+        low: lowest price, currency/h.
+        high: highest price.
+        value: the price to use.
+        assumed: whether the value is the mean of a range.
+        source: the document.
+        read: its date.
+        note: what a reader should know.
+        owned: amounts of the share of one accelerator, if it was bought.
+    """
 
     hardware: str
-    """The accelerator or node that the price is listed for; of a node, this is the share of one accelerator."""
     currency: str
     kind: Literal["rented", "owned"]
     origin: Origin
@@ -33,39 +46,37 @@ class Price:
     high: float
     value: float
     assumed: bool
-    """Whether the value is no more than the mean of a range."""
     source: str = ""
     read: date | None = None
     note: str = ""
     owned: Owned | None = None
-    """Amounts of what was bought, the share of one accelerator."""
 
     def per_hour(self, power: float | None = None) -> float:
-        """The cost of an hour.
+        """Cost per hour.
 
-        Rented: the rent, whatever is drawn. Owned, straight-line depreciation and electricity, with 8766 h a year:
+        Rented: the rent. Owned: straight-line depreciation and electricity, with 8766 h per year:
 
             capital/(years x 8766) + power/1000 x PUE x electricity + other/8766
 
         Args:
-            power: W that the accelerator draws; None: as given, else its TDP.
+            power: of the accelerator, W; None: as given, else its TDP.
         """
         if self.owned is None:
             return self.value
         return _per_hour(self.owned, power)
 
     def describe(self) -> str:
-        """The price in words, with where it comes from.
+        """The price as text, with its source.
 
         >>> load_prices().of("h100-sxm").describe().partition(" (")[0]
         '2.95 USD/h, of 1.99 to 5.00'
         """
-        spread = f", of {self.low:.2f} to {self.high:.2f}" if self.low < self.high else ""
+        ends = f", of {self.low:.2f} to {self.high:.2f}" if self.low < self.high else ""
         about: list[str] = [self.kind if self.origin == "given" else self.origin]
         about += ["mean of the range"] if self.assumed else []
         about += [self.source] if self.source else []
         about += [f"read {self.read}"] if self.read else []
-        return f"{self.value:.2f} {self.currency}/h{spread} ({'; '.join(about)})"
+        return f"{self.value:.2f} {self.currency}/h{ends} ({'; '.join(about)})"
 
 
 def _per_hour(owned: Owned, power: float | None = None) -> float:
@@ -97,7 +108,7 @@ class _List:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices by accelerator: those given come before those shipped, which are used as far as they are in the same currency."""
+    """Prices by accelerator: given ones first, then the shipped ones, if they are in the same currency."""
 
     lists: tuple[_List, ...]
 
@@ -113,7 +124,7 @@ class Prices:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Accelerators and nodes that have a price of their own."""
+        """Accelerators and nodes with a price of their own."""
         return tuple(dict.fromkeys(name for each in self.lists for name in each.listed))
 
     @cached_property
@@ -121,13 +132,12 @@ class Prices:
         return {}
 
     def of(self, hardware: str | Hardware) -> Price | None:
-        """The price of one accelerator; None where none is known.
+        """The price of one accelerator; None if unknown.
 
-        Of a node, its own price over its accelerators, or that of the accelerator; one that is given comes before one that is
-        shipped.
+        Of a node: its own price divided by its accelerators, or that of the accelerator; given prices before shipped ones.
 
         Raises:
-            InputError: no such hardware; owned hardware whose power nobody knows.
+            InputError: no such hardware; owned hardware of unknown power.
         """
         if isinstance(hardware, Hardware):
             return self._of(hardware)
@@ -145,7 +155,7 @@ class Prices:
 
 
 def _price(prices: _List, name: str, listed: Listed, hardware: Hardware, share: int) -> Price:
-    """The price of one of `share` accelerators that a listed price is of."""
+    """The price of one of the `share` accelerators of a listed price."""
     owned = None if listed.owned is None else _share(listed.owned, hardware, share, listed)
     hour = None if owned is None else _per_hour(owned)
     low, high, value = ((amount or 0.0) / share if hour is None else hour for amount in (listed.low, listed.high, listed.value))
@@ -166,7 +176,7 @@ def _price(prices: _List, name: str, listed: Listed, hardware: Hardware, share: 
 
 
 def _share(owned: Owned, hardware: Hardware, share: int, listed: Listed) -> Owned:
-    """What one of so many accelerators has of the amounts, with the power filled in."""
+    """The part of one of `share` accelerators in the amounts, with the power filled in."""
     power = hardware.accelerator.power
     if owned.power is None and power is None:
         raise listed.fail(("owned", "power"), f"is missing: the file of {hardware.title} has no TDP. Give it, such as 700 W")
@@ -175,7 +185,7 @@ def _share(owned: Owned, hardware: Hardware, share: int, listed: Listed) -> Owne
 
 
 def load_prices(path: str | os.PathLike[str] | None = None) -> Prices:
-    """The prices of a file, and where it has none, those that are shipped.
+    """Load the prices of a file, with the shipped ones for hardware that it lacks.
 
     Raises:
         SpecError: an unknown accelerator or key, an amount that is none, with its place in the file.

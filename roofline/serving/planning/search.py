@@ -1,49 +1,73 @@
-"""Every deployment that is looked at, each with the rate that one replica of it serves."""
+"""The search: every deployment of a query, each with the rate that one replica of it serves within the objectives.
+
+In disaggregated serving one pool computes a prompt, its keys and values are sent to the other, and that decodes the output:
+neither waits for the other's steps. The first token counts when the cache has arrived: KV bytes of the prompt over the links of
+the devices of a replica, each of which sends its part. Sending does not occupy a step.
+
+Source: Splitwise, arXiv:2311.18677, section 4; DistServe, arXiv:2401.09670, section 3.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.errors import RooflineError
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.request import Request, prepare
-from roofline.serving.planning.layouts import Layout, layouts
+from roofline.predict.steps import PhaseName, Workload
+from roofline.serving.planning.layouts import SIZES, Layout, layouts
 from roofline.serving.planning.load import Load
-from roofline.serving.planning.memory import longest_held, slots_in_memory
-from roofline.serving.planning.pools import transfer_s, way
-from roofline.serving.planning.question import MOST_DEVICES, Question
-from roofline.serving.planning.sizing import Role, Sized, sized
+from roofline.serving.planning.query import MAX_DEVICES, Query
+from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
 from roofline.specs.hardware import Hardware
+from roofline.specs.workload import Step, decode, prefill
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 BUDGETS = (2048, 8192, 512)
-"""Tokens of a step: what engines take by default on smaller and larger devices, and less, for steps that are always short."""
-SLOTS = (128, 32)
+"""Token budgets per step: the engines' defaults on smaller and larger devices, and a small one for short steps."""
+BATCH_LIMITS = (128, 32)
 """Batch limits that are tried below what memory holds."""
+MAX_SLOTS = 1024
+"""The largest `max_num_seqs` that is planned: the engines' default."""
+_TRANSFER_LENGTHS = 12
 
 
 @dataclass(frozen=True)
 class Option:
-    """A deployment that fits, with its replica in each role that was asked for."""
+    """A deployment that fits, with its replica in each role that is searched.
+
+    Args:
+        hardware: the hardware.
+        precision: name of the precision.
+        layout: parallel sizes above 1.
+        sized: the replica by role.
+        after_s: per class, seconds to transfer the cache of each prompt; () if colocated.
+        longest: tokens of the longest sequence.
+    """
 
     hardware: Hardware
     precision: str
     layout: Layout
-    sized: dict[Role, Sized]
+    sized: dict[Role, SizedReplica]
     after_s: tuple[Any, ...]
     longest: int
 
     @property
     def devices(self) -> int:
-        """Of one replica."""
+        """Devices of one replica."""
         return next(iter(self.sized.values())).replica.request.deployment.devices
 
 
 @dataclass(frozen=True)
 class Unfit:
-    """A deployment that holds not one request, or that was refused."""
+    """A deployment that holds no request, or that was refused; `error`: what was wrong with a given option."""
 
     hardware: Hardware
     precision: str
@@ -52,103 +76,92 @@ class Unfit:
     weights_bytes: float | None = None
     budget_bytes: float | None = None
     error: RooflineError | None = None
-    """Of what was given: a size, a dtype that is none."""
 
 
-def options(question: Question) -> Iterator[Option | Unfit]:
-    """Hardware by precision by layout."""
-    for hardware in question.hardware:
-        known: dict[str, Estimator] = {}  # what was fitted is looked up once for each kind of hardware
-        most = min(question.devices(hardware), MOST_DEVICES)
-        for precision, formats in _precisions(question, hardware):
-            tried = list(layouts(question.model, hardware, question.fixed, most))
+def search(query: Query) -> Iterator[Option | Unfit]:
+    """Size every deployment: hardware by precision by layout."""
+    for hardware in query.hardware:
+        known: dict[str, Estimator] = {}  # fits are looked up once for each kind of hardware
+        most = min(query.devices(hardware), MAX_DEVICES)
+        for precision, formats in _precisions(query, hardware):
+            tried = list(layouts(query.model, hardware, query.fixed, most))
             for layout in tried:
-                given = {**question.fixed, **formats, **_named(layout)}
-                yield _option(question, hardware, precision, given, layout, known)
+                fixed = {**query.fixed, **formats, **{SIZES[name]: size for name, size in layout.items()}}
+                yield _option(query, hardware, precision, fixed, layout, known)
             if not tried:
-                yield _no_layout(question, hardware, precision, most)
+                yield _no_layout(query, hardware, precision, most)
 
 
-def _no_layout(question: Question, hardware: Hardware, precision: str, most: int) -> Unfit:
-    """Why nothing is left to try."""
+def _no_layout(query: Query, hardware: Hardware, precision: str, most: int) -> Unfit:
+    """Why no layout is left to try."""
     if most < 1:
         return Unfit(hardware, precision, {}, f"there are none of {hardware.name}")
     try:
-        found = prepare(question.model, hardware, **question.fixed, input_len=1, phase="decode").deployment.devices
+        devices = prepare(query.model, hardware, **query.fixed, input_len=1, phase="decode").deployment.devices
     except RooflineError as error:
         return Unfit(hardware, precision, {}, str(error), error=error)
-    return Unfit(hardware, precision, {}, f"a replica as given takes {found} devices, and {most} are allowed")
+    return Unfit(hardware, precision, {}, f"a replica as given takes {devices} devices, and {most} are allowed")
 
 
-_NAMES = {
-    "tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size",
-    "ep": "expert_parallel_size", "cp": "context_parallel_size",
-}  # fmt: skip
-
-
-def _named(layout: Layout) -> dict[str, int]:
-    return {_NAMES[name]: size for name, size in layout.items()}
-
-
-def _precisions(question: Question, hardware: Hardware) -> Iterator[tuple[str, dict[str, Any]]]:
-    """As the model's file says, and with fp8 weights where the file is not quantised and the hardware multiplies fp8."""
-    fixed = question.fixed
+def _precisions(query: Query, hardware: Hardware) -> Iterator[tuple[str, dict[str, Any]]]:
+    """As in the model's file, and fp8 weights if the file is not quantized and the hardware multiplies fp8."""
+    fixed = query.fixed
     given = [str(fixed[name]) for name in ("dtype", "quantization") if fixed.get(name) is not None]
     if given:
-        named = [name for name in given if name != "none"]
-        yield "/".join(named) or question.model.dtype, {}
+        yield "/".join(name for name in given if name != "none") or query.model.dtype, {}
         return
-    published = question.model.quantization
-    yield (published[0].name if published else question.model.dtype), {}
+    published = query.model.quantization
+    yield (published[0].name if published else query.model.dtype), {}
     if not published and "fp8" in hardware.accelerator.peak_flops:
         yield "fp8", {"quantization": "fp8"}
 
 
 def _option(
-    question: Question, hardware: Hardware, precision: str, given: dict[str, Any], layout: Layout, known: dict[str, Estimator]
+    query: Query, hardware: Hardware, precision: str, fixed: dict[str, Any], layout: Layout, known: dict[str, Estimator]
 ) -> Option | Unfit:
-    load = question.load
-    ranks = int(given.get("data_parallel_size") or 1)
+    load = query.load
+    ranks = int(fixed.get("data_parallel_size") or 1)
     try:
-        request = prepare(question.model, hardware, **{**given, "batch": ranks, "input_len": 1, "phase": "decode"})
+        request = prepare(query.model, hardware, **{**fixed, "batch": ranks, "input_len": 1, "phase": "decode"})
     except RooflineError as error:
         return Unfit(hardware, precision, layout, str(error), error=error)
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))
-    wanted = int(given.get("max_model_len") or min(load.longest, question.model.max_position_embeddings))
-    budgets = [request.memory.max_num_batched_tokens] if given.get("max_num_batched_tokens") else list(BUDGETS)
+    wanted = int(fixed.get("max_model_len") or min(load.longest, query.model.max_position_embeddings))
+    budgets = [request.memory.max_num_batched_tokens] if fixed.get("max_num_batched_tokens") else list(BUDGETS)
     held = [(budget, slots) for budget in budgets if (slots := slots_in_memory(with_settings(request, None, budget), load))]
     if not held or longest_held(with_settings(request, None, held[0][0]), wanted) < wanted:
         return _unfit(request, hardware, precision, layout, load, wanted, fits=bool(held))
-    limit = given.get("max_num_seqs")
+    limit = fixed.get("max_num_seqs")
     settings = [(min(slots, int(limit)) if limit else slots, budget) for budget, slots in held]
     first, budget = settings[0]
     if not limit and load.concurrency is None:
-        settings += [(slots, budget) for slots in SLOTS if slots < first]
+        settings += [(slots, budget) for slots in BATCH_LIMITS if slots < first]
     replica = Replica(request, max(slots for slots, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)))
     memory_slots = max(slots for _, slots in held)
-    found: dict[Role, Sized] = {}
+    sized: dict[Role, SizedReplica] = {}
     after: tuple[Any, ...] = ()
-    if "colocated" in question.modes:
-        found["both"] = settled(sized(replica, load, settings[:1] if load.concurrency is not None else settings, memory_slots))
-    road = way(hardware) if "disaggregated" in question.modes and load.concurrency is None else None
-    if road is not None and load.mean_output > 1:
-        after = transfer_s(request, load, road[1])
+    if "colocated" in query.modes:
+        tried = settings[:1] if load.concurrency is not None else settings
+        sized["both"] = size_replica(replica, load, tried, memory_slots)
+    link = cache_link(hardware) if "disaggregated" in query.modes and load.concurrency is None else None
+    if link is not None and load.mean_output > 1:
+        after = transfer_s(request, load, link[1])
         largest = max(settings[: len(held)], key=lambda setting: setting[1])
-        found["prefill"] = settled(sized(replica, load, [largest], memory_slots, "prefill", after))
-        found["decode"] = settled(sized(replica, load, settings[:1], memory_slots, "decode"))
-    if not found:
-        return Unfit(hardware, precision, layout, "its pools have no link between them that is known")
-    return Option(hardware, precision, layout, found, after, wanted)
+        sized["prefill"] = size_replica(replica, load, [largest], memory_slots, "prefill", after)
+        sized["decode"] = size_replica(replica, load, settings[:1], memory_slots, "decode")
+    if not sized:
+        return Unfit(hardware, precision, layout, "its pools have no known link between them")
+    return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
 
 
-def settled(found: Sized) -> Sized:
-    """With the request that has these settings, for the engine's flags and for what `analyze` says."""
-    replica = replace(found.replica, request=with_settings(found.replica.request, found.slots, found.budget))
-    return replace(found, replica=replica)
+def with_chosen(sized: SizedReplica) -> SizedReplica:
+    """The replica with its settings in its request, for engine flags and `analyze`."""
+    replica = replace(sized.replica, request=with_settings(sized.replica.request, sized.slots, sized.budget))
+    return replace(sized, replica=replica)
 
 
 def with_settings(request: Request, slots: int | None, budget: int) -> Request:
-    """The same with so many slots a rank (None: no limit) and tokens a step."""
+    """The request with `slots` slots per rank (None: no limit) and `budget` tokens per step."""
     deployment = request.deployment.model_copy(update={"max_num_batched_tokens": budget, "max_num_seqs": slots})
     memory = replace(request.memory, deployment=deployment, max_num_batched_tokens=budget)
     return replace(request, deployment=deployment, memory=memory)
@@ -165,3 +178,53 @@ def _unfit(
     elif part.weights_bytes < part.budget_bytes:
         why += f", and no request of {load.mean_input + load.mean_output:,.0f} tokens fits beside them"
     return Unfit(hardware, precision, layout, why, part.weights_bytes, part.budget_bytes)
+
+
+def slots_in_memory(request: Request, load: Load) -> int:
+    """Requests of mean length, each at its last token, that memory holds per rank, as `analyze` computes; 0: none.
+
+    NB: most running requests are not at their last token; what they leave free serves those longer than the mean.
+    """
+    ranks = request.deployment.data_parallel_size
+    context = max(round(load.mean_input + load.mean_output) - 1, 1)
+    slots = min(MAX_SLOTS * ranks, request.memory.max_batch(context)) // ranks
+    while slots and not mean_requests(request, load, slots).all_fit():
+        slots = min(slots - 1, int(slots * 0.98))
+    return slots
+
+
+def mean_requests(request: Request, load: Load, slots: int) -> Request:
+    """The analysis of `slots` requests of mean lengths per rank, from the prompt to the last token."""
+    batch = slots * request.deployment.data_parallel_size
+    prompt, output = max(round(load.mean_input), 1), max(round(load.mean_output), 1)
+    steps: tuple[tuple[PhaseName, Step], ...] = (("prefill", prefill(batch, prompt)), ("decode", decode(batch, prompt)))
+    return replace(request, workload=Workload(batch, prompt, output, prompt, steps))
+
+
+def longest_held(request: Request, wanted: int) -> int:
+    """The longest sequence, up to `wanted` tokens, that every rank holds alone: engines refuse to start with more."""
+    most = request.memory.max_context(request.deployment.data_parallel_size)
+    return wanted if most is None else min(wanted, most + 1)
+
+
+def cache_link(hardware: Hardware) -> tuple[str, float] | None:
+    """The link that caches move over and its bytes/s per device: the network of a node, else the link to the host."""
+    if hardware.node is not None and hardware.node.network is not None:
+        link = hardware.node.network
+        return f"{link.name} between nodes", link.per_direction.value
+    host = (hardware.node.host_link if hardware.node is not None else None) or hardware.accelerator.host_link
+    return None if host is None else (f"{host.name}, the link to the host", host.per_direction.value)
+
+
+def transfer_s(request: Request, load: Load, rate: float) -> tuple[Array, ...]:
+    """Per class, seconds to send the cache of each prompt, (K,): a device's part of it at `rate` bytes/s."""
+    import numpy as np
+
+    seconds = []
+    for service in load.services:
+        lengths = np.unique(service.mix.prompts)
+        some = lengths[np.unique(np.linspace(0, len(lengths) - 1, _TRANSFER_LENGTHS).round().astype(int))]
+        size = [max(float(stage.kv_bytes(int(length), allocated=False)) + stage.state_bytes(allocated=False)
+                    for stage in request.memory.stages) for length in some]  # fmt: skip
+        seconds.append(np.interp(service.mix.prompts, some, size) / rate)
+    return tuple(seconds)

@@ -55,8 +55,8 @@ def test_the_expected_value_is_the_candidates(tmp_path: Path) -> None:
     """Of the same deployment at the same rate: what `plan` would tell of it."""
     found = check(_file(tmp_path, replicas=6), **TRAFFIC)
     assert found.candidate is not None
-    assert _finding(found, "tpot").expected == pytest.approx(found.candidate.expected.tpot.at, rel=1e-6)
-    assert _finding(found, "ttft").expected == pytest.approx(found.candidate.expected.ttft.at, rel=1e-6)
+    assert _finding(found, "tpot").expected == pytest.approx(found.candidate.performance.tpot.at, rel=1e-6)
+    assert _finding(found, "ttft").expected == pytest.approx(found.candidate.performance.ttft.at, rel=1e-6)
     assert found.candidate.replicas == 6
 
 

@@ -36,7 +36,7 @@ def test_files(tmp_path: Path, text: str) -> None:
         ("h100-sxm=0", "the number of h100-sxm must be at least 1, not 0"),
         ("h100-sxm=-2", "the number of h100-sxm must be at least 1, not -2"),
         ("h100-sxm=x", "the number of h100-sxm must be a whole number"),
-        ("h100-sxm=1,h100_sxm=2", "h100-sxm stands there twice"),
+        ("h100-sxm=1,h100_sxm=2", "h100-sxm is there twice"),
         ("nowhere.yaml", "nowhere.yaml: no such file"),
     ],
 )

@@ -128,7 +128,7 @@ def test_classes_have_their_own_objectives(tmp_path: Path) -> None:
     )
     both = roofline.plan("llama-3.1-8b", **ONE, traffic=load_traffic(path))
     assert both.best is not None
-    assert set(both.best.expected.classes) == {"chat", "batch"}
+    assert set(both.best.performance.classes) == {"chat", "batch"}
     same = first(tpot="20 ms")
     assert both.best.pools[0].max_rate == pytest.approx(same.pools[0].max_rate, rel=1e-6)
     with pytest.raises(InputError, match="leave out --ttft"):
@@ -190,10 +190,10 @@ def test_a_closed_loop_is_little_s_law() -> None:
     """Clients are those who run and those who wait: n = rate x (TTFT + E[m] TPOT)."""
     best = first(rate=None, concurrency=48)
     assert best.replicas == 1
-    held = best.requests_per_s * (best.expected.ttft.mean + 210 * best.expected.tpot.mean)
+    held = best.requests_per_s * (best.performance.ttft.mean + 210 * best.performance.tpot.mean)
     assert held == pytest.approx(48, rel=0.02)
     more = first(rate=None, concurrency=400)
-    assert more.replicas > 1 or more.expected.ttft.mean > best.expected.ttft.mean
+    assert more.replicas > 1 or more.performance.ttft.mean > best.performance.ttft.mean
 
 
 def test_clients_who_want_one_token_are_served_no_faster_than_the_server_can() -> None:
@@ -201,7 +201,7 @@ def test_clients_who_want_one_token_are_served_no_faster_than_the_server_can() -
     for clients in (2, 64):
         best = first(rate=None, concurrency=clients, output_len=1, input_len=1024, tpot=None, ttft=None)
         assert best.requests_per_s <= best.pools[0].max_rate / 0.85 * 1.001  # a plan stops at 0.85 of what saturates
-        assert best.requests_per_s * best.expected.ttft.mean == pytest.approx(clients, rel=0.02)
+        assert best.requests_per_s * best.performance.ttft.mean == pytest.approx(clients, rel=0.02)
 
 
 def test_a_given_price_comes_first(tmp_path: Path) -> None:

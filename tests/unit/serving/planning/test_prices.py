@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from roofline.errors import InputError, SpecError
-from roofline.serving.planning.energy import energy, watts
-from roofline.serving.planning.money import Money, parse_money
+from roofline.serving.planning.candidates import watts
+from roofline.serving.planning.price_file import Money, parse_money
 from roofline.serving.planning.prices import Price, Prices, load_prices
 from roofline.specs.library import load_hardware
 
@@ -171,11 +171,9 @@ def test_money() -> None:
     assert parse_money("1000 EUR/month", "year") == Money(pytest.approx(12000), "EUR")
 
 
-def test_energy() -> None:
+def test_power() -> None:
     """Sixteen H100 of 700 W for an hour: 11.2 kW, 11.2 kWh = 40.32 MJ, at a PUE of 1.5 half as much again."""
     hardware, _ = load_hardware("dgx-h100")
     assert watts(hardware, 16) == 11_200
-    assert energy(hardware, 16, 3600) == 40_320_000
-    assert energy(hardware, 16, 3600, pue=1.5) == 60_480_000
     unknown, _ = load_hardware("tpu-v7")
-    assert (watts(unknown), energy(unknown, 4, 1)) == (None, None)
+    assert watts(unknown) is None

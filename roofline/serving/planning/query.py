@@ -1,4 +1,4 @@
-"""What a plan is asked: the model, the load, what may be searched, what is fixed, and what it may cost."""
+"""The query of a plan: the model, the load, what may be searched, what is fixed, and the limits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,31 @@ Rank = Literal["cost", "gpus", "latency"]
 RANKS = ("cost", "gpus", "latency")
 Mode = Literal["colocated", "disaggregated"]
 MODES = ("colocated", "disaggregated", "any")
-MOST_DEVICES = 32
-"""Of a replica."""
+MAX_DEVICES = 32
+"""Per replica."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """A plan's question with nothing left open. `fixed` are options of `analyze` that are not searched."""
+class Query:
+    """A resolved query.
+
+    Args:
+        model: the model.
+        traffic: what arrives.
+        load: its summary.
+        hardware: kinds of hardware to search.
+        fixed: options of `analyze` that are not searched.
+        prices: prices by hardware.
+        inputs: files that were read.
+        rank: order of the candidates.
+        modes: colocated, disaggregated, or both.
+        spare: replicas of each pool for those that fail.
+        max_gpus: maximum accelerators.
+        max_cost: maximum cost per hour, in the currency of the prices.
+        inventory: available accelerators by name.
+        pue: energy of the building over that of its machines.
+        top: number of candidates to return.
+    """
 
     model: Model
     traffic: Traffic
@@ -41,7 +59,7 @@ class Question:
     top: int = 10
 
     def devices(self, hardware: Hardware) -> int:
-        """The most that may be used of a kind of hardware."""
+        """Maximum devices of a kind of hardware."""
         limits = [self.max_gpus] if self.max_gpus is not None else []
         if self.inventory is not None:
             named = (hardware.name, hardware.accelerator.name)

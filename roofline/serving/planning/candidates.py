@@ -1,0 +1,315 @@
+"""From sized replicas to candidates: how many replicas, what they cost, how they perform, which come first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from roofline.formatting import percent
+from roofline.serving.planning.engine_flags import ENGINES, Start
+from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
+from roofline.serving.planning.query import Query
+from roofline.serving.planning.result import Candidate, Cost, Pool, Power
+from roofline.serving.planning.search import Option, cache_link
+from roofline.serving.planning.sizing import Role, SizedReplica
+from roofline.serving.queueing.replica import BOUND
+from roofline.serving.queueing.steady import steady
+from roofline.specs.hardware import Hardware
+from roofline.specs.workload import decode
+
+_TINY = 1e-9
+_HIGH_UTILIZATION = 0.75  # docs/capacity.md, errors by utilization
+_DISAGGREGATED: tuple[Role, ...] = ("prefill", "decode")
+_CLOSED_LOOP_TRIALS = 24  # numbers of replicas that are tried for a closed loop
+
+
+class PoolSize(NamedTuple):
+    """Equal replicas, spares not counted, in a role."""
+
+    option: Option
+    role: Role
+    sized: SizedReplica
+    replicas: int
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One pool, or a prefill and a decode pool, of a size that meets the objectives: what is needed to rank them.
+
+    Args:
+        pools: one or two pools.
+        spare: replicas of each pool for those that fail.
+        closed_loop: the performance, if clients send the requests.
+    """
+
+    pools: tuple[PoolSize, ...]
+    spare: int
+    closed_loop: ClosedLoopPerformance | None = None
+
+    @property
+    def option(self) -> Option:
+        """The deployment that decodes."""
+        return self.pools[-1].option
+
+    @property
+    def devices(self) -> int:
+        """Devices of all replicas, spares included."""
+        return sum(pool.option.devices * (pool.replicas + self.spare) for pool in self.pools)
+
+    @property
+    def max_rate(self) -> float:
+        """Requests/s within the objectives, spares not counted."""
+        return min(pool.sized.max_rate * pool.replicas for pool in self.pools)
+
+
+def drafts(query: Query, options: Sequence[Option]) -> list[Draft]:
+    """Size every option so that it meets the objectives, whatever it costs."""
+    if query.load.concurrency is not None:
+        return [draft for option in options if (draft := _closed_loop_draft(query, option)) is not None]
+    rate = query.load.rate
+    assert rate is not None  # noqa: S101 - a load has either a rate or clients
+    colocated = [
+        Draft((PoolSize(option, "both", sized, _needed(rate, sized)),), query.spare)
+        for option in options if (sized := option.sized.get("both")) is not None and sized.max_rate > 0
+    ]  # fmt: skip
+    return colocated + list(_disaggregated(query, options, rate))
+
+
+def _needed(rate: float, sized: SizedReplica) -> int:
+    """Replicas that serve a rate within the objectives."""
+    return max(math.ceil(rate / sized.max_rate * (1 - _TINY)), 1)
+
+
+def _disaggregated(query: Query, options: Sequence[Option], rate: float) -> Iterable[Draft]:
+    """Prefill and decode pools on one kind of hardware in one precision: of each the one with fewest devices."""
+    groups: dict[tuple[str, str], list[Option]] = {}
+    for option in options:
+        groups.setdefault((option.hardware.name, option.precision), []).append(option)
+    for group in groups.values():
+        pools: list[PoolSize] = []
+        for role in _DISAGGREGATED:
+            able = [
+                PoolSize(option, role, sized, _needed(rate, sized)) for option in group
+                if (sized := option.sized.get(role)) is not None and sized.max_rate > 0
+            ]  # fmt: skip
+            if able:
+                pools.append(min(able, key=lambda p: ((p.replicas + query.spare) * p.option.devices, p.option.devices)))
+        if len(pools) == 2:
+            yield Draft(tuple(pools), query.spare)
+
+
+def _closed_loop_draft(query: Query, option: Option) -> Draft | None:
+    """The fewest replicas with which the clients are within the objectives."""
+    load, sized = query.load, option.sized.get("both")
+    if sized is None or load.concurrency is None:
+        return None
+    clients = load.concurrency
+    allowed = max(query.devices(option.hardware) // option.devices - query.spare, 1)
+    most = min(clients, allowed)
+    tried = sorted({max(round(most ** (step / _CLOSED_LOOP_TRIALS)), 1) for step in range(_CLOSED_LOOP_TRIALS + 1)} | {1, 2, 3})
+    before = 0
+    for replicas in (count for count in tried if count <= most):
+        if not closed_loop_performance(sized, load, clients / replicas).misses(load):
+            low, high = before, replicas
+            while high - low > 1:
+                middle = (low + high) // 2
+                missed = closed_loop_performance(sized, load, clients / middle).misses(load)
+                low, high = (middle, high) if missed else (low, middle)
+            seen = closed_loop_performance(sized, load, clients / high)
+            return Draft((PoolSize(option, "both", sized, high),), query.spare, seen)
+        before = replicas
+    return None
+
+
+def order(query: Query, unordered: Sequence[Draft]) -> list[tuple[Draft, tuple[float, ...]]]:
+    """Sort drafts by the query's rank.
+
+    Ties go to fewer devices, then to lower latency. Ranked by cost, drafts without a price come last.
+
+    Returns:
+        Each draft with its Pareto measures: cost per hour (devices, if any draft has no price), mean TTFT, mean TPOT, s.
+    """
+    ranked = []
+    costs = [cost_per_hour(query, draft) for draft in unordered]
+    priced = None not in costs
+    for draft, cost in zip(unordered, costs, strict=True):
+        ttft, tpot = _mean_times(query, draft)
+        key: tuple[float, ...] = (float("inf") if cost is None else cost, draft.devices, tpot, ttft)
+        if query.rank == "gpus":
+            key = (draft.devices, key[0], tpot, ttft)
+        elif query.rank == "latency":  # of a mean request, from its arrival to its last token
+            key = (ttft + max(query.load.mean_output - 1, 0) * tpot, key[0], draft.devices)
+        ranked.append((draft, key, (cost if priced and cost is not None else float(draft.devices), ttft, tpot)))
+    ranked.sort(key=lambda each: each[1])
+    return [(draft, measures) for draft, _, measures in ranked]
+
+
+def _mean_times(query: Query, draft: Draft) -> tuple[float, float]:
+    """Mean TTFT and TPOT of a draft, s, without bands and percentiles."""
+    if draft.closed_loop is not None:
+        seen = draft.closed_loop.performance
+        return seen.ttft.mean or 0.0, seen.tpot.mean or 0.0
+    rate = query.load.rate or 0.0
+    first, last = draft.pools[0], draft.pools[-1]
+    prefills = steady(first.sized.server, rate / (first.replicas + draft.spare))
+    decodes = prefills if last is first else steady(last.sized.server, rate / (last.replicas + draft.spare))
+    shares = [service.mix.share for service in query.load.services]
+    return (
+        sum(share * float(prefills.ttft_mean(k)[0]) for k, share in enumerate(shares)),
+        sum(share * float(decodes.tpot_mean(k)[0]) for k, share in enumerate(shares)),
+    )
+
+
+def cost_per_hour(query: Query, draft: Draft) -> float | None:
+    """Cost per hour of all devices; None without a price."""
+    price = query.prices.of(draft.option.hardware)
+    return None if price is None else price.value * draft.devices
+
+
+def watts(hardware: Hardware, devices: int = 1) -> float | None:
+    """TDP of accelerators, W: an upper bound of their power; None if the file of the hardware has no `power`.
+
+    NB: a step that waits for memory draws less, an idle accelerator a fraction; hosts, switches and storage are not included.
+    """
+    power = hardware.accelerator.power
+    return None if power is None else power.value * devices
+
+
+def candidate(query: Query, draft: Draft) -> Candidate:
+    """A draft with its performance, cost, power, deployments and notes."""
+    seen, rate, mean_rate = _performance(query, draft)
+    load, hardware = query.load, draft.option.hardware
+    outputs, inputs = mean_rate * load.mean_output, mean_rate * load.mean_input
+    power = watts(hardware, draft.devices)
+    closed = draft.closed_loop is not None
+    return Candidate(
+        hardware=hardware.name,
+        title=hardware.title if hardware.node is None else f"{hardware.accelerator.title} of {hardware.title}",
+        mode="colocated" if len(draft.pools) == 1 else "disaggregated",
+        precision=draft.option.precision,
+        pools=tuple(_pool(query, draft, pool, seen) for pool in draft.pools),
+        performance=seen,
+        requests_per_s=rate,
+        output_tokens_per_s=rate * load.mean_output,
+        input_tokens_per_s=rate * load.mean_input,
+        cost=_cost(query, draft, seen, inputs, outputs),
+        power=Power(power, None if power is None or not outputs else power * query.pue / outputs, query.pue),
+        headroom=None if closed else draft.max_rate / rate - 1,
+        breaks_at=None if closed else draft.max_rate,
+        basis=draft.pools[0].sized.replica.basis,
+        notes=tuple(_notes(query, draft, seen)),
+    )
+
+
+def _performance(query: Query, draft: Draft) -> tuple[Performance, float, float]:
+    """Performance, requests/s at the peak, and mean requests/s."""
+    if draft.closed_loop is not None:
+        rate = draft.closed_loop.rate * draft.pools[0].replicas
+        return draft.closed_loop.performance, rate, rate
+    rate, mean = query.load.rate or 0.0, query.load.mean_rate or 0.0
+    first, last = draft.pools[0], draft.pools[-1]
+    rates = (rate / (first.replicas + draft.spare), rate / (last.replicas + draft.spare))
+    after = first.option.after_s if last is not first else ()
+    return performance(first.sized, last.sized, query.load, rates, after), rate, mean
+
+
+def _cost(query: Query, draft: Draft, seen: Performance, inputs: float, outputs: float) -> Cost:
+    """Cost at mean input and output tokens/s."""
+    price = query.prices.of(draft.option.hardware)
+    if price is None:
+        return Cost()
+    devices = draft.devices
+    hour = price.value * devices
+    per_second = hour / 3600
+    share = seen.prompt_share
+    if len(draft.pools) == 2:
+        prefill = draft.pools[0]
+        share = prefill.option.devices * (prefill.replicas + draft.spare) / devices
+    return Cost(
+        per_hour=hour,
+        low=price.low * devices,
+        high=price.high * devices,
+        input=per_second * share / inputs * 1e6 if inputs else None,
+        output=per_second * (1 - share) / outputs * 1e6 if outputs else None,
+        total=per_second / (inputs + outputs) * 1e6,
+        currency=price.currency,
+        price=price.describe(),
+        scaled_per_hour=_scaled(query, draft, price.value),
+    )
+
+
+def _scaled(query: Query, draft: Draft, hour: float) -> float | None:
+    """Mean cost per hour with as many replicas as each part of the day needs."""
+    profile, mean = query.traffic.profile, query.load.mean_rate
+    if profile is None or mean is None:
+        return None
+    devices = [
+        sum((_needed(mean * factor, pool.sized) + draft.spare) * pool.option.devices for pool in draft.pools)
+        for factor in profile.factors
+    ]
+    return hour * sum(devices) / len(devices)
+
+
+def _pool(query: Query, draft: Draft, size: PoolSize, seen: Performance) -> Pool:
+    sized, request = size.sized, size.sized.replica.request
+    hits = any(service.mix.hit > 0 for service in query.load.services)
+    batch = sized.slots * request.deployment.data_parallel_size
+    full = replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
+    pool = None if size.role == "both" else size.role
+    start = Start(request=full, longest=size.option.longest, pool=pool, prefix_caching=hits)
+    lines = {engine.label(request): flags for engine in ENGINES.values() if (flags := engine.flags(start)) is not None}
+    return Pool(
+        role=size.role,
+        replicas=size.replicas + draft.spare,
+        spare=draft.spare,
+        devices=request.deployment.devices,
+        deployment=deployment(size),
+        engine_flags=lines,
+        max_rate=sized.max_rate,
+        binds=sized.binds,
+        running=0.0 if size.role == "prefill" else seen.running,
+    )
+
+
+def deployment(size: PoolSize) -> dict[str, Any]:
+    """A deployment as keys of the JSON output, with the batch limit that memory allows at mean lengths."""
+    request, chosen = size.sized.replica.request, size.sized.replica.request.deployment
+    return {
+        "weight_dtype": request.precision.dtypes("linear").weight.name,
+        "activation_dtype": request.precision.activation.name,
+        "kv_dtype": request.precision.kv.name,
+        "quantization": chosen.quantization,
+        "tensor_parallel": chosen.tensor_parallel_size,
+        "pipeline_parallel": chosen.pipeline_parallel_size,
+        "data_parallel": chosen.data_parallel_size,
+        "expert_parallel": chosen.expert_parallel_size,
+        "context_parallel": chosen.context_parallel_size,
+        "max_num_seqs": size.sized.slots,
+        "max_num_batched_tokens": size.sized.budget,
+        "max_model_len": size.option.longest,
+        "gpu_memory_utilization": request.memory.utilization,
+        "block_size": request.memory.block_size,
+        "engine": f"{request.engine.name}@{request.engine.version}",
+        "backend": chosen.backend,
+    }
+
+
+def _notes(query: Query, draft: Draft, seen: Performance) -> Iterable[str]:
+    option, load = draft.option, query.load
+    if draft.pools[0].sized.replica.basis == BOUND:
+        name = option.hardware.accelerator.name
+        yield f"times are bounds, which no kernel beats: kernels of {name} were not measured"
+    if seen.utilisation > _HIGH_UTILIZATION and load.concurrency is None:
+        share = percent(_HIGH_UTILIZATION, 0)
+        yield f"beyond {share} of the saturation rate, waits may be up to a quarter longer than predicted"
+    if option.precision == "fp8" and not query.model.quantization and "quantization" not in query.fixed:
+        yield "fp8 weights are not what the model's file has: check the output quality"
+    longest = load.beyond if load.beyond is not None else load.longest
+    if longest > option.longest:
+        yield f"requests of more than {option.longest:,} tokens are refused by --max-model-len"
+    if len(draft.pools) == 2:
+        link = cache_link(option.hardware)
+        assert link is not None  # noqa: S101 - disaggregated pools are only tried if there is a link
+        yield f"caches move over {link[0]} at {link[1] / 1e9:g} GB/s per device"
