@@ -1,37 +1,45 @@
-"""Quantisation schemes: how the weights of a checkpoint are stored. One file a scheme; `schemes` walks this package.
+"""Quantisation schemes: how the weights of a checkpoint are stored.
 
 Names are those of the engines' `--quantization`, or of the checkpoint's format where engines have none. A scheme is a
 section of a model's file, whose keys are those of `quantization_config`; with its defaults it is what the name alone
-means on the command line.
+means on the command line. Other packages add theirs by the entry-point group `roofline.quantization`.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Sequence
 from functools import cache, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema
 
 from roofline.errors import UnknownNameError
+from roofline.registry import Registry
 from roofline.specs.quantization.base import Scheme
+from roofline.specs.quantization.floats import Fp8, Fp8Block, Mxfp4, Mxfp8, Nf4, Nvfp4
+from roofline.specs.quantization.integers import Awq, Gptq, Int8, LlmInt8, PackQuantized
+
+
+def name_of(scheme: type[Scheme]) -> str:
+    """The name under which a scheme is registered: the literal of its key `name`."""
+    return str(get_args(scheme.model_fields["name"].annotation)[0])
+
+
+SCHEMES: Registry[type[Scheme]] = Registry(
+    "quantisation scheme",
+    (Awq, Fp8, Fp8Block, Gptq, Int8, LlmInt8, Mxfp4, Mxfp8, Nf4, Nvfp4, PackQuantized),
+    group="roofline.quantization",
+    key=name_of,
+    accepts=Scheme,
+)
 
 
 @cache
 def schemes() -> dict[str, type[Scheme]]:
-    """Scheme classes by name."""
-    found: dict[str, type[Scheme]] = {}
-    for module in pkgutil.iter_modules(__path__):
-        for value in vars(importlib.import_module(f"{__name__}.{module.name}")).values():
-            if isinstance(value, type) and issubclass(value, Scheme) and value is not Scheme:
-                name = get_args(value.model_fields["name"].annotation)[0]
-                if found.setdefault(name, value) is not value:
-                    msg = f"two quantisation schemes named {name!r}: {found[name].__module__} and {value.__module__}"
-                    raise TypeError(msg)
-    return dict(sorted(found.items()))
+    """Scheme classes by name, in alphabetical order."""
+    return {name: SCHEMES[name] for name in sorted(SCHEMES)}
 
 
 def scheme(name: str) -> Scheme:
@@ -66,11 +74,14 @@ def _one_or_several(value: Any) -> Any:
     return listed
 
 
-if TYPE_CHECKING:
-    ModelQuantization = tuple[Scheme, ...]
-else:
-    _Any = Annotated[reduce(or_, schemes().values()), Field(discriminator="name")]
-    ModelQuantization = Annotated[
-        tuple[_Any, ...], BeforeValidator(_one_or_several, json_schema_input_type=_Any | tuple[_Any, ...] | None)
-    ]
+class _OneOrSeveral:
+    """Schemes of any name of the registry. NB: looked up when a model is first checked, not on import."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        one: Any = Annotated[reduce(or_, schemes().values()), Field(discriminator="name")]
+        read = BeforeValidator(_one_or_several, json_schema_input_type=one | tuple[one, ...] | None)
+        return handler.generate_schema(Annotated[tuple[one, ...], read])
+
+
+ModelQuantization = Annotated[tuple[Scheme, ...], _OneOrSeveral()]
 """How the published weights of a model are quantised: one scheme, or several for different roles."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
@@ -133,3 +134,16 @@ def kv_cache(keys: Keys) -> str | None:
     if (scheme.get("num_bits"), scheme.get("type")) != (8, "float"):
         keys.refuse("kv_cache_scheme", "is not known; known: 8 bits of type float")
     return "fp8"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A `quant_method`: its name, and what it makes of its keys and of the dtype of weights that are not quantised."""
+
+    name: str
+    plan: Callable[[Keys, str], Plan]
+
+
+def method(name: str) -> Callable[[Callable[[Keys, str], Plan]], Method]:
+    """Decorate the plan of a method."""
+    return partial(Method, name)

@@ -6,16 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.specs.huggingface.methods.base import AND_HEAD, Keys, Plan, Rule, kv_cache
+from roofline.specs.huggingface.methods.base import AND_HEAD, Keys, Plan, Rule, kv_cache, method
 from roofline.specs.quantization.base import Scheme
-
-METHOD = "compressed-tensors"
 
 _CLASSES = {"Linear": AND_HEAD, "Embedding": frozenset({"embedding"})}
 _DTYPES = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "fp16"}
 
 
-def plan(keys: Keys, dtype: str) -> Plan:
+@method("compressed-tensors")
+def compressed_tensors(keys: Keys, dtype: str) -> Plan:
     """Groups of modules, by name or by class (`Linear`: the LM head too), less those to ignore.
 
     Source: https://github.com/vllm-project/compressed-tensors, quantization/quant_config.py and quant_args.py.

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.specs.huggingface.methods.base import AND_HEAD, Keys, Plan, Rule, kv_cache
+from roofline.specs.huggingface.methods.base import AND_HEAD, Keys, Plan, Rule, kv_cache, method
 from roofline.specs.quantization.base import Scheme
-
-METHOD = "modelopt"
 
 _MIXED = "mixed_precision"
 _ALGORITHMS: dict[str, dict[str, Any]] = {
@@ -21,7 +19,8 @@ _ALGORITHMS: dict[str, dict[str, Any]] = {
 _GROUPS = {("float", 8, None): "fp8", ("float", 4, 16): "nvfp4"}
 
 
-def plan(keys: Keys, dtype: str) -> Plan:
+@method("modelopt")
+def modelopt(keys: Keys, dtype: str) -> Plan:
     """`quantization_config` of a config.json, and hf_quant_config.json.
 
     Source: https://github.com/NVIDIA/Model-Optimizer, modelopt/torch/export/quant_utils.py and convert_hf_config.py.

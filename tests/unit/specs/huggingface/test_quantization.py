@@ -15,7 +15,7 @@ from roofline.graph import CANONICAL, build
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.deployment import Deployment
-from roofline.specs.huggingface.methods import methods
+from roofline.specs.huggingface.methods import METHODS
 from roofline.specs.huggingface.quantization import Modules, Published, read, section
 
 _MLP = ("gate_proj", "up_proj", "down_proj")
@@ -214,7 +214,7 @@ def test_a_dense_model(config: dict[str, Any], schemes: list[dict[str, Any]]) ->
 def test_every_method_is_tried() -> None:
     """A new one cannot be forgotten here; mxfp4 is for experts alone."""
     named = {config.get("quant_method", "awq").replace("_", "-") for config, _ in CONFIGS.values()}
-    assert named | {"mxfp4"} == set(methods())
+    assert named | {"mxfp4"} == set(METHODS)
 
 
 def test_gpt_oss() -> None:

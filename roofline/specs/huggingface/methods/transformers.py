@@ -1,0 +1,120 @@
+"""Methods of transformers' `QuantizationConfig`s: GPTQ, AWQ, bitsandbytes, FBGEMM, FP8 and MXFP4."""
+
+from __future__ import annotations
+
+from roofline.specs.huggingface.methods.base import AND_HEAD, EXPERTS, LAYERS, Keys, Plan, Rule, kv_cache, method
+from roofline.specs.huggingface.patterns import any_of
+
+# Keys of GPTQ and AWQ that change no size.
+_HARMLESS = (
+    "sym", "desc_act", "true_sequential", "static_groups", "damp_percent", "damp_auto_increment", "act_group_aware", "hyb_act",
+    "dataset", "tokenizer", "batch_size", "model_seqlen", "max_input_length", "pad_token_id", "cache_block_outputs", "mse",
+    "block_name_to_quantize", "module_name_preceding_first_block", "model_name_or_path", "model_file_base_name", "meta",
+    "quantizer", "backend", "use_exllama", "disable_exllama", "exllama_config", "use_cuda_fp16", "pack_dtype",
+    # what AutoRound adds: how it was tuned
+    "autoround_version", "data_type", "iters", "lr", "minmax_lr", "nsamples", "seqlen", "amp", "scale_dtype",
+    "gradient_accumulate_steps", "enable_minmax_tuning", "enable_norm_bias_tuning", "enable_quanted_input", "train_bs",
+    "low_gpu_mem_usage",
+    "to_quant_block_names",
+)  # fmt: skip
+
+
+@method("gptq")
+def gptq(keys: Keys, dtype: str) -> Plan:
+    """GPTQConfig of transformers, QuantizeConfig of GPTQModel, whose `dynamic` has rules by the names of modules."""
+    del dtype
+    keys.choice("checkpoint_format", "format", of=("gptq", "gptq_v2"), default="gptq")
+    keys.choice("is_marlin_format", of=(False,), default=False)
+    plain = {"bits": keys.get("bits", default=4), "group_size": keys.get("group_size", default=128)}
+    scheme = keys.make("gptq", **plain)
+    rules = []
+    for pattern, changed in keys.parts("dynamic").items():
+        sign, _, expression = pattern.rpartition(":") if pattern[:2] in ("+:", "-:") else ("+", ":", pattern)
+        own = {name: changed.get(name, default=value) for name, value in plain.items()}
+        changed.done(*_HARMLESS)
+        rules.append(keys.named(None if sign == "-" else keys.make("gptq", **own), [f"re:{expression}"], "dynamic"))
+    rules.append(keys.left("modules_to_not_convert"))
+    roles = AND_HEAD if keys.flag("lm_head") else LAYERS
+    inside = [
+        name for names in keys.listed("modules_in_block_to_quantize") for name in ([names] if isinstance(names, str) else names)
+    ]
+    keys.done(*_HARMLESS)
+    if inside:
+        only = any_of(inside, "quantization_config.modules_in_block_to_quantize")
+        return Plan((*rules, Rule(scheme, only)))
+    return Plan((*rules, Rule(scheme, roles=roles)))
+
+
+@method("awq")
+def awq(keys: Keys, dtype: str) -> Plan:
+    """AwqConfig of transformers, and quant_config.json of AutoAWQ. NB: zero points are stored whether they are used or not."""
+    del dtype
+    keys.choice("version", "format", of=("gemm", "exllama", "ipex"), default="gemm")
+    scheme = keys.make(
+        "awq", bits=keys.get("bits", "w_bit", default=4), group_size=keys.get("group_size", "q_group_size", default=128)
+    )
+    left = keys.left("modules_to_not_convert")
+    keys.done("zero_point", "backend", "do_fuse", "fuse_max_seq_len", "modules_to_fuse", "exllama_config", *_HARMLESS)
+    return Plan((left, Rule(scheme)))
+
+
+@method("bitsandbytes")
+def bitsandbytes(keys: Keys, dtype: str) -> Plan:
+    """BitsAndBytesConfig of transformers: 4 bits or 8."""
+    del dtype
+    four = keys.flag("load_in_4bit", "_load_in_4bit")
+    eight = keys.flag("load_in_8bit", "_load_in_8bit")
+    if four == eight:
+        keys.refuse("load_in_4bit", "either load_in_4bit or load_in_8bit has to be true")
+    keys.choice("llm_int8_has_fp16_weight", of=(False,), default=False)
+    keys.choice("bnb_4bit_quant_type", of=("nf4", "fp4"), default="fp4")
+    double = keys.flag("bnb_4bit_use_double_quant")
+    left = keys.left("llm_int8_skip_modules")
+    keys.done(
+        "bnb_4bit_compute_dtype", "bnb_4bit_quant_storage", "llm_int8_threshold", "llm_int8_enable_fp32_cpu_offload",
+        "load_in_4bit", "load_in_8bit", "_load_in_4bit", "_load_in_8bit",
+    )  # fmt: skip
+    return Plan((left, Rule(keys.make("nf4", double_quant=double) if four else keys.make("llm_int8"))))
+
+
+@method("fbgemm-fp8")
+def fbgemm_fp8(keys: Keys, dtype: str) -> Plan:
+    """FbgemmFp8Config of transformers: an fp32 scale an output."""
+    del dtype
+    left = keys.left("modules_to_not_convert")
+    keys.done("activation_scale_ub")
+    return Plan((left, Rule(keys.make("fp8", strategy="channel"))))
+
+
+@method("fp8")
+def fp8(keys: Keys, dtype: str) -> Plan:
+    """FineGrainedFP8Config of transformers, Fp8Config of vLLM."""
+    del dtype
+    keys.choice("fmt", of=("e4m3", "float8_e4m3fn", "e5m2", "float8_e5m2"), default="e4m3")
+    activations = keys.choice("activation_scheme", of=("dynamic", "static"), default="dynamic")
+    in_fp4 = keys.choice("expert_dtype", of=("fp8", "fp4"), default="fp8") == "fp4"
+    # NB: scale_fmt alone does not tell: DeepSeek-V3.1 names ue8m0 and stores fp32; beside expert_dtype (V4) it is a byte.
+    rounded = keys.choice("scale_fmt", of=("float", "ue8m0"), default="float") == "ue8m0" and "expert_dtype" in keys.data
+    if (blocks := keys.get("weight_block_size")) is None:
+        scheme = keys.make("fp8", activation_scheme=activations)
+    elif activations == "static":
+        keys.refuse("activation_scheme", "'static' with weight_block_size is not known; known: dynamic")
+    else:
+        scheme = keys.make("fp8_block", weight_block_size=blocks, scale_dtype="e8m0" if rounded else "fp32")
+    rules = [keys.left("modules_to_not_convert", "ignored_layers")]
+    if more := keys.listed("modules_to_convert"):
+        rules.append(keys.named(scheme, more, "modules_to_convert"))
+    if in_fp4:
+        rules.append(Rule(keys.make("mxfp4", activations="fp8"), roles=EXPERTS))
+    kv = kv_cache(keys)
+    keys.done("dequantize", "is_checkpoint_fp8_serialized")
+    return Plan((*rules, Rule(scheme)), kv)
+
+
+@method("mxfp4")
+def mxfp4(keys: Keys, dtype: str) -> Plan:
+    """Mxfp4Config of transformers: routed experts alone."""
+    del dtype
+    left = keys.left("modules_to_not_convert")
+    keys.done("dequantize")
+    return Plan((left, Rule(keys.make("mxfp4"), roles=EXPERTS)))
