@@ -617,8 +617,8 @@ show(
                 f"{one.title}, {one.precision}"
                 + (f", {one.pools[0].devices} devices a replica" if one.pools[0].devices > 1 else ""),
                 one.pools[0].replicas,
-                amount(one.expected.ttft.at, "s"),
-                amount(one.expected.tpot.at, "s"),
+                amount(one.performance.ttft.at, "s"),
+                amount(one.performance.tpot.at, "s"),
                 f"{one.cost.per_hour:.2f}",
                 f"{one.cost.total:.3f}",
                 f"{one.headroom:.0%}",

@@ -138,8 +138,8 @@ def candidates_table(result: Plan) -> Table:
     """The candidates, best first."""
     percentile = result.candidates[0].performance.ttft.percentile * 100
     columns = (
-        "", "hardware", "devices", "replicas", "precision", "TTFT", f"p{percentile:g}", "TPOT", f"p{percentile:g} ", "busy",
-        "cost/h", "per M tokens", "more", "binds",
+        "", "hardware", "devices", "replicas", "precision", "TTFT", f"p{percentile:g}", "TPOT", f"p{percentile:g} ", "util",
+        "cost/h", "per M tokens", "headroom", "binds",
     )  # fmt: skip
     rows = []
     for index, one in enumerate(result.candidates):
@@ -153,9 +153,7 @@ def candidates_table(result: Plan) -> Table:
             "-" if one.headroom is None else f"{percent(one.headroom, 0)}", one.binds,
         ))  # fmt: skip
     right = (False, False, True, False, False, True, True, True, True, True, True, True, True, False)
-    note = (
-        "* nothing listed beats it in cost, TTFT and TPOT together; busy: of the rate that saturates; more: of the planned rate"
-    )
+    note = "* Pareto front of cost, TTFT and TPOT; util: share of the saturation rate; headroom: over the planned rate"
     money = next((one.cost.currency for one in result.candidates if one.cost.currency), None)
     return Table("Candidates", f"{note}; cost in {money}" if money else note, columns, right, tuple(rows))
 

@@ -27,7 +27,7 @@ def _height(planned: Planned, one: Scaled, by_devices: bool) -> float | None:
 
 
 def _up(planned: Planned, by_devices: bool) -> Axis:
-    title = "devices" if by_devices else "an hour"
+    title = "devices" if by_devices else "cost per hour"
     return Axis(title=title, scale="linear", unit="" if by_devices else planned.currency)
 
 
@@ -98,7 +98,7 @@ def _dots(planned: Planned, ones: list[Scaled], name: str, called: str, role: st
 
 def _label(planned: Planned, one: Scaled) -> str:
     parts = [deployed(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)]
-    cost = "" if one.per_hour is None else f", {money(one.per_hour)} {planned.currency} an hour"
+    cost = "" if one.per_hour is None else f", {money(one.per_hour)} {planned.currency} per hour"
     times = f"TTFT {seconds(one.of.ttft.mean)}, TPOT {seconds(one.of.tpot.mean)}"
     return f"{one.of.number}: {one.of.hardware}, {' and '.join(parts)}, {one.of.precision}{cost}, {times}"
 
@@ -112,7 +112,7 @@ def _points(planned: Planned, timed: list[Scaled], name: str, front: list[int], 
         rows.append(
             (words(f"{one.of.number}"), words(one.of.hardware), cost, seconds_cell(_times(one, name).mean), words(kind))
         )
-    head = "devices" if by_devices else f"{planned.currency} an hour"
+    head = "devices" if by_devices else f"{planned.currency} per hour"
     return table(f"cost-{name.lower()}-rows", "Points", "", ("no.", "hardware", head, f"mean {name}", "on the front"), rows)
 
 
@@ -153,7 +153,7 @@ def steps(planned: Planned, values: Values, found: list[Scaled]) -> Figure | Non
         y=_up(planned, by_devices),
         series=tuple(series),
         marks=tuple(marks),
-        table=table("steps-rows", "Devices" if by_devices else "Cost an hour", "",
+        table=table("steps-rows", "Devices" if by_devices else "Cost per hour", "",
                     ("no.", "hardware", *heads, "at the rate that is set"), rows),
     )  # fmt: skip
 

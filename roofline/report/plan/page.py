@@ -171,7 +171,7 @@ def _refusal(planned: Planned) -> View:
     sections = (
         [Section(key="nearest", title="What comes nearest", note="", figure=None, tables=_some(nearest))] if nearest else []
     )
-    asked = Section(key="traffic", title="Traffic and objectives", note="", figure=None,
+    traffic = Section(key="traffic", title="Traffic and objectives", note="", figure=None,
                     tables=_some(tables.traffic(planned), tables.load(planned)))  # fmt: skip
     return View(
         title=title(planned),
@@ -181,7 +181,7 @@ def _refusal(planned: Planned) -> View:
         error="",
         tiles=(),
         commands=(),
-        sections=(*sections, asked, _inputs(planned)),
+        sections=(*sections, traffic, _inputs(planned)),
         assumptions=tables.assumptions(planned),
         not_modelled=_NOT_MODELLED,
     )
@@ -225,4 +225,4 @@ def _range(price: Price) -> str:
         return "the plan has none; 0: not known"
     if price.low is None or price.high is None or price.low == price.high:
         return ""
-    return f"asked for: {price.low:,.2f} to {price.high:,.2f}"
+    return f"price range: {price.low:,.2f} to {price.high:,.2f}"

@@ -120,7 +120,7 @@ def _beyond(planned: Planned, candidate: Candidate, devices: int, cost: float | 
     if stock is not None and devices > stock:
         found.append(f"more than the {stock:,} that are there")
     if limits.max_cost is not None and (cost is None or cost > limits.max_cost * (1 + _TINY)):
-        found.append(f"more than {limits.max_cost:,.10g} an hour")
+        found.append(f"more than {limits.max_cost:,.10g} per hour")
     return ", ".join(found)
 
 

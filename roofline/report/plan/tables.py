@@ -33,11 +33,11 @@ def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
         spread = "" if best.low is None or best.high is None or best.low == best.high else (
             f"{money(best.low)} to {money(best.high)}"
         )  # fmt: skip
-        found.append(Tile(label=f"{planned.currency} an hour", cell=_money(best.per_hour), note=spread))
+        found.append(Tile(label=f"{planned.currency} per hour", cell=_money(best.per_hour), note=spread))
         parts = ""
         if best.million_input is not None and best.million_output is not None:
             parts = f"input {money(best.million_input)}, output {money(best.million_output)}"
-        found.append(Tile(label=f"{planned.currency} a million tokens", cell=_money(best.million), note=parts))
+        found.append(Tile(label=f"{planned.currency} per million tokens", cell=_money(best.million), note=parts))
     for name, times in (("TTFT", best.of.ttft), ("TPOT", best.of.tpot)):
         found.append(Tile(label=f"{name} of {at}{then}", cell=seconds_cell(times.at), note=_band(times)))
     if best.of.watts is not None:  # of the devices of the plan
@@ -61,7 +61,7 @@ def candidates(planned: Planned, values: Values, found: list[Scaled]) -> Table:
     limited = any(one.beyond != "" for one in found)
     currency = f", {planned.currency}" if planned.currency else ""
     names = [
-        "no.", "Pareto", "hardware", "devices", "replicas", "precision", f"an hour{currency}", f"a million tokens{currency}",
+        "no.", "Pareto", "hardware", "devices", "replicas", "precision", f"per hour{currency}", f"per million tokens{currency}",
         "TTFT, mean", f"TTFT of {at}", "TPOT, mean", f"TPOT of {at}", "utilisation",
         *([] if planned.rate is None else ["headroom", "breaks at, requests/s"]), "first to bind",
     ]  # fmt: skip
@@ -140,7 +140,7 @@ def prices(planned: Planned, values: Values) -> Table:
         )
         for one in planned.prices
     ]
-    name = f"{planned.currency} an hour" if planned.currency else "an hour"
+    name = f"{planned.currency} per hour" if planned.currency else "cost per hour"
     return table("prices", "Prices of a device", "", ("hardware", name, "the plan's price, with its source"), rows)
 
 
@@ -176,40 +176,40 @@ def load(planned: Planned) -> Table:
     if limits.max_gpus is not None:
         rows.append((words("devices at most"), words(f"{limits.max_gpus:,}")))
     if limits.max_cost is not None:
-        rows.append((words("an hour at most"), words(f"{money(limits.max_cost)} {planned.currency}")))
+        rows.append((words("max cost per hour"), words(f"{money(limits.max_cost)} {planned.currency}")))
     if limits.inventory is not None:
         rows.append((words("there are"), words(", ".join([f"{many:,} x {name}" for name, many in limits.inventory.items()]))))
     rows.append((words("ways of serving"), words(", ".join(limits.modes))))
     rows.append((words("ranked by"), words(planned.rank)))
-    return table("load", "What was asked", "", ("what", "value"), rows)
+    return table("load", "Query", "", ("what", "value"), rows)
 
 
 def classes(planned: Planned, best: Scaled) -> Table | None:
     """What each class sees, where there are several."""
     if len(planned.classes) < 2:
         return None
-    asked = {one.name: one for one in planned.classes}
+    by_name = {one.name: one for one in planned.classes}
     rows = []
     for one in best.of.classes:
-        wanted = asked.get(one.name)
+        wanted = by_name.get(one.name)
         rows.append((
             words(one.name),
             words("" if wanted is None else percent(wanted.percentile)),
             seconds_cell(one.ttft.mean),
             seconds_cell(one.ttft.at),
-            _asked(wanted, "ttft"),
+            _objective(wanted, "ttft"),
             seconds_cell(one.tpot.mean),
             seconds_cell(one.tpot.at),
-            _asked(wanted, "tpot"),
+            _objective(wanted, "tpot"),
         ))  # fmt: skip
     names = (
-        "class", "share of requests", "TTFT, mean", "TTFT, of the share", "TTFT, asked for", "TPOT, mean", "TPOT, of the share",
-        "TPOT, asked for",
+        "class", "share of requests", "TTFT, mean", "TTFT, of the share", "TTFT objective", "TPOT, mean", "TPOT, of the share",
+        "TPOT objective",
     )  # fmt: skip
     return table("classes", f"What each class sees of no. {best.of.number}", "At the planned rate.", names, rows)
 
 
-def _asked(one: Class | None, name: str) -> Cell:
+def _objective(one: Class | None, name: str) -> Cell:
     if one is None:
         return NOTHING
     return seconds_cell(one.ttft if name == "ttft" else one.tpot)
@@ -228,7 +228,7 @@ def remarks(found: list[Scaled]) -> Table | None:
         for note in one.of.notes:
             said.setdefault(note, []).append(f"{one.of.number}")
         if one.of.basis != "estimate":
-            said.setdefault("times stand on bounds: the least that they can be", []).append(f"{one.of.number}")
+            said.setdefault("times are lower bounds", []).append(f"{one.of.number}")
     rows = [(words(note), words(", ".join(numbers))) for note, numbers in said.items()]
     return table("remarks", "Remarks", "", ("remark", "candidates"), rows) if rows else None
 
@@ -259,10 +259,10 @@ def inputs(planned: Planned) -> Table:
 
 _ROLES = {"both": "replica", "prefill": "prefill replica", "decode": "decode replica"}
 BREAKS = {
-    "ttft": "first tokens are late",
-    "tpot": "later tokens are late",
-    "memory": "memory has no room for more requests at a time",
-    "throughput": "replicas are as busy as may be planned with",
+    "ttft": "the TTFT objective fails first",
+    "tpot": "the TPOT objective fails first",
+    "memory": "the KV cache is full first",
+    "throughput": "replicas reach the utilization limit of plans first",
 }
 BINDS = {"ttft": "TTFT", "tpot": "TPOT"}
 
@@ -294,7 +294,7 @@ def title(planned: Planned) -> str:
 def subtitle(planned: Planned) -> str:
     """How much was looked at."""
     seen = planned.considered
-    parts = [f"{plural(seen['deployments'], 'deployment')} looked at"] if "deployments" in seen else []
+    parts = [f"{plural(seen['deployments'], 'deployment')} searched"] if "deployments" in seen else []
     parts += [f"{seen['fit']:,} fit in memory"] if "fit" in seen else []
     parts += [f"{seen['meet']:,} ways meet the objectives"] if "meet" in seen else []
     parts += [f"{seen['within_limits']:,} within the limits"] if "within_limits" in seen else []
@@ -302,7 +302,7 @@ def subtitle(planned: Planned) -> str:
 
 
 def sentences(planned: Planned, values: Values) -> list[str]:
-    """What to buy, what it costs, what users see, what breaks first."""
+    """What to buy, what it costs, its times, what fails first."""
     best = ordered(planned, values)[0]
     moved = "" if as_planned(planned, values) else "What if: "
     pools = [deployed(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)]
@@ -315,12 +315,11 @@ def sentences(planned: Planned, values: Values) -> list[str]:
     found += _seen(planned, values, best)
     if best.breaks_at is not None and best.headroom is not None:
         spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
-        more = f" ({percent(best.headroom, 0)} more)" if best.headroom >= 0.005 else ""
-        found.append(
-            f"It holds up to {number(best.breaks_at)} requests/s{more}{spare}; then {BREAKS.get(best.binds, best.binds)}."
-        )
+        more = f" ({percent(best.headroom, 0)} headroom)" if best.headroom >= 0.005 else ""
+        fails = BREAKS.get(best.binds, best.binds)
+        found.append(f"Capacity{spare} {number(best.breaks_at, 3)} req/s{more}. Beyond it {fails}.")
     if best.of.following is not None and as_planned(planned, values):
-        found.append(f"With replicas that follow the day, an hour is {money(best.of.following)} {planned.currency} on average.")
+        found.append(f"Autoscaled over the day: {money(best.of.following)} {planned.currency} per hour on average.")
     return found
 
 
@@ -329,53 +328,53 @@ def _cost(planned: Planned, best: Scaled) -> str:
         return ""
     spread = ""
     if best.low is not None and best.high is not None and best.low < best.high:
-        spread = f" ({money(best.low)} to {money(best.high)} within the range of the price)"
-    hour = f"{money(best.per_hour)} {planned.currency} an hour{spread}"
-    return f", for {hour}, {money(best.million)} {planned.currency} a million tokens, prompts and answers"
+        spread = f" ({money(best.low)} to {money(best.high)} over the price range)"
+    hour = f"{money(best.per_hour)} {planned.currency} per hour{spread}"
+    return f", for {hour}, {money(best.million)} {planned.currency} per million tokens (input and output)"
 
 
 def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
-    """What users see: at the planned rate, whatever the rate is."""
-    at = percent(planned.percentile, digits=6)
+    """Times at the planned rate, whatever the rate of the controls is."""
+    at = f"p{number(planned.percentile * 100)}"
     one = planned.classes[0] if len(planned.classes) == 1 else None
     parts = []
-    for name, times, asked in (
+    for name, times, objective in (
         ("TTFT", best.of.ttft, None if one is None else one.ttft),
         ("TPOT", best.of.tpot, None if one is None else one.tpot),
     ):
         if times.mean is None:
             continue
-        wanted = "" if asked is None else f" (asked for: {seconds(asked)})"
-        parts.append(f"{name} is {seconds(times.mean)} on average, and at most {seconds(times.at)} for {at}{wanted}")
-    said = "; ".join(parts)
+        wanted = "" if objective is None else f" (objective {seconds(objective)})"
+        parts.append(f"{name} mean {seconds(times.mean)}, {at} {seconds(times.at)}{wanted}")
+    text = "; ".join(parts)
     if same_rate(planned, values) or planned.rate is None:
-        return [f"{said}."]
+        return [f"{text}."]
     return [
-        f"At the planned {number(planned.rate)} requests/s {said}.",
-        "At this rate they are others, within the objectives: no replica has more than it can serve so.",
+        f"At the planned {number(planned.rate)} requests/s: {text}.",
+        "At this rate times differ, but meet the objectives: no replica is beyond its capacity.",
     ]
 
 
 def objectives(one: Class) -> str:
-    """What is asked for, in words."""
-    parts = [f"{name} {seconds(asked)}" for name, asked in (("TTFT", one.ttft), ("TPOT", one.tpot)) if asked is not None]
+    """The objectives as text."""
+    parts = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", one.ttft), ("TPOT", one.tpot)) if limit is not None]
     return f"{' and '.join(parts)} for {percent(one.percentile, digits=6)}" if parts else "as long as it takes"
 
 
 _FORMS: dict[str, Callable[[float], str]] = {
     "ttft": seconds,
     "tpot": seconds,
-    "memory": lambda size: f"{formatting.binary(size, 3)} a device",
+    "memory": lambda size: f"{formatting.binary(size, 3)} per device",
 }
 
 
 def infeasible(planned: Planned) -> list[str]:
     """Why there is no answer, and what to relax."""
     if planned.considered.get("fit", 1) == 0:
-        why = "fits in memory" if planned.considered.get("deployments", 0) else "could be looked at"
+        why = "fits in memory" if planned.considered.get("deployments", 0) else "could be evaluated"
         found = [f"No deployment {why}."]
     elif planned.considered.get("meet", 0) == 0:
-        found = [f"No deployment that was looked at serves {load_text(planned, {'rate': planned.rate})} within the objectives."]
+        found = [f"None of the deployments searched serves {load_text(planned, {'rate': planned.rate})} within the objectives."]
     else:
         found = [f"The objectives can be met for {load_text(planned, {'rate': planned.rate})}, but not within the limits."]
     return [*found, *(f"Relax {_called(one.constraint)}{_change(one)}: {one.why}." for one in planned.relax)]

@@ -132,7 +132,7 @@ def test_the_mean_load_pays_for_tokens() -> None:
     ("limit", "said"),
     [
         ({"max_gpus": 4}, "more than 4 devices"),
-        ({"max_cost": 12.0}, "more than 12 an hour"),
+        ({"max_cost": 12.0}, "more than 12 per hour"),
         ({"inventory": {"h100-sxm": 4, "l40s": 64}}, "more than the 4 that are there"),
     ],
 )
@@ -166,20 +166,17 @@ def test_without_a_price_there_is_no_cost_until_one_is_set() -> None:
 def test_the_answer_says_it_all() -> None:
     first, seen, breaks = shown(plan()).answer
     assert first == (
-        "3 x H100-SXM serve 50 requests/s: 3 replicas of one device, fp8, for 9.00 USD an hour (6.00 to 15.00 within the range "
-        "of the price), 0.0417 USD a million tokens, prompts and answers."
+        "3 x H100-SXM serve 50 requests/s: 3 replicas of one device, fp8, for 9.00 USD per hour (6.00 to 15.00 over the price "
+        "range), 0.0417 USD per million tokens (input and output)."
     )  # 9/3600/60000 x 1e6 = 0.041667
-    assert seen == (
-        "TTFT is 50 ms on average, and at most 100 ms for 95 % (asked for: 2 s); TPOT is 10 ms on average, and at most 20 ms "
-        "for 95 % (asked for: 50 ms)."
-    )
-    assert breaks == "It holds up to 60 requests/s (20 % more); then later tokens are late."
+    assert seen == "TTFT mean 50 ms, p95 100 ms (objective 2 s); TPOT mean 10 ms, p95 20 ms (objective 50 ms)."
+    assert breaks == "Capacity 60 req/s (20 % headroom). Beyond it the TPOT objective fails first."
 
 
 def test_times_are_said_to_be_those_of_the_plan() -> None:
     moved = shown(plan(), rate=100.0)
     assert moved.answer[0].startswith("What if: 5 x H100-SXM serve 100 requests/s")
-    assert moved.answer[1].startswith("At the planned 50 requests/s TTFT is 50 ms")
+    assert moved.answer[1].startswith("At the planned 50 requests/s: TTFT mean 50 ms")
     assert moved.tiles[3].label == "TTFT of 95 % at 50 requests/s"
     assert "at the planned 50 requests/s" in table(moved, "candidates").note
 
@@ -203,7 +200,7 @@ def test_tables_have_every_candidate_and_mark_the_front_in_words() -> None:
         "2 x one device (prefill) + 1 x one device (decode)",
         "5 x tp=2",
     ]
-    assert [cell.value for cell in column(found, "an hour, USD")] == [9.0, 9.0, 10.0]
+    assert [cell.value for cell in column(found, "per hour, USD")] == [9.0, 9.0, 10.0]
     pools = table(shown(plan(), rate=100.0), "pools")
     assert [cell.value for cell in column(pools, "replicas planned")] == [3, 2, 1, 5]
     assert [cell.value for cell in column(pools, "replicas now")] == [5, 3, 2, 9]
@@ -241,7 +238,7 @@ def test_infeasible_says_what_to_relax_and_has_no_script() -> None:
     made = shown(infeasible())
     assert not made.fits
     assert made.answer == (
-        "No deployment that was looked at serves 50 requests/s within the objectives.",
+        "None of the deployments searched serves 50 requests/s within the objectives.",
         "Relax TPOT from 1 ms to 3.5 ms: h100-sxm, fp8, tp=4 reaches it with almost no load.",
     )
     assert [cell.text for cell in column(table(made, "nearest"), "value")] == ["h100-sxm", "tp=4", "fp8", "2 s", "3.5 ms"]
