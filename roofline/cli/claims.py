@@ -87,7 +87,7 @@ def _lines(one: Judged, width: int) -> list[str]:
         if one.estimate is not None:
             best = f", at best {one.claim.written(one.best)}" if one.best is not None else ""
             lines.append(f"  expected   {one.claim.written(one.estimate)}{best}")
-        lines.append(f"  ratio      {_ratio(one.ratio or 0.0)}{' (beyond the roof)' if one.verdict == 'impossible' else ''}")
+        lines.append(f"  ratio      {_ratio(one.ratio or 0.0)}{' (beyond the ceiling)' if one.verdict == 'impossible' else ''}")
     sections = (
         ("Why", list(one.derivation)),
         ("What would give this number", [f"{mistake.name}: {mistake.why}" for mistake in one.likely_mistakes]),

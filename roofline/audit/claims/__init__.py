@@ -1,4 +1,4 @@
-"""Whether a number that somebody states is possible.
+"""Whether a stated number is possible.
 
 >>> from roofline.audit.claims import judge
 >>> judge("llama-3.1-8b on a100-sxm-80gb: 3500 tok/s at batch 1 fp16").verdict
@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from roofline.audit.claims.judge import judge_statement
-from roofline.audit.claims.options import statement
+from roofline.audit.claims.statement import statement
 
 if TYPE_CHECKING:
     from roofline.audit.claims.result import Judgement
@@ -27,7 +27,7 @@ def judge(
     hardware: str | PathLike[str] | Hardware | None = None,
     **options: Any,
 ) -> Judgement:
-    """Judge a claim, in words or by options, or what one leaves open by the other.
+    """The judgement of a claim in words, by options, or both.
 
     Args:
         text: the claim in words (docs/claims.md has the grammar).

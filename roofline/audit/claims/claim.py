@@ -1,7 +1,8 @@
-"""What somebody states: a claim, and the setting that it is made of."""
+"""Claims and statements: stated numbers with their setting, and numbers as people write them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 from roofline import formatting
 from roofline.blocks.model import Model
+from roofline.errors import InputError
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 
@@ -18,14 +20,20 @@ ClaimPhase = Literal["decode", "prefill"]
 
 UNITS: dict[ClaimKind, str] = {"tokens_per_s": "tok/s", "ttft": "s", "tpot": "s", "fits": "B", "peak_flops": "FLOP/s"}
 _TIMES = ("ttft", "tpot")
+NUMBER = r"(?:\d[\d_]*(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?|\.\d+)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One number that is stated, in base units; `fits` has none.
+    """One stated number.
 
-    `scope` says whose tokens a rate counts: of the whole batch, of one user, of one device. `phase` says which tokens:
-    generated ones, or those of prompts. `sparse` says that a peak is stated with structured sparsity.
+    Attributes:
+        kind: what it is a number of.
+        value: in base units; None for `fits`.
+        scope: of a rate, whose tokens it counts: of the whole batch, of one user, of one device.
+        phase: of a rate, which tokens: generated ones, or those of prompts.
+        sparse: whether a peak is stated with structured sparsity.
+        rounding: how far the value may be from the number that it was rounded from, as a share of it.
     """
 
     kind: ClaimKind
@@ -34,11 +42,10 @@ class Claim:
     phase: ClaimPhase = "decode"
     sparse: bool = False
     rounding: float = field(default=0.0, compare=False)
-    """How far the figure may be from what it was rounded from, as a share of it."""
 
     @property
     def is_time(self) -> bool:
-        """Whether less is bolder."""
+        """Whether a smaller value claims more."""
         return self.kind in _TIMES
 
     @property
@@ -70,7 +77,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A setting and the claims about it. What is None was left unsaid."""
+    """Claims and the setting that they are about. None: not stated."""
 
     claims: tuple[Claim, ...]
     model: str | PathLike[str] | Model | None = None
@@ -88,9 +95,9 @@ class Statement:
     ep: int | None = None
     devices: int | None = None
     deployment: Mapping[str, Any] = field(default_factory=dict)
-    """Further options of `analyze` that say on what it runs, such as `context_parallel_size` or `bandwidth`."""
+    """Further deployment options of `analyze`, such as `context_parallel_size` or `bandwidth`."""
     notes: tuple[Assumption, ...] = ()
-    """What was read in one of several ways."""
+    """On what was read in one of several ways."""
 
     @property
     def cached(self) -> int | None:
@@ -101,3 +108,39 @@ class Statement:
     def tp_pp_dp(self) -> int:
         """Devices that the stated sizes make, context parallelism included."""
         return (self.tp or 1) * (self.pp or 1) * (self.dp or 1) * int(self.deployment.get("context_parallel_size", 1))
+
+
+def number(text: str, scale: str | None = None) -> float:
+    """A number as people write it: 3,500 or 3.5k; k, M and G are decimal here."""
+    factor = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}[(scale or "").strip().lower()]
+    return float(text.replace(",", "").replace("_", "")) * factor
+
+
+def rounding(text: str) -> float:
+    """Half a unit of the last digit that is given, as a share of the number.
+
+    Zeros at the end of a whole number may be given or not: they count as not, and then for 2 % at most.
+
+    >>> rounding("4"), rounding("1.98"), rounding("4,000")
+    (0.125, 0.0025252525252525255, 0.02)
+    """
+    plain = text.replace(",", "").replace("_", "").lower().partition("e")[0]
+    whole, _, after = plain.partition(".")
+    value = float(plain)
+    if not value:
+        return 0.0
+    if after or len(whole) == 1 or not whole.endswith("0"):
+        return 0.5 * 10.0 ** -len(after) / value
+    return min(0.5 * 10.0 ** (len(whole) - len(whole.rstrip("0"))) / value, 0.02)
+
+
+def rate_number(text: str, scale: str | None = None) -> float:
+    """A rate's number. One such as 10.000 is ten thousand to some and ten to others.
+
+    Raises:
+        InputError: a number that may be read in both ways.
+    """
+    if not scale and re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", text):
+        whole = text.replace(".", ",")
+        raise InputError(f"{text!r} may be {whole} or {float(text):g}: write {whole}, or {float(text):g}")
+    return number(text, scale)

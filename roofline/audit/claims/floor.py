@@ -1,4 +1,4 @@
-"""The least time in which a step can be done at all: what nobody can beat, however good the kernels are.
+"""The floor: the least time in which a step can be done at all, however good the kernels are.
 
 `analyze` adds up bounds of operators that follow one another. A claim is judged against less than that: all operators
 overlap with all others, intermediate results never leave the chip, vector units and links take no time. What is left has
@@ -27,33 +27,32 @@ CACHE_SHARE = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twist:
-    """Factors by which a mistaken reading differs from the right one."""
+class Overrides:
+    """Assumptions of another reading of a claim: factors on the right numbers, and what a step is taken to do."""
 
-    weights: float = 1
     cache: float = 1
     bandwidth: float = 1
     peak: float = 1
     tokens_per_step: int = 1
-    """Tokens that a sequence gains in a decode step."""
+    """Of one sequence in a decode step."""
     active_experts: bool = False
     """Whether a step reads the experts of one token, however large the batch is."""
     reuse: bool = False
     """Whether a prompt's tokens are cached already, all but the last."""
 
 
-PLAIN = Twist()
+NO_OVERRIDES = Overrides()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """What one device has to do in a step: bytes by what they hold, seconds of the matrix units by dtype."""
+    """What one device has to do in a step: bytes read and written by what they hold, products by dtype."""
 
     weight_bytes: float
     cache_bytes: float
     state_bytes: float
-    kept_bytes: float
-    """What the last-level cache could keep of them from one step to the next."""
+    retained_bytes: float
+    """Of these, what the last-level cache could retain from one step to the next."""
     bandwidth: float
     products: dict[str, tuple[float, float]]
     """FLOP and peak (FLOP/s) by dtype."""
@@ -61,7 +60,7 @@ class Floor:
     @property
     def memory_s(self) -> float:
         """Seconds of the memory bus."""
-        streamed = self.weight_bytes + self.cache_bytes + self.state_bytes - self.kept_bytes
+        streamed = self.weight_bytes + self.cache_bytes + self.state_bytes - self.retained_bytes
         return max(streamed, 0.0) / self.bandwidth
 
     @property
@@ -76,40 +75,46 @@ class Floor:
 
     @property
     def bound_by(self) -> str:
-        """What sets it."""
+        """What takes longer: `memory` or `compute`."""
         return "memory" if self.memory_s >= self.compute_s else "compute"
 
 
-def floors(request: Request, step: Step, twist: Twist = PLAIN) -> list[Floor]:
-    """The floor of each pipeline stage, for one of its devices."""
-    found = stages(request.model, request.deployment.pipeline_parallel_size)
-    return [_floor(request, step, stage, twist) for stage in found]
+def floors(request: Request, step: Step, overrides: Overrides = NO_OVERRIDES) -> list[Floor]:
+    """The floor of each pipeline stage, for one of its devices.
+
+    Args:
+        request: model, hardware and deployment.
+        step: the segments of the step, of the whole deployment.
+        overrides: assumptions of another reading, for a likely mistake.
+    """
+    pipeline = stages(request.model, request.deployment.pipeline_parallel_size)
+    return [_floor(request, step, stage, overrides) for stage in pipeline]
 
 
-def _floor(request: Request, step: Step, stage: Stage, twist: Twist) -> Floor:
+def _floor(request: Request, step: Step, stage: Stage, overrides: Overrides) -> Floor:
     hardware = request.hardware
     weights = cache = earlier = state = 0.0
     products: dict[str, tuple[float, float]] = {}
-    for operator, repeat, weight_bytes in _operators(request, step, stage, twist):
+    for operator, repeat, weight_bytes in _operators(request, step, stage, overrides):
         cost = operator.cost() * repeat
-        weights += weight_bytes * twist.weights
-        cache += cost.kv_write_bytes * twist.cache
+        weights += weight_bytes
+        cache += cost.kv_write_bytes * overrides.cache
         earlier += cost.kv_read_bytes * _cached_share(step)
         state += cost.state_read_bytes + cost.state_write_bytes
         if cost.matrix_flops:
             dtype, peak = _peak(operator, hardware)
-            products[dtype] = (products.get(dtype, (0.0, 0.0))[0] + cost.matrix_flops, peak * twist.peak)
+            products[dtype] = (products.get(dtype, (0.0, 0.0))[0] + cost.matrix_flops, peak * overrides.peak)
     # NB: keys and values of the step itself need not come back from memory: only those of the tokens before it
-    cache += earlier * twist.cache
+    cache += earlier * overrides.cache
     streamed, last = weights + cache + state, hardware.accelerator.l2
     # NB: figures of a package of several devices are those of all together, and so is its cache
-    kept = min(last.value if last else 0.0, streamed)
+    retained = min(last.value if last else 0.0, streamed)
     return Floor(
         weight_bytes=weights,
         cache_bytes=cache,
         state_bytes=state,
-        kept_bytes=kept if kept > CACHE_SHARE * streamed else 0.0,
-        bandwidth=hardware.bandwidth * twist.bandwidth,
+        retained_bytes=retained if retained > CACHE_SHARE * streamed else 0.0,
+        bandwidth=hardware.bandwidth * overrides.bandwidth,
         products=products,
     )
 
@@ -121,10 +126,10 @@ def _cached_share(step: Step) -> float:
     return float(before / after)
 
 
-def _operators(request: Request, step: Step, stage: Stage, twist: Twist) -> Iterator[tuple[Operator, float, float]]:
+def _operators(request: Request, step: Step, stage: Stage, overrides: Overrides) -> Iterator[tuple[Operator, float, float]]:
     graph = build(request.model, request.deployment, request.precision, step, stage)
     one = graph
-    if twist.active_experts:
+    if overrides.active_experts:
         alone = tuple(Segment(1, 1, segment.cached, decode=segment.decode) for segment in step)
         one = build(request.model, request.deployment, request.precision, alone, stage)
     for path, (operator, repeat) in graph.items():

@@ -1,18 +1,18 @@
-"""From a statement to its judgement."""
+"""The judgement of a statement: verdict, ceiling, derivation, likely mistakes, and the verdict in a line."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from roofline.audit.claims import kinds
-from roofline.audit.claims.case import SLACK, Case
-from roofline.audit.claims.claim import Claim, Statement
-from roofline.audit.claims.kinds.steps import memory_lines
+from roofline import formatting
+from roofline.audit.claims.claim import Statement
 from roofline.audit.claims.mistakes import likely
 from roofline.audit.claims.names import resolve
+from roofline.audit.claims.resolved_claim import SLACK, Achievable, Ceiling, ResolvedClaim
 from roofline.audit.claims.result import Judged, Judgement, LikelyMistake, Verdict
-from roofline.audit.claims.roof import Reach, Roof
+from roofline.audit.claims.rules import ceiling_of, read_as, rules_of
+from roofline.audit.claims.step_rules import memory_lines
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
@@ -24,7 +24,7 @@ from roofline.specs.library import Input, load_hardware
 
 
 def judge_statement(statement: Statement) -> Judgement:
-    """Judge every claim of a statement.
+    """Every claim of a statement, judged.
 
     Raises:
         roofline.errors.RooflineError: a name that is unknown or ambiguous, a value that cannot be, something missing.
@@ -47,133 +47,150 @@ def judge_statement(statement: Statement) -> Judgement:
     if statement.quantization is not None and any(scheme.name == statement.quantization for scheme in published):
         # what the model is published with covers the roles that its file says, and no others
         statement = replace(statement, quantization=None)
-    said = replace(statement, model=model, hardware=hardware, notes=tuple(notes))
-    cases = (
-        Case(claim=claim, statement=said, model=model, hardware=hardware, options=dict(said.deployment))
-        for claim in said.claims
+    statement = replace(statement, model=model, hardware=hardware, notes=tuple(notes))
+    judged = tuple(
+        _judge(
+            ResolvedClaim(claim=claim, statement=statement, model=model, hardware=hardware, options=dict(statement.deployment))
+        )
+        for claim in statement.claims
     )
-    judged = tuple(map(_judge, cases))
     used = {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
     return Judgement(inputs=used, claims=judged)
 
 
-def _judge(case: Case) -> Judged:
-    shape, claim = kinds.of(case.claim), case.claim
-    roof = case.roof()
-    fits = None if roof.need is None else roof.need.fits
-    claimed = claim.value if roof.need is None or claim.kind != "fits" else roof.need.bytes
+def _judge(resolved: ResolvedClaim) -> Judged:
+    rules, claim = rules_of(resolved.claim), resolved.claim
+    ceiling = ceiling_of(resolved)
+    need = ceiling.need
+    fits = None if need is None else need.fits
+    claimed = claim.value if need is None or claim.kind != "fits" else need.bytes
     derivation: list[str] = []
-    by_engine, alone = False, _one_user(case)
-    ceiling, ratio, reach = roof.value, None, Reach()
-    if ceiling is None and roof.need is not None:
+    by_engine, alone = False, _one_user(resolved)
+    limit, achievable = ceiling.value, Achievable()
+    verdict: Verdict
+    if limit is None and need is not None:
         # memory alone refutes it; say so, and whether time would as well
-        derivation += memory_lines(roof.need, case.devices)
-        ratio = roof.need.bytes / roof.need.capacity
-        unbounded = replace(case, ignore_memory=True).roof()
-        if unbounded.value is not None and case.ratio(unbounded.value) > SLACK:
-            ceiling, ratio = unbounded.value, case.ratio(unbounded.value)
-            derivation += ["and if it did fit:", *shape.derive(case, unbounded)]
-        verdict: Verdict = "impossible"
+        verdict = "impossible"
+        derivation += memory_lines(need, resolved.devices)
+        ratio = need.bytes / need.capacity
+        unbounded = ceiling_of(replace(resolved, ignore_memory=True))
+        if unbounded.value is not None and resolved.ratio(unbounded.value) > SLACK:
+            limit, ratio = unbounded.value, resolved.ratio(unbounded.value)
+            derivation += ["and if it did fit:", *rules.derive(resolved, unbounded)]
     else:
-        assert ceiling is not None  # noqa: S101 - narrows the type: only memory leaves none
-        derivation += shape.derive(case, roof)
-        ratio = case.ratio(ceiling, claimed)
+        assert limit is not None  # noqa: S101 - narrows the type: only memory leaves none
+        derivation += rules.derive(resolved, ceiling)
+        ratio = resolved.ratio(limit, claimed)
         verdict = "impossible" if ratio > SLACK or fits is False else "possible"
         if alone is not None:
             derivation.append(f"for one user at a time at most {claim.written(alone)}")
         if verdict == "possible":
-            reach = _within(case, case.reach(), ceiling)
-            by_engine = not roof.engine_fits and _stated(case)
-            if by_engine or _beyond(case, reach):
+            achievable = _within(resolved, rules.achievable(resolved), limit)
+            by_engine = not ceiling.engine_fits and _stated(resolved)
+            if by_engine or _beyond(resolved, achievable):
                 verdict = "implausible"
+    mistakes: tuple[LikelyMistake, ...] = ()
+    if verdict != "possible":
+        mistakes = _mistakes(replace(resolved, by_engine=by_engine), ceiling, ratio, achievable)
+    assumptions = (*resolved.statement.notes, *rules.assume(resolved, ceiling), *_estimates(resolved, achievable, verdict))
     judged = Judged(
         claim=claim,
         verdict=verdict,
         headline="",
         claimed=claimed,
-        ceiling=ceiling,
+        ceiling=limit,
         ratio=ratio,
-        bound=reach.bound,
-        estimate=reach.estimate,
-        best=reach.best,
+        bound=achievable.bound,
+        estimate=achievable.estimate,
+        best=achievable.best,
         fits=fits,
         derivation=tuple(derivation),
-        likely_mistakes=_mistakes(replace(case, by_engine=by_engine), roof, ratio, reach) if verdict != "possible" else (),
-        assumptions=(*case.statement.notes, *shape.assume(case, roof), *_estimates(case, reach, verdict)),
+        likely_mistakes=mistakes,
+        assumptions=assumptions,
     )
-    return replace(judged, headline=_headline(case, judged, roof, alone))
+    return replace(judged, headline=_headline(resolved, judged, ceiling, alone))
 
 
-def _mistakes(case: Case, roof: Roof, ratio: float, reach: Reach) -> tuple[LikelyMistake, ...]:
+def _mistakes(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float, achievable: Achievable) -> tuple[LikelyMistake, ...]:
     """What would give the number; of a claim below its ceiling, what would bring the expected figure up to it."""
-    figure = reach.best if reach.best is not None else reach.bound
-    if figure is None or roof.value is None or ratio > SLACK or case.ratio(figure) <= SLACK:
-        return likely(case, roof, ratio)
-    return likely(replace(case, reached=ratio / case.ratio(figure)), roof, case.ratio(figure))
+    figure = achievable.best if achievable.best is not None else achievable.bound
+    if figure is None or ceiling.value is None or ratio > SLACK or resolved.ratio(figure) <= SLACK:
+        return likely(resolved, ceiling, ratio)
+    return likely(replace(resolved, attained_share=ratio / resolved.ratio(figure)), ceiling, resolved.ratio(figure))
 
 
-def _stated(case: Case) -> bool:
-    """Whether what has to fit was stated: the engine's rules are no argument against a batch that nobody named."""
-    return case.claim.kind == "fits" or case.statement.batch is not None or case.claim.scope == "user" or case.claim.is_time
+def _stated(resolved: ResolvedClaim) -> bool:
+    """Whether what has to fit was stated: the engine's rules are no argument against a batch that was left open."""
+    return (
+        resolved.claim.kind == "fits"
+        or resolved.statement.batch is not None
+        or resolved.claim.scope == "user"
+        or resolved.claim.is_time
+    )
 
 
-def _beyond(case: Case, reach: Reach) -> bool:
+def _beyond(resolved: ResolvedClaim, achievable: Achievable) -> bool:
     """Whether a claim is better than what is known to be reached."""
-    figure = reach.best if reach.best is not None else reach.bound
-    return figure is not None and case.ratio(figure) > SLACK
+    figure = achievable.best if achievable.best is not None else achievable.bound
+    return figure is not None and resolved.ratio(figure) > SLACK
 
 
-def _estimates(case: Case, reach: Reach, verdict: Verdict) -> list[Assumption]:
-    if verdict == "impossible" or case.claim.kind in ("fits", "peak_flops"):
+def _estimates(resolved: ResolvedClaim, achievable: Achievable, verdict: Verdict) -> list[Assumption]:
+    if verdict == "impossible" or resolved.claim.kind in ("fits", "peak_flops"):
         return []
-    if reach.best is not None:
+    if achievable.best is not None:
         return [
             Assumption(
                 "estimate",
-                case.claim.written(reach.best),
+                resolved.claim.written(achievable.best),
                 "default",
                 "the better end of the estimate's interval (measured with vLLM, SGLang, TensorRT-LLM): beyond it, implausible",
             )
         ]
-    if reach.bound is not None:
+    if achievable.bound is not None:
         why = "no kernels were measured: beyond the bound of operators one after another, implausible"
         return [Assumption("estimate", None, "default", why)]
     return [Assumption("estimate", None, "default", "no estimate applies: a claim is possible or impossible")]
 
 
-def _within(case: Case, reach: Reach, ceiling: float) -> Reach:
+def _within(resolved: ResolvedClaim, achievable: Achievable, limit: float) -> Achievable:
     """What is known to be reached, never better than the ceiling: an interval may be wide."""
-    figures = (reach.bound, reach.estimate, reach.best)
-    return Reach(*(ceiling if figure is not None and case.bolder(figure, ceiling) else figure for figure in figures))
+    figures = (achievable.bound, achievable.estimate, achievable.best)
+    return Achievable(*(limit if figure is not None and resolved.better(figure, limit) else figure for figure in figures))
 
 
-def _one_user(case: Case) -> float | None:
-    """The ceiling of one user alone, of a rate of which it is not said whose it is; None of other claims."""
-    claim = case.claim
-    if claim.kind != "tokens_per_s" or claim.phase != "decode" or claim.scope != "total" or case.statement.batch is not None:
+def _one_user(resolved: ResolvedClaim) -> float | None:
+    """The ceiling of one user alone, for a rate with neither user nor batch; None for other claims."""
+    claim = resolved.claim
+    if (
+        claim.kind != "tokens_per_s"
+        or claim.phase != "decode"
+        or claim.scope != "total"
+        or resolved.statement.batch is not None
+    ):
         return None
-    found = case.read_as(scope="user", batch=1)
-    return None if found is None else found.value
+    ceiling = read_as(resolved, scope="user", batch=1)
+    return None if ceiling is None else ceiling.value
 
 
-def _users(case: Case) -> int:
+def _users(resolved: ResolvedClaim) -> int:
     """The least batch at which a total is possible."""
 
     def short(batch: int) -> bool:
-        found = case.read_as(batch=batch)
-        return found is not None and found.value is not None and case.ratio(found.value) > SLACK
+        ceiling = read_as(resolved, batch=batch)
+        return ceiling is not None and ceiling.value is not None and resolved.ratio(ceiling.value) > SLACK
 
     return largest(short) + 1
 
 
-def _headline(case: Case, judged: Judged, roof: Roof, alone: float | None) -> str:
+def _headline(resolved: ResolvedClaim, judged: Judged, ceiling: Ceiling, alone: float | None) -> str:
     """The verdict in one line."""
-    claim, where = case.claim, _where(case)
+    claim, where = resolved.claim, _where(resolved)
     if claim.kind == "fits" or judged.ceiling is None:
-        return _of_memory(case, judged, roof, where)
-    limit, at, ratio = claim.written(judged.ceiling), _at(case, roof), judged.ratio or 0.0
+        return _of_memory(resolved, judged, ceiling, where)
+    limit, at, ratio = claim.written(judged.ceiling), _at(resolved, ceiling), judged.ratio or 0.0
     if claim.kind == "peak_flops":
-        peak = f"the {'sparse' if claim.sparse else 'dense'} {roof.dtype} peak of {where}, {limit}"
+        peak = f"the {'sparse' if claim.sparse else 'dense'} {ceiling.dtype} peak of {where}, {limit}"
         return f"{claim.title} is {f'{_times(ratio)} ' if judged.verdict == 'impossible' else 'within '}{peak}"
     if judged.verdict == "impossible":
         beyond = f"{_times(ratio)} faster than" if claim.is_time else _times(ratio)
@@ -185,27 +202,29 @@ def _headline(case: Case, judged: Judged, roof: Roof, alone: float | None) -> st
             least = "the least possible" if ratio >= 1 / SLACK else f"{_times(1 / ratio)} as long as the least possible"
             return f"{claim.title} is {least}{',' if ratio >= 1 / SLACK else ''} {limit}{at}, of {where}"
         share = f"{percent(ratio, 0)}" if ratio >= 0.01 else f"{ratio:.2g}"
-        if alone is not None and case.ratio(alone) > SLACK:
-            several = f"only for several users at once (from batch {_users(case):,}); for one at most {claim.written(alone)}"
+        if alone is not None and resolved.ratio(alone) > SLACK:
+            several = (
+                f"only for several users at once (from batch {_users(resolved):,}); for one at most {claim.written(alone)}"
+            )
             return f"{claim.title} is possible {several}. It is {share} of what {where} can do at most{at}: {limit}"
         return f"{claim.title} is {share} of what {where} can do at most{at}: {limit}"
     side = "above the least," if claim.is_time else "below the ceiling of"
     below = f"{claim.title} is {side} {limit}, but"
-    if claim.kind == "ttft" and (batch := case.statement.batch or 1) > 1:
+    if claim.kind == "ttft" and (batch := resolved.statement.batch or 1) > 1:
         below = f"{claim.title} is {side} {limit}, for one prompt alone, but"
-        at = f" for {batch:,} prompts of {roof.length:,} tokens at once"
-    if judged.best is not None and case.ratio(judged.best) > SLACK:
+        at = f" for {batch:,} prompts of {ceiling.length:,} tokens at once"
+    if judged.best is not None and resolved.ratio(judged.best) > SLACK:
         return f"{below} better than the {claim.written(judged.best)} that {where} is expected to reach at best{at}"
-    if judged.best is None and judged.bound is not None and case.ratio(judged.bound) > SLACK:
+    if judged.best is None and judged.bound is not None and resolved.ratio(judged.bound) > SLACK:
         return f"{below} better than {claim.written(judged.bound)}, the bound of {where} with operators one after another{at}"
     return f"{below} {where} fits{at} only in more of memory than the engine uses"
 
 
-def _of_memory(case: Case, judged: Judged, roof: Roof, where: str) -> str:
-    held = roof.need
-    assert held is not None  # noqa: S101 - narrows the type
-    each = " on each device" if case.devices > 1 else ""
-    needs = f"it needs {case_bytes(held.bytes)} of {case_bytes(held.capacity)}{each}"
+def _of_memory(resolved: ResolvedClaim, judged: Judged, ceiling: Ceiling, where: str) -> str:
+    need = ceiling.need
+    assert need is not None  # noqa: S101 - narrows the type
+    each = " on each device" if resolved.devices > 1 else ""
+    needs = f"it needs {formatting.binary(need.bytes)} of {formatting.binary(need.capacity)}{each}"
     if judged.verdict == "impossible":
         return f"{where} does not fit: {needs}"
     if judged.verdict == "implausible":
@@ -213,23 +232,20 @@ def _of_memory(case: Case, judged: Judged, roof: Roof, where: str) -> str:
     return f"{where} fits: {needs}"
 
 
-def case_bytes(value: float) -> str:
-    """Bytes as a person reads them."""
-    return Claim(kind="fits").written(value)
+def _where(resolved: ResolvedClaim) -> str:
+    count = f"{resolved.devices} x " if resolved.devices > 1 else "one "
+    hardware = f"{count}{resolved.hardware.accelerator.title}"
+    return (
+        hardware if resolved.model is None or resolved.claim.kind == "peak_flops" else f"{resolved.model.title} on {hardware}"
+    )
 
 
-def _where(case: Case) -> str:
-    many = f"{case.devices} x " if case.devices > 1 else "one " if case.hardware.node is None or case.devices == 1 else ""
-    hardware = f"{many}{case.hardware.accelerator.title}"
-    return hardware if case.model is None or case.claim.kind == "peak_flops" else f"{case.model.title} on {hardware}"
-
-
-def _at(case: Case, roof: Roof) -> str:
-    if case.claim.kind == "ttft":
-        return f" for {roof.length:,} tokens"
-    if case.statement.batch is None and not case.claim.is_time and case.claim.scope != "user":
+def _at(resolved: ResolvedClaim, ceiling: Ceiling) -> str:
+    if resolved.claim.kind == "ttft":
+        return f" for {ceiling.length:,} tokens"
+    if resolved.statement.batch is None and not resolved.claim.is_time and resolved.claim.scope != "user":
         return " at any batch"
-    return f" at batch {roof.batch:,}" if case.claim.phase == "decode" else ""
+    return f" at batch {ceiling.batch:,}" if resolved.claim.phase == "decode" else ""
 
 
 def _times(ratio: float) -> str:

@@ -29,7 +29,12 @@ _SIZE = re.compile(r"\d+(\.\d+)?(x\d+)?b")
 
 
 def resolve(kind: NameKind, name: str | PathLike[str], notes: list[Assumption]) -> str | PathLike[str]:
-    """The id (or path) that a name stands for. A name that is not the library's own is put on record."""
+    """The id (or path) that a name stands for, with a note where the name is not the library's own.
+
+    Raises:
+        InputError: no such name.
+        AmbiguousNameError: it could be several.
+    """
     if not isinstance(name, str):
         return name
     if "/" in name or Path(name).suffix in (".yaml", ".yml", ".json"):
@@ -37,13 +42,13 @@ def resolve(kind: NameKind, name: str | PathLike[str], notes: list[Assumption]) 
     try:
         find(kind, name)
     except InputError as error:
-        found = matches(kind, name)
-        if len(found) == 1:
+        entries = matches(kind, name)
+        if len(entries) == 1:
             why = f"the only one known that {name!r} can stand for"
-            notes.append(Assumption("model" if kind == "models" else "hardware", found[0], "assumed", why))
-            return found[0]
-        if len(found) > 1 and not isinstance(error, AmbiguousNameError):
-            raise ambiguous(kind, name, found) from None
+            notes.append(Assumption(_noun(kind), entries[0], "assumed", why))
+            return entries[0]
+        if len(entries) > 1 and not isinstance(error, AmbiguousNameError):
+            raise ambiguous(kind, name, entries) from None
         raise
     return name
 
@@ -57,15 +62,18 @@ def matches(kind: NameKind, name: str) -> list[str]:
     return _matches(kind, name)
 
 
-def ambiguous(kind: NameKind, name: str, found: list[str]) -> AmbiguousNameError:
+def ambiguous(kind: NameKind, name: str, entries: list[str]) -> AmbiguousNameError:
     """The error for a name that could be several."""
-    return AmbiguousNameError("model" if kind == "models" else "hardware", name, found)
+    return AmbiguousNameError(_noun(kind), name, entries)
 
 
 def unknown(kind: NameKind, name: str) -> UnknownNameError:
     """The error for a name that starts like a known one."""
-    noun = "model" if kind == "models" else "hardware"
-    return UnknownNameError(noun, name, ids(kind), f"`roofline {kind} list` shows all.")
+    return UnknownNameError(_noun(kind), name, ids(kind), f"`roofline {kind} list` shows all.")
+
+
+def _noun(kind: NameKind) -> str:
+    return "model" if kind == "models" else "hardware"
 
 
 def heads(kind: NameKind) -> frozenset[str]:
@@ -74,10 +82,10 @@ def heads(kind: NameKind) -> frozenset[str]:
     return frozenset(known | _NOISE[kind] - {"it", "gpu", "gpus", "card", "cards", "model", "node", "core", "base"})
 
 
-def parts(name: str) -> tuple[str, ...]:
+def name_parts(name: str) -> tuple[str, ...]:
     """The parts of a name.
 
-    >>> parts("Llama3-8B"), parts("qwen2.5-7b"), parts("A100 80 GB"), parts("mistral-7b-v0.1")
+    >>> name_parts("Llama3-8B"), name_parts("qwen2.5-7b"), name_parts("A100 80 GB"), name_parts("mistral-7b-v0.1")
     (('llama', '3', '8b'), ('qwen', '2.5', '7b'), ('a100', '80gb'), ('mistral', '7b', 'v0.1'))
     """
     text = re.sub(r"(\d)\s*-?(?:gib|gb|g)\b", r"\1gb", name.lower())
@@ -100,7 +108,7 @@ def _matches(kind: NameKind, name: str) -> list[str]:
     text = re.sub(r"'s\b", "", text)
     if re.search(r"[^\w\s.-]", text, re.ASCII):
         return []
-    wanted = _meaningful(kind, parts(text))
+    wanted = _meaningful(kind, name_parts(text))
     if not wanted:
         return []
     squeezed = "".join(wanted)
@@ -137,15 +145,15 @@ def _same(part: str, own: str) -> bool:
     return part == own or (part.isdigit() and len(part) == 1 and re.fullmatch(rf"{part}\.\d+", own) is not None)
 
 
-def _meaningful(kind: NameKind, found: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(part for part in found if part not in _NOISE[kind]) if len(found) > 1 else found
+def _meaningful(kind: NameKind, parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part for part in parts if part not in _NOISE[kind]) if len(parts) > 1 else parts
 
 
 @cache
 def _parts_of_all(kind: NameKind) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The parts of every id and its aliases."""
     return {
-        entry: tuple(dict.fromkeys(parts(name) for name in (entry, *_listed(path, "aliases"))))
+        entry: tuple(dict.fromkeys(name_parts(name) for name in (entry, *_listed(path, "aliases"))))
         for entry, path in ids(kind).items()
     }
 
@@ -153,12 +161,12 @@ def _parts_of_all(kind: NameKind) -> dict[str, tuple[tuple[str, ...], ...]]:
 @cache
 def _exact(kind: NameKind) -> dict[str, str]:
     """Ids, aliases and the names that drivers give, in small letters, and the ids that they stand for."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for entry, path in ids(kind).items():
-        found[entry] = entry
+        entries[entry] = entry
         for name in (*_listed(path, "aliases"), *_listed(path, "driver_names")):
-            found.setdefault(re.sub(r"[\s_]+", "-", name.lower()), entry)
-    return found
+            entries.setdefault(re.sub(r"[\s_]+", "-", name.lower()), entry)
+    return entries
 
 
 def _listed(path: Path, key: str) -> list[str]:

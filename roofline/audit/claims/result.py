@@ -15,8 +15,14 @@ _WORST_FIRST: tuple[Verdict, ...] = ("impossible", "implausible", "possible")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelyMistake:
-    """A reading under which the number would be what it is. `figure` is the ceiling (or the figure) of that reading in the
-    claim's unit, `closeness` the claim over it: 1 is an exact match."""
+    """A reading under which the number would be what it is.
+
+    Attributes:
+        name: of the mistake.
+        why: a sentence.
+        figure: the ceiling (or the figure) of that reading, in the claim's unit.
+        closeness: the claim over that figure; 1 is an exact match.
+    """
 
     name: str
     why: str
@@ -28,9 +34,20 @@ class LikelyMistake:
 class Judged:
     """One claim, judged. Figures are in the claim's unit, which is a base unit (`claim.unit`).
 
-    `ceiling` is the boldest figure that is possible; None where the model does not fit and the number alone would be
-    possible. `ratio` is how far the claim goes beyond it: above 1, it is beyond. `estimate` is what kernels and engines
-    are expected to reach and `best` the better end of its interval; None where nothing was measured.
+    Attributes:
+        claim: what was judged.
+        verdict: possible, implausible or impossible.
+        headline: the verdict in a line.
+        claimed: the claimed figure; of `fits`, the bytes that a device has to hold.
+        ceiling: the best figure that is possible; None where the model does not fit and the number alone would be possible.
+        ratio: how far the claim goes beyond the ceiling: above 1, it is beyond it.
+        bound: what operators one after another achieve.
+        estimate: what kernels and engines are expected to achieve; None where nothing was measured.
+        best: the better end of the estimate's interval.
+        fits: whether the model fits; None of a peak.
+        derivation: lines that say where the ceiling comes from.
+        likely_mistakes: what would give the number, the closest first.
+        assumptions: what was read into the claim.
     """
 
     claim: Claim
@@ -74,7 +91,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A statement, judged: the verdict is that of its boldest claim."""
+    """A statement, judged: the verdict is that of the claim that goes furthest beyond its ceiling."""
 
     inputs: dict[str, Any]
     claims: tuple[Judged, ...]

@@ -33,7 +33,7 @@ class _Command(Command):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The usual help, then the grammar; with boxes the former is printed already."""
-        from roofline.audit.claims.text.read import grammar
+        from roofline.audit.claims.grammar import grammar
 
         super().format_help(ctx, formatter)
         formatter.write(f"\n{grammar()}\n")

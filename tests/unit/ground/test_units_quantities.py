@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.audit.claims.options import statement
+from roofline.audit.claims.statement import statement
 from roofline.cli.measuring import seconds as parse_budget
 from roofline.errors import UnitError
 from roofline.predict.flags import quantity

@@ -14,7 +14,7 @@ def draw(rng: Rng) -> Problem | None:
     name, card = rng.choice(facts.DENSE), rng.choice(_CARDS)
     found, counted = facts.hardware(card), facts.parameters(name)
     floor = facts.floor(name, card, 1, 1, 0)
-    if 2 * counted.total > 0.9 * found.memory_bytes or floor.kept_bytes:
+    if 2 * counted.total > 0.9 * found.memory_bytes or floor.retained_bytes:
         return None
     right = floor.weight_bytes / floor.bandwidth
     mistakes = (

@@ -17,7 +17,7 @@ def draw(rng: Rng) -> Problem | None:
         return None
     floor = facts.floor(name, card, batch, 1, context)
     weights, cache = floor.weight_bytes, floor.cache_bytes
-    if floor.compute_s > 0.7 * floor.memory_s or floor.kept_bytes or cache < 0.1 * weights:
+    if floor.compute_s > 0.7 * floor.memory_s or floor.retained_bytes or cache < 0.1 * weights:
         return None
     attention, bandwidth = facts.mixer(name), floor.bandwidth
     right = batch / floor.seconds

@@ -16,7 +16,12 @@ def draw(rng: Rng) -> Problem | None:
     if facts.max_batch(name, card, context) < batch:
         return None
     many, one = facts.floor(name, card, batch, 1, context), facts.floor(name, card, 1, 1, context)
-    if many.compute_s > 0.7 * many.memory_s or many.kept_bytes or one.kept_bytes or many.cache_bytes < 0.08 * many.weight_bytes:
+    if (
+        many.compute_s > 0.7 * many.memory_s
+        or many.retained_bytes
+        or one.retained_bytes
+        or many.cache_bytes < 0.08 * many.weight_bytes
+    ):
         return None
     right = many.seconds / one.seconds
     mistakes = (

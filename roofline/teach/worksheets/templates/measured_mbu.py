@@ -17,7 +17,7 @@ def draw(rng: Rng) -> Problem | None:
         return None
     floor = facts.floor(name, card, batch, 1, context)
     weights, one = floor.weight_bytes, context * facts.kv_bytes_per_token(name)
-    if floor.compute_s > 0.6 * floor.memory_s or floor.kept_bytes or batch * one < 0.15 * weights:
+    if floor.compute_s > 0.6 * floor.memory_s or floor.retained_bytes or batch * one < 0.15 * weights:
         return None
     seconds = float(f"{floor.memory_s / (rng.integer(45, 88) / 100):.3g}")
     attention, could = facts.mixer(name), seconds * floor.bandwidth

@@ -33,7 +33,7 @@ def draw(rng: Rng) -> Problem | None:
     ((flops, peak),) = mixed.products.values()
     ((decoded, _),) = plain.products.values()
     before, after = read / plain.bandwidth, flops / peak
-    if plain.compute_s > 0.8 * before or after < 1.15 * before or plain.kept_bytes or mixed.kept_bytes:
+    if plain.compute_s > 0.8 * before or after < 1.15 * before or plain.retained_bytes or mixed.retained_bytes:
         return None
     right = after / before
     if len(number(right)) < 5:  # a rounder one might stand in the text by chance

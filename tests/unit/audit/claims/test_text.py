@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roofline.audit.claims.claim import Claim
-from roofline.audit.claims.text.read import read
+from roofline.audit.claims.statement import read
 from roofline.errors import AmbiguousNameError, InputError, UnknownNameError
 
 ON = "llama-3.1-8b on h100-sxm"
@@ -268,7 +268,7 @@ def test_nearest_form() -> None:
     [
         ("10 ms", "time of what"),
         ("TTFT at a 4k prompt", "no time"),
-        ("30 req/s", "requests a second"),
+        ("30 req/s", "requests per second"),
         ("100-120 tok/s", "'100' in the claim"),
         ("-5 tok/s", "negative"),
         ("tok/s", "no number"),
