@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from roofline.predict.compiled import compile
     from roofline.predict.explain.explain import explain
     from roofline.predict.sweeps import sweep
+    from roofline.report.figures import figure
     from roofline.serving.planning.plan import plan
     from roofline.serving.preemption.preempt import preempt
     from roofline.serving.simulation.simulate import simulate
@@ -31,14 +32,15 @@ _LAZY = {
     "preempt": "roofline.serving.preemption.preempt",
     "simulate": "roofline.serving.simulation.simulate",
     "explain": "roofline.predict.explain",
+    "figure": "roofline.report.figures",
     "sweep": "roofline.predict.sweeps",
     "Model": "roofline.blocks.model",
     "Hardware": "roofline.specs.hardware",
 }
 
 __all__ = [
-    "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "load_hardware", "load_model", "plan",
-    "preempt", "simulate", "sweep",
+    "Hardware", "Model", "__version__", "analyze", "compile", "errors", "explain", "figure", "load_hardware", "load_model",
+    "plan", "preempt", "simulate", "sweep",
 ]  # fmt: skip
 
 
@@ -62,7 +64,14 @@ def _html_renderer() -> registry.HtmlRenderer:
     return html
 
 
+def _figure_renderer() -> registry.FigureRenderer:
+    from roofline.report.figures import figure
+
+    return figure
+
+
 registry.HTML.provide(_html_renderer)
+registry.FIGURE.provide(_figure_renderer)
 
 
 def __getattr__(name: str) -> Any:

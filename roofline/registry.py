@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from roofline.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 T = TypeVar("T")
 
@@ -150,3 +153,33 @@ class HtmlRenderer(Protocol):
 
 HTML: Provided[HtmlRenderer] = Provided("a renderer of results as HTML")
 """`roofline` provides `roofline.report.html`."""
+
+
+class FigureRenderer(Protocol):
+    """Renders a figure of a result."""
+
+    def __call__(self, result: Any, name: str, /, *, dark: bool = False) -> go.Figure:
+        """The figure of that name."""
+
+
+FIGURE: Provided[FigureRenderer] = Provided("a renderer of figures")
+"""`roofline` provides `roofline.report.figures.figure`."""
+
+
+class HasFigures:
+    """A result of which there are figures: those of its page."""
+
+    __slots__ = ()
+
+    def figure(self, name: str, *, dark: bool = False) -> go.Figure:
+        """A figure of this result as a plotly object, with the traces, axes and texts that it has on the page.
+
+        Args:
+            name: such as "roofline"; an unknown one lists all. `roofline.report.figures.figure_names` returns them.
+            dark: for a dark background. The background itself is transparent.
+
+        Raises:
+            UnknownNameError: the result has no such figure.
+            InputError: a model or hardware that was given as an object, whose files are not known.
+        """
+        return FIGURE()(self, name, dark=dark)

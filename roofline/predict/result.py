@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.cost import Cost
 from roofline.predict.bounds import Times
 from roofline.predict.duration import Duration
-from roofline.registry import HTML
+from roofline.registry import HTML, HasFigures
 from roofline.specs.assumption import Assumption
 from roofline.text import escaped
 from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
@@ -197,7 +197,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Analysis:
+class Analysis(HasFigures):
     """The result of `roofline analyze`."""
 
     inputs: dict[str, Any]

@@ -36,7 +36,7 @@ def figure(result: Any, name: str, *, dark: bool = False) -> go.Figure:
         InputError: no figures are made of such a result.
 
     >>> import roofline
-    >>> drawn = roofline.figure(roofline.analyze("llama-3.1-8b", "h100-sxm", batch=8), "roofline")
+    >>> drawn = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=8).figure("roofline")
     >>> drawn.layout.title.text, [trace.name for trace in drawn.data][-2:]
     ('Roofline', ['prefill', 'decode'])
     """
@@ -108,12 +108,14 @@ def _of_analysis(result: Analysis) -> _Figures:
     """Each is made when it is asked for: some look at hundreds of steps."""
     from roofline.predict.limits.slo import Slo
     from roofline.predict.request import prepare
+    from roofline.predict.speculative.options import read_options
     from roofline.report.analysis import batch_figures, comparison, step_figures
 
-    asked = result.asked
-    if asked is None:
+    query = result.query
+    if query is None:
         raise InputError("figures are made of analyses whose model and hardware were given by name or path")
-    request = prepare(asked["model"], asked["hardware"], **asked["options"])
+    _, options = read_options(query["options"])  # figures are of steps without a draft
+    request = prepare(query["model"], query["hardware"], **options)
     figures: dict[str, Callable[[], Figure]] = {"roofline": partial(step_figures.roofline_figure, request, result)}
     for phase in result.phases:
         if phase.time.bound is not None:

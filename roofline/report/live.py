@@ -17,6 +17,7 @@ from roofline.operators.base import Operator
 from roofline.predict import flags, record
 from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.result import Analysis
+from roofline.registry import HasFigures
 from roofline.specs import library, quantization, workload, yaml_file
 from roofline.specs.base import Spec
 from roofline.units import parse_count, parse_quantity
@@ -58,6 +59,7 @@ _READ_ONCE: dict[Any, str] = {
     Analysis.to_frame: "$.fail",
     Analysis.to_html: "$.fail",
     Analysis._repr_html_: "$.fail",
+    HasFigures.figure: "$.fail",
 }
 
 

@@ -16,6 +16,7 @@ from roofline.report.analysis.state import FIGURES, WEIGHTS, Values, flags
 from roofline.report.analysis.view import view
 from roofline.report.cells import csv_text
 from roofline.report.controls import Choice, Control
+from roofline.report.figure import View
 from roofline.report.live import every_spec, page_script, program, specs
 from roofline.report.page import live_page
 from roofline.report.plotly_figure import plot
@@ -44,6 +45,11 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
     words = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
     line = shell_line(("roofline", "report", model, *words, *flags(values), "--output", "report.html"))
     return _page(values, [(model, requests[0].model.title)], shown, line, formulas(requests[0]) if formulas else "")
+
+
+def first_view(model: str, hardware: str) -> View:
+    """What a page of a model on one hardware shows at first."""
+    return view(_values(prepare(model, hardware, output_len=_OUTPUT_LEN), model, [hardware], {}))
 
 
 def calculator() -> str:

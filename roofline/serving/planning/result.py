@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.predict.result import dump_json
+from roofline.registry import HasFigures
 from roofline.serving.planning.performance import Performance
 from roofline.serving.planning.sizing import Binds
 from roofline.specs.assumption import Assumption
@@ -191,7 +192,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(HasFigures):
     """Candidates, best first.
 
     Args:

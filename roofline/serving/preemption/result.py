@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofline.predict.result import Analysis, dump_json
+from roofline.registry import HasFigures
 from roofline.serving.preemption.break_even import Asymptote
 from roofline.serving.preemption.copies import Basis
 from roofline.serving.preemption.curves import Heat, Point
@@ -120,7 +121,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Preempted:
+class Preempted(HasFigures):
     """The cost of bringing an evicted sequence back, recomputed against swapped; no times where the sequence does not fit."""
 
     inputs: dict[str, Any]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.predict.result import dump_json
+from roofline.registry import HasFigures
 from roofline.specs.assumption import Assumption
 from roofline.version import envelope
 
@@ -49,7 +50,7 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(HasFigures):
     """What users of a server see, and what the server does. Times in seconds, rates a second, over all replicas."""
 
     inputs: dict[str, Any]
