@@ -12,7 +12,7 @@ from roofline.teach.worksheets.parsing import parse_answer
 Status = Literal["right", "hint", "off", "empty", "unread"]
 
 _EXACT = 1e-9
-# How near a ratio has to be to a known factor; a prefix needs less room than a forgotten term.
+# How near a ratio has to be to a known factor; more exactly for a prefix than for a forgotten term.
 _NEAR, _SHARP = 0.012, 0.004
 _CLOSE = 0.1
 

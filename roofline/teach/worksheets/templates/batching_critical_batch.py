@@ -15,18 +15,18 @@ _NAME = "llama-3.1-8b"
 @cache
 def _critical(card: str, dtype: str) -> float:
     """Where the time of the bus is that of the matrix units, by the toolkit."""
-    found = critical_batch_linear(facts.request(_NAME, card, dtype=dtype).memory, facts.hardware(card))
-    assert found is not None  # noqa: S101 - narrows the type: weights are read at every batch
-    return found
+    batch = critical_batch_linear(facts.request(_NAME, card, dtype=dtype).memory, facts.hardware(card))
+    assert batch is not None  # noqa: S101 - narrows the type: weights are read at every batch
+    return batch
 
 
 def draw(rng: Rng) -> Problem:
     """An accelerator, and the format of the weights."""
     card, dtype = rng.choice(facts.CARDS), rng.choice(("bf16", "fp8"))
-    found, right = facts.hardware(card), _critical(card, dtype)
-    native = dtype in found.peaks
+    hardware, right = facts.hardware(card), _critical(card, dtype)
+    native = dtype in hardware.peaks
     multiplied = dtype if native else "bf16"
-    peak, size = found.peak(multiplied), facts.element_bytes(dtype)
+    peak, size = hardware.peak(multiplied), facts.element_bytes(dtype)
     mistakes = [
         pitfalls.sparse_peak(2 * right, formatting.quantity(peak, "FLOP/s")),
         Mistake(
@@ -39,7 +39,7 @@ def draw(rng: Rng) -> Problem:
         mistakes.append(
             Mistake(
                 name="ridge point",
-                value=peak / found.bandwidth,
+                value=peak / hardware.bandwidth,
                 hint=(
                     "That is the ridge point in FLOP/byte. It is the batch only where a weight takes two bytes; here it "
                     "takes one."
@@ -50,7 +50,7 @@ def draw(rng: Rng) -> Problem:
             mistakes.append(
                 Mistake(
                     name="bf16 peak",
-                    value=found.peak("bf16") / (2 * found.bandwidth),
+                    value=hardware.peak("bf16") / (2 * hardware.bandwidth),
                     hint="That is with the bf16 peak. This card multiplies fp8, at twice the rate.",
                 )
             )

@@ -12,20 +12,20 @@ _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm", "a100-pcie-40gb", "mi300x")
 def draw(rng: Rng) -> Problem | None:
     """A model that fits on an accelerator."""
     name, card = rng.choice(facts.DENSE), rng.choice(_CARDS)
-    found, counted = facts.hardware(card), facts.parameters(name)
+    hardware, counted = facts.hardware(card), facts.parameters(name)
     floor = facts.floor(name, card, 1, 1, 0)
-    if 2 * counted.total > 0.9 * found.memory_bytes or floor.retained_bytes:
+    if 2 * counted.total > 0.9 * hardware.memory_bytes or floor.retained_bytes:
         return None
     right = floor.weight_bytes / floor.bandwidth
     mistakes = (
         Mistake(
             name="the whole embedding",
-            value=2 * counted.total / found.bandwidth,
+            value=2 * counted.total / hardware.bandwidth,
             hint="You read every parameter. Of the embedding a step reads one row; the rest of the table is not touched.",
         ),
         Mistake(
             name="both tables left out",
-            value=2 * (counted.total - 2 * counted.embedding) / found.bandwidth,
+            value=2 * (counted.total - 2 * counted.embedding) / hardware.bandwidth,
             hint="You left both tables out. The LM head is a matrix that is multiplied by: all of it is read.",
         ),
         Mistake(
@@ -37,12 +37,12 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="the matrix units",
             value=floor.compute_s,
-            hint="That is how long the matrix units are busy. At batch 1 the weights take far longer to be read.",
+            hint="That is how long the matrix units take. At batch 1 the weights take far longer to be read.",
         ),
         Mistake(
             name="binary bandwidth",
             value=right / 1.024**4,
-            hint="You took 1 TB/s for 2^40 bytes a second. Bandwidths are decimal: 10^12.",
+            hint="You took 1 TB/s for 2^40 bytes per second. Bandwidths are decimal: 10^12.",
         ),
     )
     return Problem(

@@ -1,4 +1,4 @@
-"""Tokens a second of a batch, at the most."""
+"""Tokens per second of a batch, at the most."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="one user",
             value=1 / floor.seconds,
-            hint=f"That is what each sequence gets. The batch gives {batch} tokens a step.",
+            hint=f"That is what each sequence gets. The batch gives {batch} tokens per step.",
         ),
         Mistake(
             name="cache forgotten",
@@ -47,7 +47,7 @@ def draw(rng: Rng) -> Problem | None:
         pitfalls.query_heads(batch * bandwidth / (weights + cache * queries / kv), queries, kv),
     )
     return Problem(
-        title="Tokens a second, at the most",
+        title="Tokens per second, at the most",
         text=(
             f"A decode step of {facts.title(name)} reads {formatting.quantity(weights, 'B')} of weights in bf16. The model has "
             f"{facts.shape(name, 'layers', 'queries', 'kv', 'head')}, its cache is in bf16. {batch} sequences with "

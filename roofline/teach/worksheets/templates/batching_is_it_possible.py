@@ -33,18 +33,18 @@ def draw(rng: Rng) -> Problem | None:
     floor = facts.floor(name, card, batch, 1, context)
     rate = float(f"{rng.choice(_FACTORS) / floor.seconds:.2g}")
     judged = _judged(name, card, batch, context, rate)
-    need, room = floor.weight_bytes + floor.cache_bytes, facts.hardware(card).memory_bytes
-    if judged.verdict == "implausible" or 0.85 < need / room < 1.15:
+    need, memory = floor.weight_bytes + floor.cache_bytes, facts.hardware(card).memory_bytes
+    if judged.verdict == "implausible" or 0.85 < need / memory < 1.15:
         return None
     worst = judged.worst
     place = 0 if judged.verdict == "possible" else 2 if worst.fits is False else 1
-    said = {
+    hints = {
         0: "Add up the weights and all caches. Do they fit? And how long does the bus take to read all of it once?",
         1: "A step is quick enough for that: weights and all caches, over the bandwidth, against one token each.",
-        2: "They fit: two bytes a parameter, and the cache of each user, against the memory of the card.",
+        2: "They fit: two bytes per parameter, and the cache of each user, against the memory of the card.",
     }
     if place == 2:
-        said[1] = "First see whether it is all there: the weights, and a cache for each user, against the memory of the card."
+        hints[1] = "First see whether it is all there: the weights, and a cache for each user, against the memory of the card."
     return Problem(
         title="Is this claim possible?",
         text=(
@@ -53,16 +53,16 @@ def draw(rng: Rng) -> Problem | None:
             f"context and {rate:g} tokens/s.\n\n"
             f"Weights: {formatting.quantity(floor.weight_bytes, 'B')}. Cache: {facts.kv_bytes_per_token(name):,} bytes "
             "a token. Memory: "
-            f"{room / 2**30:.3g} GiB with {formatting.quantity(facts.hardware(card).bandwidth, 'B/s')}. Is it possible?"
+            f"{memory / 2**30:.3g} GiB with {formatting.quantity(facts.hardware(card).bandwidth, 'B/s')}. Is it possible?"
         ),
         answer=Answer(value=place, kind="choice", choices=_CHOICES),
         mistakes=tuple(
-            Mistake(name=_CHOICES[other], value=other, hint=said[other]) for other in range(len(_CHOICES)) if other != place
+            Mistake(name=_CHOICES[other], value=other, hint=hints[other]) for other in range(len(_CHOICES)) if other != place
         ),
         solution=(
             (
                 f"Weights and caches together are {format_answer(need, 'bytes')}, "
-                f"the memory is {format_answer(room, 'bytes')}. "
+                f"the memory is {format_answer(memory, 'bytes')}. "
                 f"Read once, they take {formatting.quantity(floor.memory_s, 's')}, "
                 f"so that no user gets more than {1 / floor.seconds:.3g} tokens/s."
             ),

@@ -15,15 +15,12 @@ def draw(rng: Rng) -> Problem | None:
     batch, context = rng.choice((8, 16, 24, 32, 48, 64)), 1024 * rng.choice((1, 2, 4, 8, 16))
     if facts.max_batch(name, card, context) < batch:
         return None
-    many, one = facts.floor(name, card, batch, 1, context), facts.floor(name, card, 1, 1, context)
-    if (
-        many.compute_s > 0.7 * many.memory_s
-        or many.retained_bytes
-        or one.retained_bytes
-        or many.cache_bytes < 0.08 * many.weight_bytes
-    ):
+    batched, one = facts.floor(name, card, batch, 1, context), facts.floor(name, card, 1, 1, context)
+    if batched.compute_s > 0.7 * batched.memory_s or batched.retained_bytes or one.retained_bytes:
         return None
-    right = many.seconds / one.seconds
+    if batched.cache_bytes < 0.08 * batched.weight_bytes:
+        return None
+    right = batched.seconds / one.seconds
     mistakes = (
         Mistake(
             name="as many times as sequences",
@@ -38,15 +35,16 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="gain in throughput",
             value=batch / right,
-            hint="That is how many times more tokens a second there are. Asked for is how many times longer a step takes.",
+            hint="That is how many times more tokens per second there are. The answer is how many times longer a step takes.",
         ),
-        pitfalls.k_without_v((many.weight_bytes + many.cache_bytes / 2) / (one.weight_bytes + one.cache_bytes / 2)),
+        pitfalls.k_without_v((batched.weight_bytes + batched.cache_bytes / 2) / (one.weight_bytes + one.cache_bytes / 2)),
     )
     token = facts.kv_bytes_per_token(name)
     return Problem(
         title="What a batch costs",
         text=(
-            f"A decode step of {facts.title(name)} reads {formatting.quantity(many.weight_bytes, 'B')} of weights, and of each "
+            f"A decode step of {facts.title(name)} reads {formatting.quantity(batched.weight_bytes, 'B')} of weights, and of "
+            f"each "
             f"cached token "
             f"{token:,} bytes. All sequences have {context:,} cached tokens. The {facts.card(card)} is bound by its "
             f"memory bus here. How "
@@ -64,7 +62,7 @@ def draw(rng: Rng) -> Problem | None:
                 "The bytes of both steps, one over the other:",
                 "(W + B * S_c * k_token) / (W + S_c * k_token)",
                 {
-                    "W": (many.weight_bytes, "weights read [bytes]"),
+                    "W": (batched.weight_bytes, "weights read [bytes]"),
                     "B": (batch, ""),
                     "S_c": (context, ""),
                     "k_token": (token, "cache of a token [bytes]"),

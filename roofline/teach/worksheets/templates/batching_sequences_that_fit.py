@@ -1,4 +1,4 @@
-"""How many sequences a device's memory holds."""
+"""How many sequences fit in the memory of a device."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draw(rng: Rng) -> Problem | None:
         solution=(
             worked.explained("A token of the cache takes:", name, "kv_bytes_per_token"),
             worked.formula(
-                f"Beside the weights ($b_w$ = 2 bytes a parameter, N of them) there is room for so many sequences of "
+                f"Next to the weights ($b_w$ = 2 bytes per parameter, N of them) this number of sequences fits, of "
                 f"{length:,} "
                 "tokens ($S_c$), of which whole ones fit:",
                 "(u * C - b_w * N) / (S_c * k_token)",

@@ -18,9 +18,9 @@ def _crossing(name: str, batch: int) -> tuple[float, float]:
 
     weights = facts.floor(name, "h200-sxm", 1, 1, 0).weight_bytes
     layers = [(cache.per_token * 2, cache.window, count) for cache, count in caches(facts.model(name), Deployment())]
-    found = context_where_kv_overtakes_weights(int(weights), layers, batch)
-    assert found is not None  # noqa: S101 - narrows the type: no layer has a window
-    return float(found), weights
+    context = context_where_kv_overtakes_weights(int(weights), layers, batch)
+    assert context is not None  # noqa: S101 - narrows the type: no layer has a window
+    return float(context), weights
 
 
 def draw(rng: Rng) -> Problem:
@@ -34,7 +34,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="all sequences together",
             value=right * batch,
-            hint=f"So many tokens are cached in all. They are spread over {batch} sequences.",
+            hint=f"That is the number of tokens cached in all. They are spread over {batch} sequences.",
         ),
         pitfalls.k_without_v(2 * right),
         pitfalls.query_heads(right * kv / queries, queries, kv),

@@ -14,14 +14,14 @@ def draw(rng: Rng) -> Problem:
         rng.choice((4, 6, 8, 12, 16)),
     )
     one = facts.kv_bytes(name, tokens)
-    attention, found = facts.mixer(name), facts.model(name)
-    queries, kv, layers = attention.num_attention_heads, attention.num_key_value_heads, found.num_hidden_layers
+    attention, model = facts.mixer(name), facts.model(name)
+    queries, kv, layers = attention.num_attention_heads, attention.num_key_value_heads, model.num_hidden_layers
     size = one * batch
     mistakes = (
         pitfalls.k_without_v(size / 2),
         pitfalls.gb_for_gib(size),
         pitfalls.query_heads(size * queries / kv, queries, kv),
-        pitfalls.hidden_size(size * found.hidden_size / (kv * attention.head_dim), found.hidden_size),
+        pitfalls.hidden_size(size * model.hidden_size / (kv * attention.head_dim), model.hidden_size),
         Mistake(
             name="one sequence",
             value=one,

@@ -1,4 +1,4 @@
-"""Find the mistakes: a thread's 1.53 MiB a token, where 56 KiB is right."""
+"""Find the mistakes: a thread's 1.53 MiB per token, where 56 KiB is right."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _OTHERS = ("mistral-nemo-12b", "qwen3-32b", "llama-3.1-70b")
 def draw(rng: Rng) -> Problem:
     """The model of the thread, or another with the same two mistakes made."""
     name = rng.choice((_THREAD, facts.of_other_depth(rng, rng.choice(_OTHERS))))
-    attention, found = facts.mixer(name), facts.model(name)
-    hidden, layers, kv = found.hidden_size, found.num_hidden_layers, attention.num_key_value_heads
+    attention, model = facts.mixer(name), facts.model(name)
+    hidden, layers, kv = model.hidden_size, model.num_hidden_layers, attention.num_key_value_heads
     size = facts.kv_bytes_per_token(name)
     wide, eight = hidden / (kv * attention.head_dim), 8 / facts.element_bytes("bf16")
     stated = size * wide * eight

@@ -20,7 +20,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="rotated part forgotten",
             value=element * rank,
-            hint="The latent is there. The rotated part of the key cannot be compressed with it, and is kept beside it.",
+            hint="The latent is there. The rotated part of the key cannot be compressed with it, and is cached separately.",
         ),
         Mistake(
             name="expanded keys and values",
@@ -30,7 +30,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="K and V",
             value=2 * size,
-            hint="You counted two tensors. Keys and values come from one latent, which is kept once.",
+            hint="You counted two tensors. Keys and values come from one latent, which is cached once.",
         ),
         pitfalls.one_layer(size / layers, layers),
         pitfalls.bits_for_bytes(size * 8, 16),
@@ -40,7 +40,7 @@ def draw(rng: Rng) -> Problem:
         title="A latent cache",
         text=(
             f"{facts.title(name)} has {layers} layers ($L$) of multi-head latent attention with {heads} heads. Of each "
-            f"token a layer "
+            f"token per layer "
             f"keeps a latent of {rank} elements ($r_kv$) for keys and values, and a rotated part of the key of "
             f"{rotated} elements "
             f"($d_rope$) that all heads share. How much memory does the cache of {tokens:,} tokens take in bf16?"

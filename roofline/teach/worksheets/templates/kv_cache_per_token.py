@@ -10,13 +10,13 @@ def draw(rng: Rng) -> Problem:
     """A model with grouped queries, and the format of its cache."""
     name, dtype = rng.choice(facts.DENSE), rng.choice(("bf16", "bf16", "fp8"))
     size = facts.kv_bytes_per_token(name, dtype)
-    attention, found = facts.mixer(name), facts.model(name)
-    queries, kv, layers = attention.num_attention_heads, attention.num_key_value_heads, found.num_hidden_layers
+    attention, model = facts.mixer(name), facts.model(name)
+    queries, kv, layers = attention.num_attention_heads, attention.num_key_value_heads, model.num_hidden_layers
     bits = round(facts.element_bytes(dtype) * 8)
     mistakes = (
         pitfalls.k_without_v(size / 2),
         pitfalls.query_heads(size * queries / kv, queries, kv),
-        pitfalls.hidden_size(size * found.hidden_size / (kv * attention.head_dim), found.hidden_size),
+        pitfalls.hidden_size(size * model.hidden_size / (kv * attention.head_dim), model.hidden_size),
         pitfalls.bits_for_bytes(size * 8, bits),
         pitfalls.one_layer(size / layers, layers),
         pitfalls.gb_for_gib(size),

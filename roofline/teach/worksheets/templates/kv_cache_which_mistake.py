@@ -32,11 +32,11 @@ def draw(rng: Rng) -> Problem:
     order = rng.shuffled([key for key in factors if key != "none"])
     order.append("none")
     size = facts.kv_bytes(name, tokens)
-    said = {
+    hints = {
         key: f"That would make it {'right' if factor == 1 else format_answer(size * factor, 'bytes')}: compute it, and compare."
         for key, factor in factors.items()
     }
-    said["none"] = "It is not right. Work it out: 2 x layers x KV heads x head width x bytes an element, for each token."
+    hints["none"] = "It is not right. Work it out: 2 x layers x KV heads x head width x bytes per element, for each token."
     return Problem(
         title="Which mistake was it?",
         text=(
@@ -45,7 +45,7 @@ def draw(rng: Rng) -> Problem:
             f"{facts.title(name)}, which has {facts.shape(name, 'layers', 'queries', 'kv', 'head')}. What happened?"
         ),
         answer=Answer(value=order.index(made), kind="choice", choices=tuple(_NAMES[key] for key in order)),
-        mistakes=tuple(Mistake(name=_NAMES[key], value=order.index(key), hint=said[key]) for key in order if key != made),
+        mistakes=tuple(Mistake(name=_NAMES[key], value=order.index(key), hint=hints[key]) for key in order if key != made),
         solution=(
             worked.explained("A token takes, over all layers:", name, "kv_bytes_per_token"),
             (

@@ -25,7 +25,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="what the window drops",
             value=token * (tokens - window) * batch,
-            hint="Those are the tokens that are dropped. Asked for is what has to be kept.",
+            hint="Those are the tokens that are dropped. The answer is what has to be kept.",
         ),
         pitfalls.k_without_v(size / 2),
         pitfalls.query_heads(size * queries / kv, queries, kv),
@@ -33,12 +33,12 @@ def draw(rng: Rng) -> Problem:
         pitfalls.gb_for_gib(size),
         pitfalls.bits_for_bytes(size * 8, round(8 * facts.element_bytes(dtype))),
     )
-    many = "A sequence has" if batch == 1 else f"{batch} sequences have"
+    subject = "A sequence has" if batch == 1 else f"{batch} sequences have"
     return Problem(
         title="A sliding window",
         text=(
             f"{facts.title(_NAME)} has {facts.shape(_NAME, 'layers', 'queries', 'kv', 'head')}, and every layer a window of "
-            f"{window:,} tokens ($w$). {many} grown to {tokens:,} tokens{'' if batch == 1 else ' each'}. How much "
+            f"{window:,} tokens ($w$). {subject} grown to {tokens:,} tokens{'' if batch == 1 else ' each'}. How much "
             f"memory do the "
             f"keys and values take that still have to be kept, in {dtype}?"
         ),
@@ -48,7 +48,7 @@ def draw(rng: Rng) -> Problem:
             "Tokens beyond the window are seen by no query any more: a layer keeps the newest $w$ tokens at most.",
             worked.explained("A token takes, over all layers:", _NAME, "kv_bytes_per_token", kv_cache_dtype=dtype),
             worked.formula(
-                f"Of {tokens:,} tokens ($S_c$) so many are kept, in each of the sequences ($B$):",
+                f"Of {tokens:,} tokens ($S_c$) only the window is kept, in each of the sequences ($B$):",
                 "B * min(S_c, w) * k_token",
                 {
                     "B": (batch, ""),

@@ -53,7 +53,7 @@ def draw(rng: Rng) -> Problem | None:
     flushed = rng.below(2) == 1
     bound, moved, l2 = _bound(card, n, k, tokens)
     place = _place(card, n, k, tokens, factor, flushed)
-    if 0.8 < moved / l2 < 4.5:  # partly in the cache: not to be told by hand
+    if 0.8 < moved / l2 < 4.5:  # partly in the cache: not to be decided by a student
         return None
     if factor > 0.9 and place == 0:  # hardly faster than memory, though all of it fits: noise as well
         return None

@@ -49,7 +49,7 @@ def draw(rng: Rng) -> Problem | None:
         mistakes=mistakes,
         solution=(
             worked.formula(
-                "Keys and values of a sequence in one layer, at two bytes an element:",
+                "Keys and values of a sequence in one layer, at two bytes per element:",
                 "2 * 2 * n_kv * d_head * S_c",
                 {"n_kv": (kv, ""), "d_head": (attention.head_dim, ""), "S_c": (context, "")},
                 "bytes",

@@ -20,9 +20,9 @@ _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 @cache
 def _calls(name: str) -> tuple[int, int]:
     """Kernels of a decode step: of a layer, and of all layers with what comes before and after them."""
-    found = kernels(build(facts.model(name), Deployment(), TWO_BYTES, decode(1, 512)))
-    layer = sum(1 for kernel in found if kernel.paths[0].startswith("layers/"))
-    return layer, sum(int(kernel.repeat) for kernel in found)
+    launched = kernels(build(facts.model(name), Deployment(), TWO_BYTES, decode(1, 512)))
+    layer = sum(1 for kernel in launched if kernel.paths[0].startswith("layers/"))
+    return layer, sum(int(kernel.repeat) for kernel in launched)
 
 
 def draw(rng: Rng) -> Problem | None:
@@ -40,7 +40,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="working share",
             value=work / host,
-            hint="That is the share of the step in which the device works. Asked for is the rest.",
+            hint="That is the share of the step in which the device works. The answer is the rest.",
         ),
         Mistake(
             name="one after the other",
@@ -55,7 +55,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="over the work",
             value=(host - work) / work,
-            hint="That is the wait over the time of the work. Asked for is its share of the whole step.",
+            hint="That is the wait over the time of the work. The answer is its share of the whole step.",
         ),
     )
     return Problem(

@@ -17,8 +17,8 @@ def draw(rng: Rng) -> Problem | None:
     measured = [rng.integer(40, 900, 5) for _ in range(_POINTS)]
     predicted = [round(time * (1 + rng.choice((-1, 1)) * rng.integer(_LEAST, _MOST) / 100)) for time in measured]
     signed = [guess / time - 1 for guess, time in zip(predicted, measured, strict=True)]
-    found = errors(pd.DataFrame({"bound_s": predicted, "measured_s": measured}))
-    right, mean, bias = found["median_ape"], found["mape"], found["bias"]
+    metrics = errors(pd.DataFrame({"bound_s": predicted, "measured_s": measured}))
+    right, mean, bias = metrics["median_ape"], metrics["mape"], metrics["bias"]
     if right is None or mean is None or bias is None or right < 0.04:
         return None
     of_guess = sorted(abs(time / guess - 1) for guess, time in zip(predicted, measured, strict=True))[_POINTS // 2]
@@ -31,9 +31,9 @@ def draw(rng: Rng) -> Problem | None:
             hint="You divided by the prediction. What is measured is the truth, and errors are shares of it.",
         ),
         Mistake(
-            name="signs kept",
+            name="signs left in",
             value=abs(bias),
-            hint="You kept the signs, so that too long and too short cancel: that is the bias. Take absolute values first.",
+            hint="You left the signs in, so that too long and too short cancel: that is the bias. Take absolute values first.",
         ),
         Mistake(
             name="of the sums",

@@ -23,7 +23,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="upside down",
             value=1 / share,
-            hint="That is how many times longer it took than at the peak. Asked for is the share.",
+            hint="That is how many times longer it took than at the peak. The answer is the share.",
         ),
     )
     return Problem(

@@ -55,7 +55,8 @@ def draw(rng: Rng) -> Problem | None:
             name="upside down",
             value=bound / seconds,
             hint=(
-                "That is the share of the bound's speed that is reached. Asked for is how many times its time the kernel takes."
+                "That is the share of the bound's speed that is reached. The answer is how many times its time the kernel "
+                "takes."
             ),
         ),
         Mistake(
@@ -65,7 +66,7 @@ def draw(rng: Rng) -> Problem | None:
         ),
     )
     # of a product on the other side of the ridge the peak, or the weights, change nothing: that is no mistake then
-    kept = tuple(one for one in mistakes if abs(one.value * bound / seconds - 1) > 1e-9)
+    possible = tuple(one for one in mistakes if abs(one.value * bound / seconds - 1) > 1e-9)
     return Problem(
         title="Over the bound",
         text=(
@@ -76,7 +77,7 @@ def draw(rng: Rng) -> Problem | None:
             "and outputs are in bf16, and each crosses the memory bus once. How many times the roofline's bound is that?"
         ),
         answer=Answer(value=seconds / bound, kind="ratio"),
-        mistakes=kept,
+        mistakes=possible,
         solution=(
             worked.formula(
                 "At the peak its products would take:",
@@ -85,7 +86,7 @@ def draw(rng: Rng) -> Problem | None:
                 "s",
             ),
             worked.formula(
-                "The memory needs for weights, inputs and outputs, two bytes an element:",
+                "The memory needs for weights, inputs and outputs, two bytes per element:",
                 "2 * (d_model * d_ff + T * d_ff + T * d_model) / beta",
                 {"T": (tokens, ""), "d_model": (hidden, ""), "d_ff": (inner, ""), "beta": (bandwidth, "")},
                 "s",

@@ -18,18 +18,18 @@ def draw(rng: Rng) -> Problem | None:
     units = facts.hardware(card).accelerator.compute_units
     if units is None:
         return None
-    many = int(units.value)
+    sms = int(units.value)
     along, across = ceil_div(tokens, height), ceil_div(outputs, width)
     tiles = along * across
-    waves, last = ceil_div(tiles, many), tiles % many
-    if tiles <= many or last == 0 or tokens % height == 0:
+    waves, last = ceil_div(tiles, sms), tiles % sms
+    if tiles <= sms or last == 0 or tokens % height == 0:
         return None
-    places = waves * many * height * width
+    places = waves * sms * height * width
     share = tokens * outputs / places
     mistakes = (
         Mistake(
             name="full tiles",
-            value=tiles / (waves * many),
+            value=tiles / (waves * sms),
             hint="You took every tile for full. The last row of tiles reaches below the last token.",
         ),
         Mistake(
@@ -39,12 +39,12 @@ def draw(rng: Rng) -> Problem | None:
         ),
         Mistake(
             name="last wave alone",
-            value=last / many,
-            hint="That is how many SMs have a tile in the last wave. Asked for is the share over all waves.",
+            value=last / sms,
+            hint="That is how many SMs have a tile in the last wave. The answer is the share over all waves.",
         ),
         Mistake(
             name="rounded down",
-            value=tokens * outputs / (places - many * height * width),
+            value=tokens * outputs / (places - sms * height * width),
             hint="You left out the last wave. It is not full, and takes as long as the others.",
         ),
     )
@@ -52,7 +52,7 @@ def draw(rng: Rng) -> Problem | None:
         title="Waves of tiles",
         text=(
             f"The output projection of {facts.title(name)} gives {outputs:,} outputs for each of {tokens:,} tokens. The kernel "
-            f"cuts this matrix of outputs into tiles of {height} tokens by {width} outputs and deals them to the {many} SMs of "
+            f"cuts this matrix of outputs into tiles of {height} tokens by {width} outputs and deals them to the {sms} SMs of "
             f"an {facts.card(card)}, one tile at a time each. All tiles take the same time, also those that are not full, so "
             "that the tiles pass in waves. Of the outputs that all SMs could have computed in these waves, what share is "
             "wanted?"
@@ -63,7 +63,7 @@ def draw(rng: Rng) -> Problem | None:
             (
                 f"Tokens take {tokens:,} / {height}, rounded up {along} rows of tiles, outputs {outputs:,} / {width}, "
                 f"rounded up "
-                f"{across} columns: {along} x {across} = {tiles:,} tiles. On {many} SMs they are {tiles:,} / {many}, "
+                f"{across} columns: {along} x {across} = {tiles:,} tiles. On {sms} SMs they are {tiles:,} / {sms}, "
                 f"rounded up "
                 f"{waves} waves, of which the last has {last} tiles."
             ),
@@ -74,7 +74,7 @@ def draw(rng: Rng) -> Problem | None:
                     "T": (tokens, ""),
                     "d_model": (outputs, ""),
                     "n_wave": (waves, "waves"),
-                    "n_SM": (many, "SMs"),
+                    "n_SM": (sms, "SMs"),
                     "h": (height, "tokens of a tile"),
                     "w_tile": (width, "outputs of a tile"),
                 },

@@ -11,13 +11,13 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 def draw(rng: Rng) -> Problem:
     """A model with experts in every layer, as it is, or with another number of experts a token."""
     name = rng.choice(("mixtral-8x7b", facts.of_other_depth(rng, "qwen3-30b-a3b")))
-    block, counted, found = facts.mlp(name), facts.parameters(name), facts.model(name)
-    experts, used, layers = block.num_experts, rng.integer(1, 8), found.num_hidden_layers
-    changed = found.model_copy(
+    block, counted, model = facts.mlp(name), facts.parameters(name), facts.model(name)
+    experts, used, layers = block.num_experts, rng.integer(1, 8), model.num_hidden_layers
+    changed = model.model_copy(
         update={
             "layer_types": {
                 key: layer.model_copy(update={"mlp": block.model_copy(update={"num_experts_per_tok": used})})
-                for key, layer in found.layer_types.items()
+                for key, layer in model.layer_types.items()
             }
         }
     )

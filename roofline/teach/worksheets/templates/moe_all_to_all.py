@@ -39,7 +39,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="both ways",
             value=2 * right,
-            hint="You counted the way back too. Asked for is the dispatch alone.",
+            hint="You counted the way back too. The answer is the dispatch alone.",
         ),
         Mistake(
             name="width of an expert",

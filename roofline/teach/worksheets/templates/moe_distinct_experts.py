@@ -38,7 +38,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="those that are missed",
             value=experts * missed,
-            hint="That is how many no token goes to. Asked for are the others.",
+            hint="That is how many no token goes to. The answer is the number of the others.",
         ),
     ]
     if used * batch <= 2 * experts:

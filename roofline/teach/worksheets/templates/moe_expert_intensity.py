@@ -27,7 +27,7 @@ def _cost(name: str, batch: int) -> tuple[float, float]:
 
 
 def draw(rng: Rng) -> Problem | None:
-    """A model with experts, and a batch that many of them are met by."""
+    """A model with experts, and a batch that uses many of them."""
     name, batch = rng.choice(_MODELS), rng.integer(8, 160, 4)
     block, (flops, read) = facts.mlp(name), _cost(name, batch)
     experts, used = block.num_experts, block.num_experts_per_tok
@@ -45,7 +45,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="all experts read",
             value=batch * used / experts,
-            hint=f"You read all {experts} experts. With so few tokens some are chosen by nobody, and are not read.",
+            hint=f"You read all {experts} experts. With so few tokens some are not chosen, and are not read.",
         ),
         Mistake(
             name="one expert a token",
@@ -71,7 +71,7 @@ def draw(rng: Rng) -> Problem | None:
                 f"their weights is read once, two bytes, and takes part in 2 FLOP for each token that chose the expert."
             ),
             worked.formula(
-                f"Tokens and the {used} experts of each ($k$) make so many rows, which these experts share:",
+                f"Tokens and the {used} experts of each ($k$) make the rows that these experts share:",
                 "2 * B * k / (b_w * n)",
                 {
                     "B": (batch, ""),

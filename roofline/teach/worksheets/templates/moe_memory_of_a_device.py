@@ -14,15 +14,15 @@ _EXPERTS = ("layers/moe/experts/up_proj", "layers/moe/experts/down_proj")
 
 @cache
 def _held(name: str, devices: int) -> float:
-    """Bytes of weights on one of so many devices, each of which has attention for itself and its part of the experts."""
+    """Bytes of weights on one of several devices, each with all of attention and its part of the experts."""
     return facts.request(name, "dgx-h100", dp=devices, ep=devices).memory.fullest.weights_bytes
 
 
 def draw(rng: Rng) -> Problem | None:
-    """A model with experts in every layer, as it is or of another depth, and so many devices."""
+    """A model with experts in every layer, perhaps of another depth, and a number of devices."""
     name, devices = facts.of_other_depth(rng, rng.choice(_MODELS)), rng.choice((2, 4, 8, 16, 32))
-    found, counted = facts.mlp(name), facts.parameters(name)
-    if devices > found.num_experts:
+    mlp, counted = facts.mlp(name), facts.parameters(name)
+    if devices > mlp.num_experts:
         return None
     experts = sum(count * layers for count, layers in (facts.parameters_by_path(name)[path] for path in _EXPERTS))
     total, size, right = counted.total, facts.element_bytes("bf16"), _held(name, devices)
@@ -51,14 +51,14 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="one byte a parameter",
             value=size * (rest + experts / devices) / 2,
-            hint="bf16 has 16 bits: that is two bytes a parameter.",
+            hint="bf16 has 16 bits: that is two bytes per parameter.",
         ),
     )
     return Problem(
         title="What a device holds",
         text=(
             f"{facts.title(name)} has {total:,} parameters, of which {experts:,} belong to its experts "
-            f"({found.num_experts} in each of {facts.model(name).num_hidden_layers} layers); a token uses {counted.active:,}. "
+            f"({mlp.num_experts} in each of {facts.model(name).num_hidden_layers} layers); a token uses {counted.active:,}. "
             f"It runs on {devices} devices with expert parallelism: each holds its part of every layer's experts, and a copy "
             "of everything else, with which it computes the attention of its own requests (data parallelism). How much memory "
             "do the weights take on a device, in bf16?"

@@ -11,28 +11,28 @@ _MODELS = ("mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b", "llama-3.1-70b")
 
 def draw(rng: Rng) -> Problem:
     """Equal stages, and the microbatches that a batch of prompts is cut into."""
-    name, stages, many = rng.choice(_MODELS), rng.choice((2, 3, 4, 6, 8)), rng.choice((2, 3, 4, 6, 8, 12, 16))
+    name, stages, microbatches = rng.choice(_MODELS), rng.choice((2, 3, 4, 6, 8)), rng.choice((2, 3, 4, 6, 8, 12, 16))
     each = rng.integer(20, 120, 5) / 1000
-    right = float(Pipeline((each,) * stages).bubble(many))
+    right = float(Pipeline((each,) * stages).bubble(microbatches))
     mistakes = (
         Mistake(
             name="over the work",
-            value=(stages - 1) / many,
-            hint="That is the wait over the time of the work. Asked for is its share of the whole time.",
+            value=(stages - 1) / microbatches,
+            hint="That is the wait over the time of the work. The answer is its share of the whole time.",
         ),
         Mistake(
             name="one microbatch",
             value=(stages - 1) / stages,
-            hint=f"That is with one microbatch: then one stage works at a time. Here there are {many}.",
+            hint=f"That is with one microbatch: then one stage works at a time. Here there are {microbatches}.",
         ),
         Mistake(
             name="working share",
             value=1 - right,
-            hint="That is the share in which a stage works. Asked for is the rest.",
+            hint="That is the share in which a stage works. The answer is the rest.",
         ),
         Mistake(
             name="one stage too many",
-            value=stages / (many + stages),
+            value=stages / (microbatches + stages),
             hint="Stages wait for the others, and not for themselves: how many others are there?",
         ),
     )
@@ -40,7 +40,8 @@ def draw(rng: Rng) -> Problem:
         title="The bubble of a pipeline",
         text=(
             f"The layers of {facts.title(name)} are divided into {stages} pipeline stages that take equally long. A batch of "
-            f"prompts is cut into {many} microbatches, each of which spends {each * 1000:g} ms in a stage; messages between "
+            f"prompts is cut into {microbatches} microbatches, each of which spends {each * 1000:g} ms in a stage; messages "
+            f"between "
             "stages take no time. From the first microbatch in the first stage to the last one out of the last, for what "
             "share of the time is a stage idle?"
         ),
@@ -50,13 +51,13 @@ def draw(rng: Rng) -> Problem:
             worked.formula(
                 "The last microbatch enters after all others, and passes all stages:",
                 "(m + p - 1) * t",
-                {"m": (many, "microbatches"), "p": (stages, "stages"), "t": (each, "a microbatch in a stage [s]")},
+                {"m": (microbatches, "microbatches"), "p": (stages, "stages"), "t": (each, "a microbatch in a stage [s]")},
                 "s",
             ),
             worked.formula(
                 "A stage works for m of these times, and is idle for p - 1:",
                 "(p - 1) / (m + p - 1)",
-                {"m": (many, "microbatches"), "p": (stages, "stages")},
+                {"m": (microbatches, "microbatches"), "p": (stages, "stages")},
                 "1",
             ),
         ),

@@ -16,8 +16,8 @@ _PATHS = ("layers/moe/experts/up_proj", "layers/moe/experts/down_proj")
 @cache
 def _read(name: str, batch: int) -> tuple[float, float]:
     """Bytes of all experts that a decode step reads, and parameters of one expert."""
-    found = [facts.step_operators(name, batch, 1, 1024)[path] for path in _PATHS]
-    size = sum(float(operator.cost().weight_bytes) * layers for operator, layers in found)
+    operators = [facts.step_operators(name, batch, 1, 1024)[path] for path in _PATHS]
+    size = sum(float(operator.cost().weight_bytes) * layers for operator, layers in operators)
     return size, sum(facts.parameters_by_path(name)[path][0] for path in _PATHS) / facts.mlp(name).num_experts
 
 
@@ -75,7 +75,7 @@ def draw(rng: Rng) -> Problem | None:
                 f"{formatting.quantity(each / layers, 'B')}."
             ),
             worked.formula(
-                "With so many of them (n), of three matrices each, in all layers:",
+                "With that number of them (n), of three matrices each, in all layers:",
                 "L * n * 3 * d_model * d_e * b_w",
                 {
                     "L": (layers, ""),

@@ -10,8 +10,8 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 
 
 @cache
-def _kept(name: str, block: int) -> Kept:
-    """What a device holds of a sequence, in blocks of so many tokens."""
+def _sequence_memory(name: str, block: int) -> Kept:
+    """What a device holds of a sequence, in blocks of `block` tokens."""
     return kept(facts.request(name, "h200-sxm", block_size=block, gpu_memory_utilization=0.95).memory.fullest)
 
 
@@ -19,7 +19,7 @@ def draw(rng: Rng) -> Problem:
     """A model, a block, and a few short sequences."""
     name, block = rng.choice(facts.DENSE), rng.choice((32, 64, 128))
     lengths = [rng.integer(block // 2, 6 * block) for _ in range(rng.choice((3, 4)))]
-    attention, layers, held = facts.mixer(name), facts.model(name).num_hidden_layers, _kept(name, block)
+    attention, layers, held = facts.mixer(name), facts.model(name).num_hidden_layers, _sequence_memory(name, block)
     queries, kv, token = attention.num_attention_heads, attention.num_key_value_heads, facts.kv_bytes_per_token(name)
     right = float(sum(held.bytes(length) for length in lengths))
     blocks = [round(held.calls(length) / (2 * layers)) for length in lengths]
@@ -43,13 +43,14 @@ def draw(rng: Rng) -> Problem:
         pitfalls.query_heads(right * queries / kv, queries, kv),
         pitfalls.one_layer(right / layers, layers),
     )
-    said = ", ".join(map(str, lengths[:-1]))
+    listed = ", ".join(map(str, lengths[:-1]))
     return Problem(
         title="Whole blocks",
         text=(
             f"An engine with paged attention gives a sequence memory in blocks of {block} tokens (all layers together). It "
             f"serves {facts.title(name)} ({facts.shape(name, 'layers', 'queries', 'kv', 'head')}, cache in bf16). "
-            f"{len(lengths)} sequences have {said} and {lengths[-1]} tokens in the cache. How much memory do their blocks take "
+            f"{len(lengths)} sequences have {listed} and {lengths[-1]} tokens in the cache. How much memory do their blocks "
+            f"take "
             f"together?"
         ),
         answer=Answer(value=right, kind="bytes"),
@@ -57,7 +58,7 @@ def draw(rng: Rng) -> Problem:
         solution=(
             (
                 "Rounded up, "
-                + ", ".join(f"{length}/{block} is {many}" for length, many in zip(lengths, blocks, strict=True))
+                + ", ".join(f"{length}/{block} is {count}" for length, count in zip(lengths, blocks, strict=True))
                 + f": {sum(blocks)} blocks in all."
             ),
             worked.explained("A token of the cache takes:", name, "kv_bytes_per_token"),

@@ -16,8 +16,8 @@ _SHARE = 0.8
 
 
 @cache
-def _kept(name: str, block: int) -> Kept:
-    """What a device holds of a sequence, in blocks of so many tokens."""
+def _sequence_memory(name: str, block: int) -> Kept:
+    """What a device holds of a sequence, in blocks of `block` tokens."""
     return kept(facts.request(name, "h200-sxm", block_size=block, gpu_memory_utilization=0.95).memory.fullest)
 
 
@@ -25,7 +25,7 @@ def draw(rng: Rng) -> Problem:
     """A sequence of whole blocks, a link, and the time of a call."""
     name, card, block = rng.choice(facts.DENSE), rng.choice(_CARDS), rng.choice((8, 16, 32))
     tokens, call = 1024 * rng.choice((1, 2, 4, 8)), rng.choice((2, 3, 5, 7)) * 1e-6
-    held, layers = _kept(name, block), facts.model(name).num_hidden_layers
+    held, layers = _sequence_memory(name, block), facts.model(name).num_hidden_layers
     rate = _SHARE / float(facts.hardware(card).to_host().seconds(1.0, 0, 2))
     calls, size, curve = float(held.calls(tokens)), float(held.bytes(tokens)), Curve(call, rate)
     right = 2 * float(curve.seconds(size, calls))
@@ -57,8 +57,9 @@ def draw(rng: Rng) -> Problem:
         title="Block by block",
         text=(
             f"An engine evicts a sequence of {tokens:,} tokens of {facts.title(name)} "
-            f"({facts.shape(name, 'layers', 'kv', 'head')}, cache in bf16), kept in {blocks} blocks of {block} tokens. In "
-            f"every layer a block is a piece of keys and a piece of values, and each piece is copied by a call of its own, one "
+            f"({facts.shape(name, 'layers', 'kv', 'head')}, cache in bf16), in {blocks} blocks of {block} tokens. For "
+            f"each block every layer has a piece of keys and a piece of values, and each piece is copied by a call of its own, "
+            f"one "
             f"after the other: {formatting.quantity(call, 's')} a call, and the bytes at "
             f"{formatting.quantity(rate, 'B/s')}. How long do swapping "
             "out and swapping in take together?"

@@ -11,7 +11,7 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 def draw(rng: Rng) -> Problem | None:
     """Blocks, and sequences that were let in at the same time with prompts of one length."""
     block, running, prompt = rng.choice((16, 32, 64)), rng.integer(6, 40), rng.integer(100, 1500, 20)
-    # so many blocks that each sequence can grow by a few of them
+    # enough blocks for each sequence to grow by a few
     need = -(-prompt // block)
     total = running * (need + rng.integer(2, 20)) + rng.below(running)
     kind = Kind(block, 1.0)
@@ -23,7 +23,9 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="part of a block",
             value=total * block // running - prompt,
-            hint="You dealt out tokens. Sequences get whole blocks: what is left when all have equally many helps only some.",
+            hint=(
+                "You dealt out tokens. Sequences get whole blocks: what is left when all have the same number helps only some."
+            ),
         ),
         Mistake(
             name="prompt forgotten",
@@ -50,7 +52,7 @@ def draw(rng: Rng) -> Problem | None:
         title="Until the first eviction",
         text=(
             f"An engine has {total:,} KV blocks of {block} tokens. {running} requests with prompts of {prompt:,} tokens are "
-            "let in together; nobody else comes, nobody ends, and prompts share nothing. From then on each has one token more "
+            "admitted together; no request arrives or ends, and prompts share nothing. From then on each has one token more "
             "in the cache after every step. How many tokens can each of them add before, for want of a block, the first "
             "request is evicted?"
         ),
@@ -60,7 +62,7 @@ def draw(rng: Rng) -> Problem | None:
         solution=(
             f"Each can have {total:,} / {running}, rounded down {share} blocks: with one more for each, there are too few.",
             worked.formula(
-                "So many tokens have places there, and the prompt has taken its own:",
+                "That number of tokens fits in the blocks, and the prompt has taken its own:",
                 "n_blocks * b - p",
                 {
                     "n_blocks": (share, "blocks of a sequence"),

@@ -20,23 +20,24 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="over what is used",
             value=(taken - used) / used,
-            hint="You divided by the tokens that are there. Asked for is the share of the memory that was given out.",
+            hint="You divided by the tokens that are there. The answer is the share of the memory that was given out.",
         ),
         Mistake(
             name="half a block",
             value=block / 2 * len(lengths) / taken,
-            hint="Half a block a sequence is what to expect of many of them. Here the lengths are known.",
+            hint="Half a block per sequence is what to expect of many of them. Here the lengths are known.",
         ),
         Mistake(
             name="used share",
             value=used / taken,
-            hint="That is the share that holds something. Asked for is the rest.",
+            hint="That is the share that holds something. The answer is the rest.",
         ),
         Mistake(
             name="longest sequence reserved",
             value=1 - used / (len(lengths) * longest),
             hint=(
-                "That is without paging: room for the longest sequence from the start. Blocks are given out as they are needed."
+                "That is without paging: memory for the longest sequence from the start. Blocks are allocated as they are "
+                "needed."
             ),
         ),
         Mistake(
@@ -45,12 +46,13 @@ def draw(rng: Rng) -> Problem | None:
             hint="That is the empty share of the last blocks alone. The others are full, and count too.",
         ),
     )
-    said = ", ".join(map(str, lengths[:-1]))
+    listed = ", ".join(map(str, lengths[:-1]))
     return Problem(
         title="Empty places",
         text=(
             f"An engine allows sequences of up to {longest:,} tokens and gives them memory in blocks of {block} tokens, as "
-            f"they grow. {len(lengths)} sequences have {said} and {lengths[-1]} tokens in the cache. What share of the memory "
+            f"they grow. {len(lengths)} sequences have {listed} and {lengths[-1]} tokens in the cache. What share of the "
+            f"memory "
             "that was given to them holds nothing (internal fragmentation)?"
         ),
         answer=Answer(value=right, kind="share"),
@@ -58,8 +60,8 @@ def draw(rng: Rng) -> Problem | None:
         solution=(
             (
                 "Rounded up, "
-                + ", ".join(f"{length}/{block} is {many}" for length, many in zip(lengths, blocks, strict=True))
-                + f": {sum(blocks)} blocks with room for {taken:,} tokens, and there are {used:,}."
+                + ", ".join(f"{length}/{block} is {count}" for length, count in zip(lengths, blocks, strict=True))
+                + f": {sum(blocks)} blocks that hold {taken:,} tokens, and there are {used:,}."
             ),
             worked.formula(
                 "The rest is empty:",

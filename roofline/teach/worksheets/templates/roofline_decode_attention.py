@@ -83,7 +83,7 @@ def draw(rng: Rng) -> Problem:
                 new=1,
             ),
             worked.formula(
-                "All but the heads cancels, at two bytes an element:",
+                "All but the heads cancels, at two bytes per element:",
                 "n_q / n_kv",
                 {"n_q": (queries, ""), "n_kv": (kv, "")},
                 "FLOP/byte",

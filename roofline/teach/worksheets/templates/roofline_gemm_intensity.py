@@ -8,7 +8,7 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 
 
 def draw(rng: Rng) -> Problem:
-    """A matrix of a model, and so many tokens."""
+    """A matrix of a model, and a number of tokens."""
     name, tokens = rng.choice(facts.DENSE), rng.choice((192, 256, 384, 512, 768, 1024, 2048, 4096))
     hidden, inner = facts.model(name).hidden_size, facts.mlp(name).intermediate_size
     cost = Gemm(m=tokens, n=inner, k=hidden).cost()
@@ -51,7 +51,7 @@ def draw(rng: Rng) -> Problem:
                 "FLOP",
             ),
             worked.formula(
-                "The traffic, $b_a$ = 2 bytes an element:",
+                "The traffic, $b_a$ = 2 bytes per element:",
                 "b_a * (d_model * d_ff + T * d_model + T * d_ff)",
                 {"T": (tokens, ""), "d_ff": (inner, ""), "d_model": (hidden, ""), "b_a": (2, "")},
                 "bytes",

@@ -24,9 +24,9 @@ def _judged(name: str, card: str, rate: float) -> Judgement:
 
 @cache
 def _claimed(name: str, card: str, factor: float) -> float:
-    """A rate of two digits, so many times what the bus allows."""
-    found = facts.floor(name, card, 1, 1, 0)
-    return float(f"{factor / found.memory_s:.2g}")
+    """A rate of two digits, `factor` times what the bus allows."""
+    floor = facts.floor(name, card, 1, 1, 0)
+    return float(f"{factor / floor.memory_s:.2g}")
 
 
 def draw(rng: Rng) -> Problem | None:
@@ -38,30 +38,30 @@ def draw(rng: Rng) -> Problem | None:
         return None
     worst = judged.worst
     place = 0 if judged.verdict == "possible" else 2 if worst.fits is False else 1
-    weights, room = facts.floor(name, card, 1, 1, 0).weight_bytes, facts.hardware(card).memory_bytes
-    said = {
+    weights, memory = facts.floor(name, card, 1, 1, 0).weight_bytes, facts.hardware(card).memory_bytes
+    hints = {
         0: "Do the weights fit? And how long does the bus take to read them once, which every token needs?",
         1: "They can be read that often: divide the bandwidth by the bytes of the weights, and compare with the rate.",
-        2: "They fit: two bytes a parameter, against the memory of the card.",
+        2: "They fit: two bytes per parameter, against the memory of the card.",
     }
     if place == 2:
-        said[1] = "Before they are read they have to be there: two bytes a parameter, against the memory of the card."
+        hints[1] = "Before they are read they have to be there: two bytes per parameter, against the memory of the card."
     return Problem(
         title="Is this claim possible?",
         text=(
             f"> {facts.title(name)} in bf16 writes {rate:g} tokens/s for a single user on one {facts.card(card)}.\n\n"
             f"The model has {facts.parameters(name).total / 1e9:.3g} billion parameters. The card has "
-            f"{room / 2**30:.3g} GiB of memory and {formatting.quantity(facts.hardware(card).bandwidth, 'B/s')} of "
+            f"{memory / 2**30:.3g} GiB of memory and {formatting.quantity(facts.hardware(card).bandwidth, 'B/s')} of "
             "bandwidth. No "
             f"tricks: no "
             "speculative decoding, no quantisation. Is it possible?"
         ),
         answer=Answer(value=place, kind="choice", choices=_CHOICES),
         mistakes=tuple(
-            Mistake(name=_CHOICES[other], value=other, hint=said[other]) for other in range(len(_CHOICES)) if other != place
+            Mistake(name=_CHOICES[other], value=other, hint=hints[other]) for other in range(len(_CHOICES)) if other != place
         ),
         solution=(
-            f"A step reads {formatting.quantity(weights, 'B')} of weights; the memory is {formatting.quantity(room, 'B')}.",
+            f"A step reads {formatting.quantity(weights, 'B')} of weights; the memory is {formatting.quantity(memory, 'B')}.",
             f"{worst.headline}.",
         ),
         source="`roofline claim` judges such claims (docs/claims.md)",

@@ -10,23 +10,23 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 
 
 def draw(rng: Rng) -> Problem | None:
-    """A matrix of a model, so many tokens, and an accelerator."""
+    """A matrix of a model, a number of tokens, and an accelerator."""
     name, card = rng.choice(facts.DENSE), rng.choice(facts.CARDS)
     tokens = rng.choice((1, 4, 8, 16, 32, 512, 1024, 2048, 4096))
     hidden, inner = facts.model(name).hidden_size, facts.mlp(name).intermediate_size
-    found, operator = facts.hardware(card), Gemm(m=tokens, n=hidden, k=inner)
+    hardware, operator = facts.hardware(card), Gemm(m=tokens, n=hidden, k=inner)
     cost = operator.cost()
-    busy = times(operator, cost, found)
-    if 0.8 < busy.matrix / busy.memory < 1.25:
+    seconds = times(operator, cost, hardware)
+    if 0.8 < seconds.matrix / seconds.memory < 1.25:
         return None
-    compute = busy.matrix > busy.memory
-    shorter, longer = sorted((busy.matrix, busy.memory))
+    compute = seconds.matrix > seconds.memory
+    shorter, longer = sorted((seconds.matrix, seconds.memory))
     mistakes = [
         Mistake(
             name="the shorter time",
             value=shorter,
             hint=(
-                f"That is the time of the {'bus' if compute else 'matrix units'}. The other resource is busy for longer, and "
+                f"That is the time of the {'bus' if compute else 'matrix units'}. The other resource takes longer, and "
                 "both work at the same time."
             ),
         ),
@@ -37,13 +37,13 @@ def draw(rng: Rng) -> Problem | None:
         ),
         Mistake(
             name="bits for bytes",
-            value=max(busy.matrix, 8 * busy.memory),
+            value=max(seconds.matrix, 8 * seconds.memory),
             hint="bf16 has 16 bits: that is 2 bytes, not 16.",
         ),
     ]
     if compute:
         mistakes += [
-            pitfalls.sparse_peak(longer / 2, formatting.quantity(found.peak("bf16"), "FLOP/s")),
+            pitfalls.sparse_peak(longer / 2, formatting.quantity(hardware.peak("bf16"), "FLOP/s")),
             pitfalls.multiply_accumulates(longer / 2),
         ]
     else:
@@ -75,8 +75,8 @@ def draw(rng: Rng) -> Problem | None:
                 "bytes",
             ),
             (
-                f"The matrix units need {formatting.quantity(busy.matrix, 's')}, the bus "
-                f"{formatting.quantity(busy.memory, 's')}: the layer is "
+                f"The matrix units need {formatting.quantity(seconds.matrix, 's')}, the bus "
+                f"{formatting.quantity(seconds.memory, 's')}: the layer is "
                 f"bound by "
                 f"{'compute' if compute else 'memory'}."
             ),
@@ -86,8 +86,8 @@ def draw(rng: Rng) -> Problem | None:
                 {
                     "F": (cost.matrix_flops, "work [FLOP]"),
                     "D": (cost.bytes, "traffic [bytes]"),
-                    "P": (found.peak("bf16"), ""),
-                    "beta": (found.bandwidth, ""),
+                    "P": (hardware.peak("bf16"), ""),
+                    "beta": (hardware.bandwidth, ""),
                 },
                 "s",
             ),

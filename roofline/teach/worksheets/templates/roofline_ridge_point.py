@@ -12,9 +12,9 @@ _CARDS = (*facts.CARDS, "mi300x", "h20", "h100-pcie", "l4", "b200-sxm")
 def draw(rng: Rng) -> Problem | None:
     """An accelerator, and a format that it multiplies."""
     name = rng.choice(_CARDS)
-    found = facts.hardware(name)
-    dtype = rng.choice([dtype for dtype in ("bf16", "fp8") if dtype in found.peaks])
-    peak, bandwidth, vector = found.peak(dtype), found.bandwidth, found.vector_peak
+    hardware = facts.hardware(name)
+    dtype = rng.choice([dtype for dtype in ("bf16", "fp8") if dtype in hardware.peaks])
+    peak, bandwidth, vector = hardware.peak(dtype), hardware.bandwidth, hardware.vector_peak
     ridge = peak / bandwidth
     sparse = formatting.quantity(2 * peak, "FLOP/s")
     mistakes = [
@@ -22,7 +22,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="binary bandwidth",
             value=peak / (bandwidth * 1.024**4),
-            hint="You took 1 TB/s for 2^40 bytes a second. Rates and bandwidths are decimal: 10^12.",
+            hint="You took 1 TB/s for 2^40 bytes per second. Rates and bandwidths are decimal: 10^12.",
         ),
         Mistake(
             name="upside down",

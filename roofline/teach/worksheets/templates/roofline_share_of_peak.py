@@ -11,8 +11,8 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 def draw(rng: Rng) -> Problem | None:
     """An accelerator and a batch below its ridge."""
     card, batch = rng.choice(facts.CARDS), rng.choice((1, 1, 2, 4, 8, 12, 16, 24, 32, 48))
-    found = facts.hardware(card)
-    peak, bandwidth = found.peak("bf16"), found.bandwidth
+    hardware = facts.hardware(card)
+    peak, bandwidth = hardware.peak("bf16"), hardware.bandwidth
     cost = Gemm(m=batch, n=4096, k=4096).cost()
     intensity = cost.matrix_flops / cost.weight_bytes
     share = intensity * bandwidth / peak

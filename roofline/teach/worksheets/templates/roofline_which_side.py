@@ -40,26 +40,26 @@ def draw(rng: Rng) -> Problem | None:
             "Whether a prompt or a batch brings the tokens is the same to a linear layer: its intensity is about their number, "
             "since each weight is read once for all of them."
         )
-    found = facts.hardware(card)
-    busy = times(operator, operator.cost(), found)
-    if 0.7 < busy.matrix / busy.memory < 1.4:
+    hardware = facts.hardware(card)
+    seconds = times(operator, operator.cost(), hardware)
+    if 0.7 < seconds.matrix / seconds.memory < 1.4:
         return None
-    place = 1 if busy.matrix > busy.memory else 0
-    ridge = formatting.quantity(found.peak("bf16") / found.bandwidth, "FLOP/byte")
+    place = 1 if seconds.matrix > seconds.memory else 0
+    ridge = formatting.quantity(hardware.peak("bf16") / hardware.bandwidth, "FLOP/byte")
     return Problem(
         title="Which side of the ridge?",
         text=(
             f"{words}, with {facts.title(name)} ({facts.mixer(name).num_attention_heads} query heads, "
             f"{facts.mixer(name).num_key_value_heads} KV heads) in bf16 on the {facts.card(card)}: "
-            f"{facts.peak_and_bandwidth(card)}. Which is busy for longer?"
+            f"{facts.peak_and_bandwidth(card)}. Which takes longer?"
         ),
         answer=Answer(value=place, kind="choice", choices=_CHOICES),
         mistakes=(Mistake(name=_CHOICES[1 - place], value=1 - place, hint=f"Compare its intensity with the ridge. {why}"),),
         solution=(
             why,
             (
-                f"The ridge is at {ridge}. The bus is busy for {formatting.quantity(busy.memory, 's')}, the matrix units for "
-                f"{formatting.quantity(busy.matrix, 's')}: {_CHOICES[place]} binds."
+                f"The ridge is at {ridge}. The bus takes {formatting.quantity(seconds.memory, 's')}, the matrix units take "
+                f"{formatting.quantity(seconds.matrix, 's')}: {_CHOICES[place]} binds."
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""How many steps a prompt takes beside those that decode."""
+"""How many steps a prompt takes next to sequences that decode."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _MODEL, _CARD = "llama-3.1-8b", "h100-sxm"
 
 @cache
 def _steps(budget: int, running: int, tokens: int) -> int:
-    """Steps that a prompt takes, of so many tokens each, beside so many sequences that decode."""
+    """Steps that a prompt takes with a token budget, next to a number of sequences that decode."""
     return Recompute(facts.request(_MODEL, _CARD, max_num_batched_tokens=budget), batch=running, context=1024).steps(tokens)
 
 
 def draw(rng: Rng) -> Problem | None:
-    """A budget of tokens, a batch that decodes, and a prompt of so many budgets, or nearly."""
+    """A budget of tokens, a batch that decodes, and a prompt of about a whole number of budgets."""
     budget, running, full = rng.choice((256, 512, 1024, 2048)), rng.integer(16, 128, 8), rng.integer(2, 12)
     tokens = budget * full - rng.choice((0, 0, 0, running // 2))
     each = rng.integer(12, 80) / 1000
@@ -49,7 +49,7 @@ def draw(rng: Rng) -> Problem | None:
     return Problem(
         title="A prompt in chunks",
         text=(
-            f"An engine computes at most {budget:,} tokens a step (`--max-num-batched-tokens`), first one for each of the "
+            f"An engine computes at most {budget:,} tokens per step (`--max-num-batched-tokens`), first one for each of the "
             f"{running} sequences that decode, and with what is left a chunk of a prompt. Every such step takes "
             f"{each * 1000:g} ms. A prompt of {tokens:,} tokens arrives just as a step begins, and no other prompt waits. How "
             "long is it until its first token, at the end of the step of its last chunk?"

@@ -1,4 +1,4 @@
-"""What so many clients get out of a server."""
+"""The throughput of a closed loop of clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="requests",
             value=clients / seconds,
-            hint="Those are requests a second. Each of them brings a whole answer.",
+            hint="Those are requests/s. Each of them brings all its output tokens.",
         ),
         Mistake(name="one client", value=out / seconds, hint=f"That is what one client gets. There are {clients} of them."),
         Mistake(
@@ -34,10 +34,10 @@ def draw(rng: Rng) -> Problem:
     return Problem(
         title="A closed loop",
         text=(
-            f"{clients} clients each send a request, wait for its answer, and send the next one at once. Under this load a "
+            f"{clients} clients each send a request, wait for its response, and send the next one at once. Under this load a "
             f"first token takes {formatting.quantity(first, 's')} on average (TTFT) and each further one "
             f"{formatting.quantity(each, 's')} (TPOT); "
-            f"all answers have {out} tokens. How many tokens of answers does the server put out a second, in all?"
+            f"all responses have {out} tokens. How many output tokens/s does the server produce in all?"
         ),
         answer=Answer(value=right, kind="tokens/s"),
         mistakes=mistakes,
@@ -45,15 +45,15 @@ def draw(rng: Rng) -> Problem:
             worked.formula(
                 "A request takes:",
                 "t_first + (n - 1) * t_each",
-                {"t_first": (first, "TTFT [s]"), "n": (out, "tokens of an answer"), "t_each": (each, "TPOT [s]")},
+                {"t_first": (first, "TTFT [s]"), "n": (out, "output tokens"), "t_each": (each, "TPOT [s]")},
                 "s",
             ),
             worked.formula(
-                "In that time each client gets one answer (Little's law, with all clients in flight):",
+                "In that time each client gets one response (Little's law, with all clients in flight):",
                 "C * n / t",
                 {
                     "C": (clients, "clients"),
-                    "n": (out, "tokens of an answer"),
+                    "n": (out, "output tokens"),
                     "t": (seconds, "time of a request [s]"),
                 },
                 "tokens/s",

@@ -31,12 +31,12 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="a thousand tokens",
             value=right / 1000,
-            hint="That is what a thousand tokens cost. Asked for is a million.",
+            hint="That is what a thousand tokens cost. The answer is a million.",
         ),
         Mistake(
             name="prompts too",
             value=devices * hour / 3600 / (output + prompts) * 1e6,
-            hint="You divided by all tokens, prompts too. Here the answers have to pay for everything.",
+            hint="You divided by all tokens, prompts too. Here the output has to pay for everything.",
         ),
         Mistake(
             name="an hour for a second",
@@ -48,8 +48,8 @@ def draw(rng: Rng) -> Problem:
         title="What a million tokens cost",
         text=(
             f"A service runs on {devices} {facts.card(card)}, each rented for {price}. On average they compute "
-            f"{prompts:,} tokens of prompts and {output:,} tokens of answers a second, all of them together. What does a "
-            "million tokens of **answers** cost, if these have to pay for everything?"
+            f"{prompts:,} prompt tokens and {output:,} output tokens per second, all of them together. What does a "
+            "million **output** tokens cost, if these have to pay for everything?"
         ),
         answer=Answer(value=right, kind="usd"),
         mistakes=mistakes,
@@ -65,12 +65,12 @@ def draw(rng: Rng) -> Problem:
                 "USD",
             ),
             worked.formula(
-                "In it so many tokens of answers are made, of which a million is wanted:",
+                "The price of an hour, divided by its output tokens, times a million:",
                 "N * c_second / r",
                 {
                     "N": (1_000_000, "tokens"),
                     "c_second": (devices * hour / 3600, "price of a second [USD]"),
-                    "r": (output, "tokens a second"),
+                    "r": (output, "tokens per second"),
                 },
                 "USD",
             ),

@@ -21,7 +21,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="the last one",
             value=waves * step,
-            hint="That is the TTFT of those who are served last. Asked for is the mean of all.",
+            hint="That is the TTFT of those who are served last. The answer is the mean of all.",
         ),
         Mistake(
             name="the first one",
@@ -31,7 +31,7 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="half of the last one",
             value=waves * step / 2,
-            hint="That is as if somebody were served at once. The first ones too have their token at the end of a step.",
+            hint="That is as if a request were served at once. The first ones, too, get their token at the end of a step.",
         ),
         Mistake(
             name="one by one",
@@ -43,8 +43,9 @@ def draw(rng: Rng) -> Problem:
         title="All at once",
         text=(
             f"A benchmark lets {clients} clients send their first prompt, of {prompt:,} tokens, to {facts.title(name)} on an "
-            f"{facts.card(card)} at the same moment. The engine computes at most {budget:,} tokens a step, prompts in the "
-            f"order of their arrival; such a step takes {step * 1000:g} ms, and the tokens that are decoded beside the prompts "
+            f"{facts.card(card)} at the same moment. The engine computes at most {budget:,} tokens per step, prompts in the "
+            f"order of their arrival; such a step takes {step * 1000:g} ms, and the tokens that are decoded next to the "
+            f"prompts "
             "change little. First tokens come at the end of a prompt's step. What is the mean TTFT of these first requests?"
         ),
         answer=Answer(value=right, kind="s"),

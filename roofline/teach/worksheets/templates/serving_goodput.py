@@ -49,7 +49,7 @@ def draw(rng: Rng) -> Problem | None:
             f"A server ends {_REQUESTS} requests in {seconds} s (milliseconds):\n\n"
             f"{table}\n\n"
             f"The objectives are a TTFT of at most {ttft:,} ms and a TPOT of at most {tpot} ms. What is the goodput, in "
-            "requests a second?"
+            "requests per second?"
         ),
         answer=Answer(value=good / seconds, kind="requests/s"),
         mistakes=mistakes,

@@ -21,12 +21,12 @@ def draw(rng: Rng) -> Problem:
         Mistake(
             name="first token alone",
             value=rate * first,
-            hint="After its first token a request stays until its last one.",
+            hint="After its first token per request stays until its last one.",
         ),
         Mistake(
             name="divided",
             value=seconds / rate,
-            hint="More requests a second make more in flight: multiply the rate by the time that each stays.",
+            hint="More requests per second make more in flight: multiply the rate by the time that each stays.",
         ),
         Mistake(
             name="first token forgotten",
@@ -49,7 +49,7 @@ def draw(rng: Rng) -> Problem:
             worked.formula(
                 "A request stays from its arrival to its last token:",
                 "t_first + (n - 1) * t_each",
-                {"t_first": (first, "TTFT [s]"), "n": (out, "tokens of an answer"), "t_each": (each, "TPOT [s]")},
+                {"t_first": (first, "TTFT [s]"), "n": (out, "output tokens"), "t_each": (each, "TPOT [s]")},
                 "s",
             ),
             worked.formula(

@@ -1,4 +1,4 @@
-"""What a chunk of a prompt does to those that decode."""
+"""How a chunk of a prompt delays the sequences that decode."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CARDS = ("a100-sxm-80gb", "h100-sxm", "h200-sxm")
 
 @cache
 def _mixed(name: str, card: str, batch: int, context: int, chunk: int) -> Floor:
-    """What a step with a chunk of a prompt has to do at the least."""
+    """The lower bound of a step with a chunk of a prompt."""
     step = (Segment(batch, 1, context, decode=True), Segment(1, chunk, 0))
-    (found,) = floors(facts.request(name, card), step)
-    return found
+    (mixed,) = floors(facts.request(name, card), step)
+    return mixed
 
 
 def draw(rng: Rng) -> Problem | None:
@@ -46,7 +46,7 @@ def draw(rng: Rng) -> Problem | None:
         ),
         pitfalls.sparse_peak(max(right / 2, 1.0), formatting.quantity(peak, "FLOP/s")),
         Mistake(
-            name="chunk apart",
+            name="chunk on its own",
             value=(before + (flops - decoded) / peak) / before,
             hint="You computed the chunk in a step of its own. Here it rides in the same step, which takes the longer time.",
         ),
@@ -83,7 +83,7 @@ def draw(rng: Rng) -> Problem | None:
                 "s",
             ),
             worked.formula(
-                "So everybody's next token takes so many times as long:",
+                "So the next token of every sequence takes this many times as long:",
                 "t_with / t_without",
                 {"t_with": (after, "with the chunk [s]"), "t_without": (before, "without [s]")},
                 "1",

@@ -11,7 +11,7 @@ _SHARES = (95, 90, 80)
 
 
 def _percentile(milliseconds: list[int], share: int) -> int:
-    """The least of the times that so many percent are at most."""
+    """The smallest time within which the given percentage of requests are."""
     import numpy as np
 
     histogram = Histogram()
@@ -38,7 +38,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="next one",
             value=order[place] / 1000,
-            hint="That is one too far: more requests are within it than are asked for.",
+            hint="That is one too far: more requests are within it than required.",
         ),
         Mistake(
             name="one before",

@@ -8,7 +8,7 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 
 
 def draw(rng: Rng) -> Problem:
-    """A short answer, so that the first token is a good part of it."""
+    """A short response, so that the first token is a good part of it."""
     tokens = rng.integer(6, 30)
     first, each = rng.integer(100, 1200, 20) / 1000, rng.integer(12, 60) / 1000
     whole = round(first + (tokens - 1) * each, 3)
@@ -40,7 +40,7 @@ def draw(rng: Rng) -> Problem:
         text=(
             f"A request arrives at a server. Its first token comes after {formatting.quantity(first, 's')} (TTFT), its "
             "last one "
-            f"{formatting.quantity(whole, 's')} after it arrived (E2E); the answer has {tokens} tokens. What is its "
+            f"{formatting.quantity(whole, 's')} after it arrived (E2E); the response has {tokens} tokens. What is its "
             "TPOT, as vLLM's "
             "benchmark reports it?"
         ),
@@ -54,7 +54,7 @@ def draw(rng: Rng) -> Problem:
                 {
                     "t_E2E": (whole, "arrival to last token [s]"),
                     "t_first": (first, "TTFT [s]"),
-                    "n": (tokens, "tokens of an answer"),
+                    "n": (tokens, "output tokens"),
                 },
                 "s",
             ),

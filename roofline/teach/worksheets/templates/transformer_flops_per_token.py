@@ -12,8 +12,8 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 @cache
 def _linear(name: str) -> tuple[tuple[str, ...], float]:
     """Paths of a decode step's linear layers, and their FLOP."""
-    found = {path: (op, n) for path, (op, n) in facts.step_operators(name, 1, 1, 1024).items() if isinstance(op, Gemm)}
-    return tuple(found), sum(op.cost().matrix_flops * n for op, n in found.values())
+    gemms = {path: (op, n) for path, (op, n) in facts.step_operators(name, 1, 1, 1024).items() if isinstance(op, Gemm)}
+    return tuple(gemms), sum(op.cost().matrix_flops * n for op, n in gemms.values())
 
 
 def draw(rng: Rng) -> Problem:

@@ -21,8 +21,8 @@ def draw(rng: Rng) -> Problem:
     name = facts.of_other_depth(rng, rng.choice(facts.DENSE))
     total, table = facts.parameters(name).total, facts.parameters(name).embedding
     tables, projections, blocks = (_held(name, paths) for paths in (_TABLES, _ATTENTION, _MLP))
-    found, attention = facts.model(name), facts.mixer(name)
-    layers, hidden, inner = found.num_hidden_layers, found.hidden_size, facts.mlp(name).intermediate_size
+    model, attention = facts.model(name), facts.mixer(name)
+    layers, hidden, inner = model.num_hidden_layers, model.hidden_size, facts.mlp(name).intermediate_size
     wide = 2 * (attention.num_attention_heads - attention.num_key_value_heads) * attention.head_dim * hidden * layers
     mistakes = (
         Mistake(

@@ -75,7 +75,7 @@ def test_fragmentation() -> None:
 def test_copy_calls() -> None:
     """2 x (2 x layers x blocks x a call + bytes / rate)."""
     for problem in problems("preemption-copy-calls"):
-        tokens, layers, blocks = numbers(r"sequence of ([\d,]+) tokens.*\((\d+) layers.*kept in (\d+) blocks", problem.text)
+        tokens, layers, blocks = numbers(r"sequence of ([\d,]+) tokens.*\((\d+) layers.*in (\d+) blocks", problem.text)
         (rate,) = numbers(r"the bytes at ([\d.]+) GB/s", problem.text)
         call = time(r"the other: TIME a call", problem.text)
         one_way = 2 * layers * blocks * call + tokens * token(problem.text) / (rate * 1e9)

@@ -42,7 +42,7 @@ def test_in_flight() -> None:
 def test_time_per_output_token() -> None:
     """(E2E - TTFT) / (n - 1)."""
     for problem in problems("serving-tpot"):
-        (tokens,) = numbers(r"answer has (\d+) tokens", problem.text)
+        (tokens,) = numbers(r"response has (\d+) tokens", problem.text)
         later = time(r"last one TIME after", problem.text) - time(r"comes after TIME \(TTFT", problem.text)
         assert problem.answer.value == pytest.approx(later / (tokens - 1))
 
@@ -51,7 +51,7 @@ def test_cost() -> None:
     """A million tokens take 1e6 / rate seconds, in each of which all devices cost a 3600th of their hour."""
     for problem in problems("serving-cost"):
         devices, price = numbers(r"on (\d+) NVIDIA .* rented for ([\d.]+) USD/h", problem.text)
-        (rate,) = numbers(r"and ([\d,]+) tokens of answers", problem.text)
+        (rate,) = numbers(r"and ([\d,]+) output tokens", problem.text)
         assert problem.answer.value == pytest.approx(devices * price / 3600 * (1e6 / rate))
 
 
@@ -59,7 +59,7 @@ def test_chunked_prompt() -> None:
     """Rounded up prompt / (budget - running) steps: 2048 tokens beside 64 in steps of 512 are 5 (448 each), not 4."""
     golden = set()
     for problem in problems("serving-chunked-prompt", 1000):
-        budget, running = numbers(r"at most ([\d,]+) tokens a step.* each of the (\d+) sequences", problem.text)
+        budget, running = numbers(r"at most ([\d,]+) tokens per step.* each of the (\d+) sequences", problem.text)
         (tokens,) = numbers(r"prompt of ([\d,]+) tokens arrives", problem.text)
         steps = math.ceil(tokens / (budget - running))
         assert problem.answer.value == pytest.approx(steps * time(r"step takes TIME", problem.text))
@@ -91,7 +91,7 @@ def test_first_wave() -> None:
     """8 clients, 4 prompts a step: four wait one step, four two, the mean is 1.5."""
     for problem in problems("serving-first-wave"):
         clients, prompt = numbers(r"lets (\d+) clients .* of ([\d,]+) tokens, to", problem.text)
-        (budget,) = numbers(r"at most ([\d,]+) tokens a step", problem.text)
+        (budget,) = numbers(r"at most ([\d,]+) tokens per step", problem.text)
         each = time(r"step takes TIME", problem.text)
         waits = [math.ceil(place / (budget // prompt)) * each for place in range(1, int(clients) + 1)]
         assert problem.answer.value == pytest.approx(sum(waits) / clients)
@@ -101,7 +101,7 @@ def test_closed_loop() -> None:
     """Each client has an answer of n tokens every TTFT + (n - 1) TPOT."""
     for problem in problems("serving-closed-loop"):
         (clients,) = numbers(r"^(\d+) clients", problem.text)
-        (tokens,) = numbers(r"answers have (\d+) tokens", problem.text)
+        (tokens,) = numbers(r"responses have (\d+) tokens", problem.text)
         took = time(r"takes TIME on average \(TTFT", problem.text) + (tokens - 1) * time(r"one TIME \(TPOT", problem.text)
         assert problem.answer.value == pytest.approx(clients * tokens / took)
 
