@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 from clock import in_turns, seconds  # noqa: E402
 
 import roofline  # noqa: E402
-from roofline.predict.columns import COLUMNS  # noqa: E402
+from roofline.predict.grid import COLUMNS  # noqa: E402
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
 FEW = ("time_bound_s", "memory_bytes", "fits")

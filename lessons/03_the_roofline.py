@@ -27,7 +27,7 @@ from roofline.formulas.symbolic import symbol
 from roofline.operators.attention import Attention
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
-from roofline.predict.explain.value import explanation
+from roofline.predict.explain.explanation import explanation
 from roofline.report.analysis.step_figures import roofline_figure
 from roofline.teach.lessons import (
     amount,

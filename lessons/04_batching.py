@@ -24,7 +24,7 @@ from roofline.formulas.questions import intensity, kv_read_bytes
 from roofline.formulas.symbolic import quantity, symbol
 from roofline.operators.attention import Attention
 from roofline.operators.gemm import Gemm
-from roofline.predict.explain.value import explanation
+from roofline.predict.explain.explanation import explanation
 from roofline.predict.request import prepare
 from roofline.predict.timing import pipeline
 from roofline.specs.workload import decode

@@ -24,8 +24,8 @@ import roofline
 from roofline import formatting
 from roofline.errors import InputError
 from roofline.operators.grouped_gemm import expected_distinct
-from roofline.predict.pipelining import Pipeline, of_step
 from roofline.predict.request import prepare
+from roofline.predict.timing import Pipeline, pipelined_step
 from roofline.specs.workload import decode as decode_step
 from roofline.specs.workload import prefill as prompts
 from roofline.teach.lessons import (
@@ -610,9 +610,11 @@ predict(
 
 # %%
 stages = {size: prepare(LLAMA70, NODE, pp=size, ignore_capacity=True) for size in (1, 2, 4, 8)}
-one_token = {size: of_step(stages[size], decode_step(1, 2048), 1).bound for size in stages}
-waiting = {(size, many): of_step(stages[size], decode_step(64, 2048), many).bound for size in stages for many in (1, 4, 8)}
-filling = {(size, many): of_step(stages[size], prompts(16, 2048), many).bound for size in stages for many in (1, 4, 16)}
+one_token = {size: pipelined_step(stages[size], decode_step(1, 2048), 1).bound for size in stages}
+waiting = {
+    (size, many): pipelined_step(stages[size], decode_step(64, 2048), many).bound for size in stages for many in (1, 4, 8)
+}
+filling = {(size, many): pipelined_step(stages[size], prompts(16, 2048), many).bound for size in stages for many in (1, 4, 16)}
 tensor = roofline.analyze(LLAMA70, NODE, tp=8, batch=64, context=2048, phase="decode").decode.time.bound
 show(
     table(

@@ -24,7 +24,7 @@ import numpy as np
 import roofline
 from roofline.formulas.symbolic import quantity, symbol
 from roofline.predict.allocation import Kind
-from roofline.predict.explain.value import explanation
+from roofline.predict.explain.explanation import explanation
 from roofline.serving.preemption.copies import Curve
 from roofline.serving.preemption.crossover import quadratic
 from roofline.serving.preemption.kept import Kept, Piece

@@ -22,7 +22,7 @@ import numpy as np
 
 import roofline
 from roofline.formulas.symbolic import quantity
-from roofline.predict.explain.value import explanation
+from roofline.predict.explain.explanation import explanation
 from roofline.predict.request import prepare
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.steady import PromptWork, cycles

@@ -16,7 +16,7 @@ from roofline.dtypes import BF16, Dtypes, Precision
 from roofline.formulas.latex import latex
 from roofline.formulas.symbolic import quantity, symbol, symbolic_precision
 from roofline.operators import OPERATORS
-from roofline.predict.explain.totals import meaning, total, unit
+from roofline.predict.explain.explanation import meaning, total, unit
 from roofline.symbols import BY_NAME
 
 if TYPE_CHECKING:

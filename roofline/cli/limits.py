@@ -12,9 +12,8 @@ from roofline.cli.output import Answer, as_markdown, emit, write_stdout
 from roofline.cli.page import print_assumptions, print_table
 from roofline.cli.text import clean, markdown_cell
 from roofline.formatting import plural
-from roofline.predict.limits.limits import limits
-from roofline.predict.limits.result import Limits, Row
-from roofline.predict.limits.slo import Allowed
+from roofline.predict.limits import Limits, Row, limits
+from roofline.predict.slo import Allowed
 from roofline.report import html, summary
 from roofline.report.summary import Table
 

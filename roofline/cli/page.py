@@ -10,7 +10,7 @@ from typing import Any
 from roofline.cli.output import as_markdown, write_stdout
 from roofline.cli.plot import roofline_plot
 from roofline.cli.text import clean
-from roofline.predict.record import MODEL
+from roofline.predict.assumptions import MODEL
 from roofline.predict.result import Analysis
 from roofline.report import summary
 from roofline.report.summary import Table

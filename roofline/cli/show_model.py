@@ -13,9 +13,18 @@ from roofline.cli.output import Answer, Rows, write_stdout
 from roofline.cli.page import print_table
 from roofline.errors import InputError
 from roofline.formatting import percent
-from roofline.predict.catalogue import kv_bytes_per_token, parameters_by_path, state_bytes_per_sequence
-from roofline.predict.parameters import Parameters, count_parameters
-from roofline.predict.parts import LayerKind, Part, layer_kinds, layer_pattern, parameters_by_part
+from roofline.predict.parameters import (
+    LayerKind,
+    Parameters,
+    Part,
+    count_parameters,
+    kv_bytes_per_token,
+    layer_kinds,
+    layer_pattern,
+    parameters_by_part,
+    parameters_by_path,
+    state_bytes_per_sequence,
+)
 from roofline.report.summary import Table
 from roofline.specs.library import find, text_of
 from roofline.text import clean

@@ -14,7 +14,7 @@ from roofline.cli.progress import counted
 from roofline.cli.text import clean, csv_cell
 from roofline.errors import InputError
 from roofline.formatting import plural
-from roofline.predict.flags import quantity
+from roofline.predict.options import read_quantity
 from roofline.predict.sweeps.axes import WORKLOAD
 from roofline.predict.sweeps.reduce import Reduction
 from roofline.predict.sweeps.run import check_values
@@ -80,7 +80,7 @@ def ask(
     given = ({"model": first} if file is None else dict(file.grid)) | given
     rule = reduce or (file.reduce if file else None)
     limits = {
-        name: quantity(name, value, "s") if value is not None else None
+        name: read_quantity(name, value, "s") if value is not None else None
         for name, value in (("ttft", ttft or (file.ttft if file else None)), ("tpot", tpot or (file.tpot if file else None)))
     }
     goals = objectives or list(file.objectives if file else ())

@@ -1,15 +1,18 @@
-"""`analyze`: everything about one model on one hardware at one workload."""
+"""`analyze`: times, memory and limits of a model on hardware under a workload, and what would fit where it does not."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
 
 from roofline.blocks.model import Model
+from roofline.blocks.precision import resolve_precision
 from roofline.cost import ZERO
-from roofline.graph import Graph, build
-from roofline.predict import record
+from roofline.errors import InputError
+from roofline.graph import Graph, build, check_parallel, communicating
+from roofline.predict import assumptions
 from roofline.predict.batch_limits import (
     critical_batch_linear,
     critical_batch_step,
@@ -18,17 +21,16 @@ from roofline.predict.batch_limits import (
     standard_contexts,
 )
 from roofline.predict.bounds import Times, matrix_dtype, times
+from roofline.predict.drafts import read_options
 from roofline.predict.duration import Duration
 from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import PhaseName, Request, prepare
 from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase
-from roofline.predict.speculative.options import read_options
-from roofline.predict.steps import PhaseName
-from roofline.predict.timing import Parts, of_request, pipeline, replica, stage_estimate, with_engine, with_estimate
+from roofline.predict.timing import Parts, pipeline, replica, request_times, stage_estimate, with_engine, with_estimate
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, sequences, tokens
@@ -62,18 +64,18 @@ def answer(
     request = prepare(model, hardware, **rest)
     if speculative is None:
         return request, run(request)
-    from roofline.predict.speculative.speculation import Speculation
+    from roofline.predict.speculation import Speculation
 
     speculation = Speculation.of(request, speculative, rest)
     return speculation.request, speculation.added_to(run(speculation.request))
 
 
 def run(request: Request) -> Analysis:
-    """Answer a resolved request."""
+    """Analyse a resolved request."""
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
-    assumptions = (*request.assumptions, *_stands_on(request))
+    assumptions = (*request.assumptions, *_estimate_notes(request))
     used = (*request.inputs, *request.estimator.fits.inputs.values())
     return Analysis(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
@@ -82,7 +84,7 @@ def run(request: Request) -> Analysis:
         deployment=_deployment(request),
         memory=memory,
         phases=phases,
-        request=of_request(request, timed=show_times),
+        request=request_times(request, timed=show_times),
         limits=_limits(request),
         assumptions=assumptions,
         query=request.query,
@@ -141,20 +143,20 @@ def _deployment(request: Request) -> dict[str, Any]:
     }
 
 
-def _stands_on(request: Request) -> list[Assumption]:
-    """What the estimates stand on, where there are any."""
+def _estimate_notes(request: Request) -> list[Assumption]:
+    """The assumptions of the estimates, where there are any."""
     if not request.estimator.applies:
-        return record.no_estimate(request.deployment.backend)
+        return assumptions.no_estimate(request.deployment.backend)
     launched: list[Kernel] = []
     for _, step in request.workload.steps:
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    return [*record.estimates(request.estimator, launched), *record.engine_steps(request.steps)]
+    return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]
 
 
 def _memory(request: Request) -> Memory:
     model, workload = request.memory, request.workload
     steps = request.memory_steps()
-    # The step and the stage that leave least room decide.
+    # The step and the stage with the least memory left decide.
     parts = [(name, step, model.tightest(step)) for name, step in steps]
     name, step, part = max(parts, key=lambda entry: entry[2].needed_bytes(entry[1]) - entry[2].usable_bytes(entry[1]))
     usable, needed = part.usable_bytes(step), part.needed_bytes(step)
@@ -189,7 +191,6 @@ def _memory(request: Request) -> Memory:
     )
     if result.fits:
         return result
-    from roofline.predict.suggest import what_would_fit
 
     return replace(result, would_fit=tuple(what_would_fit(request, result)))
 
@@ -272,5 +273,52 @@ def _limits(request: Request) -> Limits:
 
 
 def facts(request: Request) -> dict[str, dict[str, Any]]:
-    """What is asked about, for the head of any result: `model`, `hardware` and `deployment`."""
+    """What a result is of, for its head: `model`, `hardware` and `deployment`."""
     return {"model": _model(request), "hardware": _hardware(request), "deployment": _deployment(request)}
+
+
+def what_would_fit(request: Request, result: Memory) -> Iterator[str]:
+    """Flags of which any one would make the deployment fit, in the order of how little they change; each is tried."""
+    workload = request.workload
+    if result.max_batch_of_steps:
+        yield f"--batch {result.max_batch_of_steps}"
+    decodes = any(name == "decode" for name, _ in workload.steps) and workload.output_len is None
+    if decodes and not workload.segmented and workload.context > 1:
+        context = largest(lambda length: _fits_after(request, length), workload.context - 1)
+        if context:
+            yield f"--context {context}"
+    for name, change in (("kv_cache_dtype", "fp8"), ("quantization", "fp8"), ("quantization", "awq")):
+        if getattr(request.deployment, name) is None and _changed_fits(request, {name: change}):
+            yield f"--{name.replace('_', '-')} {change}"
+    size = request.deployment.tensor_parallel_size
+    for bigger in (2 * size, 4 * size, 8 * size, 16 * size):
+        if _changed_fits(request, {"tensor_parallel_size": bigger}):
+            yield f"--tensor-parallel-size {bigger}"
+            break
+
+
+def _fits_after(request: Request, length: int) -> bool:
+    """Whether every step fits if sequences are decoded after a number of tokens."""
+    steps = (
+        tuple(replace(segment, cached=length) if segment.decode else segment for segment in step)
+        for _, step in request.memory_steps()
+    )
+    return all(request.memory.fits(step) for step in steps)
+
+
+def _changed_fits(request: Request, change: dict[str, object]) -> bool:
+    deployment = request.deployment.model_copy(update=change)
+    try:
+        check_parallel(request.model, deployment)
+        for group in communicating(deployment):
+            request.hardware.connection(group)
+        precision, _ = resolve_precision(
+            request.model,
+            deployment,
+            request.hardware.accelerator.peak_flops,
+            request.engine,
+        )
+    except InputError:
+        return False
+    memory = replace(request.memory, deployment=deployment, precision=precision)
+    return replace(request, memory=memory).all_fit()

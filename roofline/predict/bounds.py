@@ -33,11 +33,11 @@ class Times:
     @property
     def bound(self) -> Expr:
         """Seconds with perfect overlap."""
-        found = self.memory
-        for busy in (self.matrix, self.vector, self.link):
-            if not (isinstance(busy, float) and busy == 0):
-                found = maximum(found, busy)
-        return found
+        longest = self.memory
+        for seconds in (self.matrix, self.vector, self.link):
+            if not (isinstance(seconds, float) and seconds == 0):
+                longest = maximum(longest, seconds)
+        return longest
 
     @property
     def sum(self) -> Expr:

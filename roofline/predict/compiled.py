@@ -18,13 +18,11 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.graph import Stage, build, stages
 from roofline.numeric import maximum
 from roofline.predict.bounds import times
-from roofline.predict.columns import COLUMNS, RESOURCES, column
 from roofline.predict.efficiency.kernels import kernels
-from roofline.predict.grid import Grid
+from roofline.predict.grid import COLUMNS, RESOURCES, Grid, column
 from roofline.predict.options import DEPLOYMENT, DeploymentOptions, keywords
 from roofline.predict.request import Request, prepare
-from roofline.predict.sums import Sum
-from roofline.predict.tiles import POINTS, listed, tiles
+from roofline.predict.tiles import POINTS, Sum, listed, tiles
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Segment, Step
 from roofline.units import MAX_COUNT, parse_count
@@ -106,7 +104,7 @@ class Compiled:
         (weights, allocated KV cache, activations, reserve) and `fits`. Of the whole deployment: `tokens_per_s` at the bound.
         With `estimate` also `time_estimate_s` with the interval from `time_low_s` to `time_high_s`, and
         `tokens_per_s_estimate`; NaN where no fitted efficiencies apply. Times are given also where the step does not fit.
-        `columns` names what is wanted in place of all that, from `roofline.predict.columns.COLUMNS`: the fewer the faster.
+        `columns` names what is wanted in place of all that, from `roofline.predict.grid.COLUMNS`: the fewer the faster.
         """
         import numpy as np
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from math import nan
 from typing import TYPE_CHECKING, Any
 
+from roofline.errors import UnknownNameError
 from roofline.graph import Stage, build, stages
 from roofline.numeric import Expr, ceil_div, maximum
 from roofline.operators.base import Operator
 from roofline.predict.bounds import Times, times
-from roofline.predict.columns import COLUMNS, RESOURCES
 from roofline.predict.efficiency.estimate import Interval, at_least, independent, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import StageMemory
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+RESOURCES = ("compute", "memory", "link")
+"""What may bind, as the codes of `bound_by` count it; of equal shares the first, as in `analyze`."""
 _WORK = ("bound", "sum", "flops", "bytes", *RESOURCES)
 _PARTS = ("seconds", "low", "high")
 
@@ -55,49 +57,49 @@ class StageGrid:
             self._families = {}
             members: dict[str, list[Kernel]] = {}
             estimator = self.request.estimator
-            for kernel in kernels(build(*self._asked())):
+            for kernel in kernels(build(*self._built_from())):
                 members.setdefault(estimator.family(kernel), []).append(kernel)
-            for name, found in members.items():
-                self._families[name] = Totals.of(found, self._of_kernel, _PARTS, self.shape)
+            for name, launched in members.items():
+                self._families[name] = Totals.of(launched, self._of_kernel, _PARTS, self.shape)
         return independent(Interval(**family.at(tile)) for family in self._families.values())
 
-    def _asked(self) -> tuple[Any, ...]:
+    def _built_from(self) -> tuple[Any, ...]:
         request = self.request
         return request.model, request.deployment, request.precision, self.step, self.stage
 
     def _graph(self) -> Iterable[tuple[Operator, Expr]]:
-        for operator, repeat in build(*self._asked()).values():
+        for operator, repeat in build(*self._built_from()).values():
             one, count = operator.alike()
             yield one, count * repeat
 
     def _of_operator(self, item: tuple[Operator, Expr]) -> dict[str, Expr]:
         operator, repeat = item
         cost = operator.cost()
-        busy = times(operator, cost, self.request.hardware)
-        bound = busy.bound * repeat
-        found = {"bound": bound}
+        resources = times(operator, cost, self.request.hardware)
+        bound = resources.bound * repeat
+        work = {"bound": bound}
         if "sum" in self.wanted:
-            found["sum"] = busy.sum * repeat
+            work["sum"] = resources.sum * repeat
         if "flops" in self.wanted:
-            found["flops"] = cost.flops * repeat
+            work["flops"] = cost.flops * repeat
         if "bytes" in self.wanted:
-            found["bytes"] = cost.bytes * repeat
-        return found | shares(busy, bound) if RESOURCES[0] in self.wanted else found
+            work["bytes"] = cost.bytes * repeat
+        return work | shares(resources, bound) if RESOURCES[0] in self.wanted else work
 
     def _of_kernel(self, kernel: Kernel) -> dict[str, Expr]:
         part = self.request.estimator.interval(kernel) * kernel.repeat
         return {"seconds": part.seconds, "low": part.low, "high": part.high}
 
 
-def shares(busy: Times, bound: Expr) -> dict[str, Expr]:
+def shares(resources: Times, bound: Expr) -> dict[str, Expr]:
     """The bound, under the name of the resource that sets it; of equal ones memory, as in `Times.bound_by`."""
-    compute = maximum(busy.matrix, busy.vector)
-    memory_binds = (busy.memory >= compute) & (busy.memory >= busy.link)
-    compute_binds = (compute > busy.memory) & (compute >= busy.link)
-    found = {"memory": bound * memory_binds, "compute": bound * compute_binds}
-    if not isinstance(busy.link, float) or busy.link:
-        found["link"] = bound * ((busy.link > busy.memory) & (busy.link > compute))
-    return found
+    compute = maximum(resources.matrix, resources.vector)
+    memory_binds = (resources.memory >= compute) & (resources.memory >= resources.link)
+    compute_binds = (compute > resources.memory) & (compute >= resources.link)
+    by_resource = {"memory": bound * memory_binds, "compute": bound * compute_binds}
+    if not isinstance(resources.link, float) or resources.link:
+        by_resource["link"] = bound * ((resources.link > resources.memory) & (resources.link > compute))
+    return by_resource
 
 
 @dataclass(slots=True)
@@ -200,8 +202,8 @@ class Piece:
         request = self.grid.request
         if not request.estimator.applies:
             return Interval(nan, nan, nan)
-        found = together(stage.interval(self.tile) * often for stage, often in parts)
-        return at_least(with_engine(request, found, cut(self.grid.replica, self.tile)), bound)
+        kernels = together(stage.interval(self.tile) * often for stage, often in parts)
+        return at_least(with_engine(request, kernels, cut(self.grid.replica, self.tile)), bound)
 
     @cached_property
     def held(self) -> list[tuple[Expr, Expr]]:
@@ -222,3 +224,112 @@ class Piece:
     def devices(self) -> int:
         """In the whole deployment."""
         return self.grid.request.deployment.devices
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One answer at every point."""
+
+    of: Callable[[Piece], Expr]
+    needs: tuple[str, ...]
+    meaning: str
+    dtype: str = "float64"
+    estimated: bool = False
+
+
+def _binding_resource(piece: Piece) -> Array:
+    import numpy as np
+
+    compute, memory, link = (piece.work[kind] for kind in RESOURCES)
+    by_two = np.where(np.asarray(memory) > compute, 1, 0)
+    return np.where(np.asarray(link) > maximum(compute, memory), 2, by_two)
+
+
+COLUMNS: dict[str, Column] = {
+    "time_bound_s": Column(
+        lambda at: at.work["bound"], ("bound",), "seconds of a step on the fullest pipeline stage, with perfect overlap"
+    ),
+    "time_sum_s": Column(
+        lambda at: at.work["sum"], ("sum",), "seconds of a step on the fullest pipeline stage, with no overlap"
+    ),
+    "time_estimate_s": Column(
+        lambda at: at.time.seconds,
+        (),
+        "seconds of a step on the fullest pipeline stage, as measured kernels and the engine take",
+        estimated=True,
+    ),
+    "time_low_s": Column(
+        lambda at: at.time.low, (), "from where 8 of 10 measurements of such a step lie, in seconds", estimated=True
+    ),
+    "time_high_s": Column(
+        lambda at: at.time.high, (), "up to where 8 of 10 measurements of such a step lie, in seconds", estimated=True
+    ),
+    "step_bound_s": Column(
+        lambda at: at.through, ("bound",), "seconds of a step through all pipeline stages, with perfect overlap"
+    ),
+    "step_estimate_s": Column(
+        lambda at: at.whole.seconds,
+        (),
+        "seconds of a step through all pipeline stages, as measured kernels and the engine take",
+        estimated=True,
+    ),
+    "step_low_s": Column(
+        lambda at: at.whole.low,
+        (),
+        "from where 8 of 10 measurements of a step through all stages lie, in seconds",
+        estimated=True,
+    ),
+    "step_high_s": Column(
+        lambda at: at.whole.high,
+        (),
+        "up to where 8 of 10 measurements of a step through all stages lie, in seconds",
+        estimated=True,
+    ),
+    "flops": Column(lambda at: at.work["flops"], ("flops",), "FLOP of a device of the fullest pipeline stage"),
+    "bytes": Column(lambda at: at.work["bytes"], ("bytes",), "bytes that cross the memory bus of such a device"),
+    "arithmetic_intensity": Column(
+        lambda at: at.work["flops"] / at.work["bytes"], ("flops", "bytes"), "FLOP per byte of such a device"
+    ),
+    "bound_by": Column(_binding_resource, RESOURCES, "the resource with the largest share of the bound", "int8"),
+    "memory_bytes": Column(
+        lambda at: reduce(maximum, (at.budget - usable + needed for needed, usable in at.held)),
+        ("room",),
+        "weights, allocated cache and state, activations and reserve of a device of the stage that has least room",
+    ),
+    "fits": Column(
+        lambda at: reduce(_both, (needed <= usable for needed, usable in at.held)),
+        ("room",),
+        "whether the devices of every stage hold it",
+        "bool",
+    ),
+    "tokens_per_s": Column(
+        lambda at: at.produced / at.through, ("bound",), "tokens a second of the whole deployment, at the bound"
+    ),
+    "tokens_per_s_estimate": Column(
+        lambda at: at.produced / at.whole.seconds, (), "tokens a second of the whole deployment, as estimated", estimated=True
+    ),
+    "tokens_per_s_per_device": Column(
+        lambda at: at.produced / at.through / at.devices, ("bound",), "tokens a second of one device, at the bound"
+    ),
+    "tokens_per_s_per_device_estimate": Column(
+        lambda at: at.produced / at.whole.seconds / at.devices,
+        (),
+        "tokens a second of one device, as estimated",
+        estimated=True,
+    ),
+}
+
+
+def _both(one: Expr, other: Expr) -> Expr:
+    return one & other
+
+
+def column(name: str) -> Column:
+    """A column by name.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in COLUMNS:
+        raise UnknownNameError("column", name, list(COLUMNS), list_all=True)
+    return COLUMNS[name]

@@ -90,13 +90,13 @@ class Option:
                 return parse_count(value, self.flag, int(max(self.minimum, 0)))
             except UnitError as error:
                 raise InputError(str(error)) from None
-        try:
-            number = parse_quantity(value, self.unit) if self.unit and isinstance(value, str) else float(value)
-        except (UnitError, TypeError, ValueError) as error:
-            why = str(error) if self.unit else f"must be a number, not {value!r}"
-            raise InputError(f"{self.flag}{':' if self.unit else ''} {why}") from None
-        if self.unit and not 0 < number < math.inf:
-            raise InputError(f"{self.flag} must be more than 0, not {value}")
+        if self.unit:
+            number = read_quantity(self.name, value, self.unit)
+        else:
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                raise InputError(f"{self.flag} must be a number, not {value!r}") from None
         if not self.minimum <= number <= self.maximum:
             low, high = (f"{end:g}" for end in (self.minimum, self.maximum))
             raise InputError(f"{self.flag} must be from {low} to {high}, not {value}")
@@ -116,6 +116,27 @@ class Option:
         if self.maximum < math.inf:
             schema["maximum"] = self.maximum
         return schema
+
+
+def read_quantity(name: str, value: Any, unit: str) -> float:
+    """The value of a quantity in base units.
+
+    Args:
+        name: of the option, with underscores.
+        value: text with a unit ("2039 GB/s"), or a number in base units.
+        unit: the base unit: "byte", "s", "byte/s", "FLOP/s".
+
+    Raises:
+        InputError: the text is no such quantity, or it is not more than 0.
+    """
+    flag = f"--{name.replace('_', '-')}"
+    try:
+        number = parse_quantity(value, unit) if isinstance(value, str) else float(value)
+    except (UnitError, TypeError, ValueError) as error:
+        raise InputError(f"{flag}: {error}") from None
+    if not 0 < number < math.inf:
+        raise InputError(f"{flag} must be more than 0, not {value}")
+    return number
 
 
 def _count(help: str, *, minimum: float = 1, metavar: str = "N", **more: Any) -> Option:

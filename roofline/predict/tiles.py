@@ -152,11 +152,11 @@ class Totals:
                 made._add(measure(item))
         return made
 
-    def _add(self, found: dict[str, Expr]) -> None:
+    def _add(self, quantities: dict[str, Expr]) -> None:
         import numpy as np
 
         for name in self.names:
-            array = np.asarray(found.get(name, 0.0), dtype=np.float64)
+            array = np.asarray(quantities.get(name, 0.0), dtype=np.float64)
             by_shape = self.known.setdefault(name, {})
             by_shape[array.shape] = self.combine(by_shape[array.shape], array) if array.shape in by_shape else array
 
@@ -167,9 +167,9 @@ class Totals:
             parts = [cut(array, tile) for array in self.known.get(name, {}).values()]
             totals[name] = _combined(parts, self.combine)
         for item in self.waiting:
-            found = self.measure(cut(item, tile))
+            quantities = self.measure(cut(item, tile))
             for name in self.names:
-                totals[name] = self.combine(totals[name], found.get(name, 0.0))
+                totals[name] = self.combine(totals[name], quantities.get(name, 0.0))
         return totals
 
 
@@ -178,3 +178,26 @@ def _combined(parts: list[Array], combine: Callable[[Expr, Expr], Expr]) -> Expr
     for part in sorted(parts, key=lambda part: part.size):
         total = combine(total, part)
     return total
+
+
+@dataclass(slots=True)
+class Sum:
+    """A sum of arrays that adds like shapes first, so that the small ones stay small."""
+
+    parts: dict[tuple[int, ...], Array] = field(default_factory=dict)
+
+    def add(self, value: Expr) -> None:
+        """Another term."""
+        import numpy as np
+
+        array = np.asarray(value, dtype=np.float64)
+        if array.shape in self.parts:
+            self.parts[array.shape] = self.parts[array.shape] + array
+        else:
+            self.parts[array.shape] = array
+
+    def total(self) -> Array:
+        """All terms, broadcast."""
+        import numpy as np
+
+        return sum(self.parts.values(), start=np.zeros(()))

@@ -1,12 +1,14 @@
-"""Times of a step and of a request: the bound and, where kernels were measured, the estimate with its interval."""
+"""Times of a step, of a request and of a pipeline of microbatches: the bound, and the estimate where kernels were measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from roofline.errors import InputError
 from roofline.graph import Graph, build, stages
-from roofline.numeric import Expr, maximum, minimum
+from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.predict.bounds import times
 from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
 from roofline.predict.efficiency.estimate import Interval, at_least, together
@@ -36,21 +38,21 @@ def stage_estimate(request: Request, graph: Graph) -> tuple[Interval | None, Par
     if not estimator.applies:
         return None, dict.fromkeys(graph)
     launched = kernels(graph)
-    whole, found = estimator.step(launched)
+    whole, by_kernel = estimator.step(launched)
     parts: Parts = {}
     for kernel in launched:
-        time = found[kernel.paths]
+        time = by_kernel[kernel.paths]
         parts |= {kernel.paths[0]: time} if len(kernel.paths) == 1 else _shared(time, kernel, request)
     return whole, parts
 
 
 def _shared(time: Interval, kernel: Kernel, request: Request) -> Parts:
     """The part of each operator in the time of a kernel of several (all its repeats)."""
-    busy = [times(operator, operator.cost(), request.hardware) for operator in kernel.operators.values()]
-    bounds = [each.bound * kernel.repeat for each in busy]
-    least, total = sum(bounds), sum(each.sum for each in busy)
+    resources = [times(operator, operator.cost(), request.hardware) for operator in kernel.operators.values()]
+    bounds = [each.bound * kernel.repeat for each in resources]
+    least, total = sum(bounds), sum(each.sum for each in resources)
     parts: Parts = {}
-    for path, bound, each in zip(kernel.paths, bounds, busy, strict=True):
+    for path, bound, each in zip(kernel.paths, bounds, resources, strict=True):
         ends = [bound + (end - least) * each.sum / total for end in (time.seconds, time.low, time.high)]
         parts[path] = Interval(ends[0], ends[1], ends[2])
     return parts
@@ -58,19 +60,19 @@ def _shared(time: Interval, kernel: Kernel, request: Request) -> Parts:
 
 def per_stage(request: Request, step: Step) -> list[tuple[float, Interval | None]]:
     """Bound and estimate of a step in each pipeline stage, with its message to the next."""
-    found = []
+    by_stage = []
     for stage in stages(request.model, request.deployment.pipeline_parallel_size):
         graph = build(request.model, request.deployment, request.precision, step, stage)
         bound = float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
-        found.append((bound, stage_estimate(request, graph)[0]))
-    return found
+        by_stage.append((bound, stage_estimate(request, graph)[0]))
+    return by_stage
 
 
 def pipeline(request: Request, step: Step) -> Duration:
     """Seconds of a step from the first stage to the end of the last."""
-    found = per_stage(request, step)
-    bound = sum(bound for bound, _ in found)
-    known = [estimate for _, estimate in found if estimate is not None]
+    by_stage = per_stage(request, step)
+    bound = sum(bound for bound, _ in by_stage)
+    known = [estimate for _, estimate in by_stage if estimate is not None]
     whole = with_engine(request, together(known), replica(request, step)) if known else None
     return with_estimate(bound, None, whole)
 
@@ -90,7 +92,7 @@ def replica(request: Request, step: Step) -> int:
     return int(-(-sequences(step) // request.deployment.data_parallel_size))
 
 
-def of_request(request: Request, *, timed: bool) -> dict[str, Duration] | None:
+def request_times(request: Request, *, timed: bool) -> dict[str, Duration] | None:
     """TTFT, TPOT and E2E of a request that is served from its prompt to its last token at this batch."""
     workload = request.workload
     if workload.output_len is None:
@@ -121,3 +123,112 @@ def _mean_decode(request: Request, batch: int, first: int, steps: int) -> Durati
         weights[left] += (end - start) / 2 / steps
         weights[left + 1] += (end - start) / 2 / steps
     return weighted_sum(zip(weights, took, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Stages that microbatches pass one after another: seconds of one microbatch in each, and of a message between two that
+    overlaps with their work (0 where it is part of the stages' own time). Numbers, or arrays.
+
+    A stage works on one microbatch at a time. Microbatch i can enter stage j when stage j has finished microbatch i - 1 and
+    stage j - 1 has finished i. Where each stage takes the same time t_j for every microbatch, the last of m leaves the last
+    stage after
+
+        sum_j t_j + (m - 1) max_j t_j
+
+    which is GPipe's picture of a forward pass: with p equal stages (m + p - 1) t, of which every stage is idle for (p - 1) t,
+    the bubble. Decode goes round: the next token of a sequence enters the first stage when its last one has left the last. Then
+    m microbatches in flight come by again every
+
+        max(sum_j t_j, m max_j t_j)
+
+    seconds: a microbatch cannot be faster than its own way through all stages, nor the slowest stage than all m. (Stages and
+    microbatches make a cyclic schedule; its period is the largest mean over its circuits, which are those two: Baccelli, Cohen,
+    Olsder, Quadrat, "Synchronization and Linearity", 1992.) A message between two stages can pass while both work on
+    other microbatches, and is a stage of its own then.
+
+    Sources: Huang et al. 2019 (GPipe), arXiv:1811.06965, section 2.3; Narayanan et al. 2021, arXiv:2104.04473, section 2.2.
+
+    >>> even = Pipeline((2.0, 2.0, 2.0, 2.0))
+    >>> even.alone, even.filled(4), even.bubble(4)  # 8 + 3*2; 3 of 4 + 4 - 1 times idle
+    (8.0, 14.0, 0.4285714285714286)
+    >>> even.interval(1), even.interval(4), even.interval(8)
+    (8.0, 8.0, 16.0)
+    >>> even.idle(1), even.idle(4), even.fewest
+    (0.75, 0.0, 4.0)
+    >>> Pipeline((1.0, 3.0, 2.0), hop=0.5).interval(2)  # 1 + 3 + 2 + 2*0.5
+    7.0
+    """
+
+    stages: Sequence[Expr]
+    hop: Expr = 0
+
+    @property
+    def alone(self) -> Expr:
+        """Seconds in which one microbatch passes all stages."""
+        return sum(self.stages[1:], self.stages[0]) + (len(self.stages) - 1) * self.hop
+
+    @property
+    def slowest(self) -> Expr:
+        """Seconds of the slowest stage, or of the message if it takes longer."""
+        seconds = self.stages[0] if len(self.stages) == 1 else maximum(self.stages[0], self.hop)
+        for stage in self.stages[1:]:
+            seconds = maximum(seconds, stage)
+        return seconds
+
+    @property
+    def fewest(self) -> Expr:
+        """The fewest microbatches that keep the slowest stage busy in decode."""
+        return ceil_div(self.alone, self.slowest)
+
+    def filled(self, microbatches: Expr) -> Expr:
+        """Seconds from the first of a number of microbatches in the first stage to the end of the last in the last."""
+        return self.alone + (microbatches - 1) * self.slowest
+
+    def bubble(self, microbatches: Expr) -> Expr:
+        """Share of that in which the slowest stage is idle: (p - 1)/(m + p - 1) with p equal stages and no messages."""
+        return 1 - microbatches * self.slowest / self.filled(microbatches)
+
+    def interval(self, microbatches: Expr) -> Expr:
+        """Seconds from one token of a sequence to its next, with a number of microbatches in flight."""
+        return maximum(self.alone, microbatches * self.slowest)
+
+    def idle(self, microbatches: Expr) -> Expr:
+        """Share of that in which the slowest stage is idle."""
+        return 1 - microbatches * self.slowest / self.interval(microbatches)
+
+
+def pipelined_step(request: Request, step: Step, microbatches: int) -> Duration:
+    """Seconds of a step whose sequences are dealt to microbatches: of decode, from one token of each sequence to the next; with
+    prompts, until the last microbatch has passed. Messages are part of the stages' time, as in `analyze`.
+
+    A step of one microbatch is that of `pipeline`. NB: what an engine adds to a step passes with each
+    microbatch, beside the stages' work on others.
+
+    Raises:
+        InputError: fewer sequences in a replica than microbatches.
+    """
+    most = min(replica(request, (segment,)) for segment in step)
+    if not 1 <= microbatches <= most:
+        msg = f"{microbatches} microbatches of {most} sequences in a replica: allowed are 1 to {most}"
+        raise InputError(msg)
+    part = tuple(replace(segment, count=ceil_div(segment.count, microbatches)) for segment in step)
+    rounds = all(segment.decode for segment in step)
+    by_stage = per_stage(request, part)
+    bound = _took([bound for bound, _ in by_stage], microbatches, rounds=rounds)
+    known = [estimate for _, estimate in by_stage if estimate is not None]
+    if not known:
+        return Duration(bound, None)
+    ends = {name: [getattr(estimate, name) for estimate in known] for name in ("seconds", "low", "high")}
+    through = with_engine(request, Interval(**{name: sum(ends[name]) for name in ends}), replica(request, part))
+    took = {name: _took(ends[name], microbatches, rounds=rounds, alone=getattr(through, name)) for name in ends}
+    return with_estimate(bound, None, Interval(**took))
+
+
+def _took(stages: list[float], microbatches: int, *, rounds: bool, alone: float | None = None) -> float:
+    """Of decode (`rounds`) the interval, else until all have passed. `alone`: a microbatch's own way, where it is longer."""
+    pipeline = Pipeline(stages)
+    more = 0.0 if alone is None else alone - pipeline.alone
+    if rounds:
+        return float(max(pipeline.alone + more, microbatches * pipeline.slowest))
+    return float(pipeline.filled(microbatches) + more)

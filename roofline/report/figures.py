@@ -106,9 +106,9 @@ def _same(figure: Figure) -> Figure:
 
 def _of_analysis(result: Analysis) -> _Figures:
     """Each is made when it is asked for: some look at hundreds of steps."""
-    from roofline.predict.limits.slo import Slo
+    from roofline.predict.drafts import read_options
     from roofline.predict.request import prepare
-    from roofline.predict.speculative.options import read_options
+    from roofline.predict.slo import Slo
     from roofline.report.analysis import batch_figures, comparison, step_figures
 
     query = result.query

@@ -18,7 +18,7 @@ from roofline.formulas.latex import name, named
 from roofline.formulas.mathml import mathml, spaced, symbol_mathml
 from roofline.formulas.symbolic import described
 from roofline.predict.explain import Explanation, explain_step
-from roofline.predict.explain.totals import DERIVED, derived, meaning, total
+from roofline.predict.explain.explanation import DERIVED, derived, meaning, total
 from roofline.predict.request import Request
 from roofline.report.cells import op_key
 from roofline.report.controls import written

@@ -14,7 +14,7 @@ from roofline import errors, numeric
 from roofline.blocks import model_files
 from roofline.formulas.javascript import EVALUATED, Program, Translation
 from roofline.operators.base import Operator
-from roofline.predict import flags, record
+from roofline.predict import assumptions, request
 from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.result import Analysis
 from roofline.registry import HasFigures
@@ -38,7 +38,7 @@ _READ_ONCE: dict[Any, str] = {
     forms_by_op: EVALUATED,
     quantization.schemes: EVALUATED,
     # controls give numbers in base units, within their ranges, and names that exist
-    flags.validated: "$.construct",
+    request.validated: "$.construct",
     parse_count: "$.int",
     parse_quantity: "$.float",
     workload.parse_segments: "$.fail",
@@ -52,7 +52,7 @@ _READ_ONCE: dict[Any, str] = {
     library.fit_files: "library.fit_files",
     library.load_fit: "library.load_fit",
     yaml_file.read_text: "library.read_text",
-    record.shadowing: "(() => [])",  # a page does not know the folders of who made it
+    assumptions.shadowing: "(() => [])",  # a page does not know the folders of who made it
     Path: "library.path",
     # other faces of a result
     Analysis.to_json: "$.fail",

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from roofline import formatting
 from roofline.formatting import percent, plural
+from roofline.predict.assumptions import ANOTHER_VENDOR
 from roofline.predict.duration import Duration
-from roofline.predict.record import ANOTHER_VENDOR
 from roofline.predict.result import Analysis, Phase, Speculative
 from roofline.specs.assumption import Assumption
 

@@ -16,8 +16,7 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError
 from roofline.graph import build, caches, states
 from roofline.predict.analyze import analyze
-from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token
-from roofline.predict.parameters import count_parameters
+from roofline.predict.parameters import TWO_BYTES, count_parameters, kv_bytes_per_token
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import decode, prefill
 

@@ -11,9 +11,7 @@ import pytest
 import roofline
 from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, Graph, build
-from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token
-from roofline.predict.parameters import count_parameters
-from roofline.predict.parts import inside
+from roofline.predict.parameters import TWO_BYTES, count_parameters, inside, kv_bytes_per_token
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.library import shipped

@@ -13,7 +13,7 @@ import pytest
 import roofline
 from roofline.errors import InputError
 from roofline.graph import CANONICAL, build, stages
-from roofline.predict.catalogue import TWO_BYTES
+from roofline.predict.parameters import TWO_BYTES
 from roofline.predict.result import Analysis, Phase
 from roofline.specs.deployment import Deployment
 from roofline.specs.workload import decode

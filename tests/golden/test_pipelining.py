@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.predict.pipelining import Pipeline, of_step
 from roofline.predict.request import prepare
-from roofline.predict.timing import per_stage, pipeline
+from roofline.predict.timing import Pipeline, per_stage, pipeline, pipelined_step
 from roofline.specs.workload import Segment, decode, prefill
 
 
@@ -77,7 +76,7 @@ def test_one_microbatch_is_a_step() -> None:
     """What `analyze` says of a batch on its own."""
     request = prepare("llama-3.1-70b", "dgx-h100", pp=4)
     for step in (decode(32, 2048), prefill(2, 512)):
-        alone, one = pipeline(request, step), of_step(request, step, 1)
+        alone, one = pipeline(request, step), pipelined_step(request, step, 1)
         assert (one.bound, one.estimate, one.low, one.high) == pytest.approx(
             (alone.bound, alone.estimate, alone.low, alone.high)
         )
@@ -87,7 +86,7 @@ def test_decode_of_a_filled_pipeline() -> None:
     """4 stages, 4 microbatches of 8: each comes by when the slowest stage has done all, and the rate nearly quadruples."""
     request = prepare("llama-3.1-70b", "dgx-h100", pp=4)
     slowest = max(bound for bound, _ in per_stage(request, decode(8, 2048)))
-    found = of_step(request, decode(32, 2048), 4)
+    found = pipelined_step(request, decode(32, 2048), 4)
     assert found.bound == pytest.approx(4 * slowest)
     assert found.estimate is not None
     assert found.low is not None
@@ -102,7 +101,7 @@ def test_prompts_in_microbatches() -> None:
     """8 prompts one after another through 2 stages: each stage's time of one, and 7 more times that of the slower."""
     request = prepare("llama-3.1-70b", "dgx-h100", pp=2)
     times = [bound for bound, _ in per_stage(request, prefill(1, 4096))]
-    assert of_step(request, prefill(8, 4096), 8).bound == pytest.approx(sum(times) + 7 * max(times))
+    assert pipelined_step(request, prefill(8, 4096), 8).bound == pytest.approx(sum(times) + 7 * max(times))
 
 
 @pytest.mark.parametrize("wrong", [0, 5])
@@ -110,6 +109,6 @@ def test_sequences_are_not_cut(wrong: int) -> None:
     """Of 8 sequences in two replicas there are at most 4 microbatches in each."""
     request = prepare("llama-3.1-8b", "dgx-h100", pp=2, dp=2)
     with pytest.raises(InputError, match=r"1 to 4$"):
-        of_step(request, decode(8, 100), wrong)
+        pipelined_step(request, decode(8, 100), wrong)
     with pytest.raises(InputError, match=r"1 to 1$"):
-        of_step(request, (Segment(8, 1, 100, decode=True), Segment(1, 100, 0)), 2)
+        pipelined_step(request, (Segment(8, 1, 100, decode=True), Segment(1, 100, 0)), 2)

@@ -11,8 +11,7 @@ import pytest
 from roofline.blocks.model import Model
 from roofline.graph import build
 from roofline.operators.gemm import Gemm
-from roofline.predict.catalogue import TWO_BYTES, kv_bytes_per_token, state_bytes_per_sequence
-from roofline.predict.parameters import count_parameters
+from roofline.predict.parameters import TWO_BYTES, count_parameters, kv_bytes_per_token, state_bytes_per_sequence
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import decode, prefill
 

@@ -19,8 +19,7 @@ from roofline.blocks.model import Model
 from roofline.dtypes import BF16, Precision
 from roofline.operators.gemm import Gemm
 from roofline.operators.scan import Scan
-from roofline.predict.catalogue import kv_bytes_per_token, state_bytes_per_sequence
-from roofline.predict.parameters import count_parameters
+from roofline.predict.parameters import count_parameters, kv_bytes_per_token, state_bytes_per_sequence
 from roofline.specs.deployment import Conventions
 from roofline.specs.workload import Step, decode, prefill, tokens
 

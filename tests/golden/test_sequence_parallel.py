@@ -13,7 +13,7 @@ import roofline
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import build, stages
-from roofline.predict.catalogue import TWO_BYTES
+from roofline.predict.parameters import TWO_BYTES
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import ids

@@ -16,8 +16,7 @@ import pytest
 from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, build, caches
 from roofline.operators.entries import entry_pairs
-from roofline.predict.catalogue import TWO_BYTES
-from roofline.predict.parameters import count_parameters
+from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import Segment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline
-from roofline.predict.speculative.speculation import tokens_per_round
+from roofline.predict.speculation import tokens_per_round
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from roofline.audit.claims.floor import NO_OVERRIDES, Floor, Overrides
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
-from roofline.predict.flags import SHORT
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import SHORT, Request, prepare
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step

@@ -17,8 +17,8 @@ from roofline.audit.claims.grammar import PHRASES, ParseState, Phrase
 from roofline.audit.claims.names import NameKind, ambiguous, heads, matches, name_parts, unknown, without_owner
 from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
-from roofline.predict.flags import Options, quantity
-from roofline.predict.options import COUNTING, ENGINE, HARDWARE, OPTIONS, PARALLELISM, PRECISION, of_groups
+from roofline.predict.options import COUNTING, ENGINE, HARDWARE, OPTIONS, PARALLELISM, PRECISION, of_groups, read_quantity
+from roofline.predict.request import Options
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.units import parse_count
@@ -119,7 +119,7 @@ def _claims_of_options(options: Options) -> tuple[Claim, ...]:
     units: tuple[tuple[ClaimKind, str], ...] = (("ttft", "s"), ("tpot", "s"), ("peak_flops", "FLOP/s"))
     for kind, unit in units:
         if (value := options.take(kind)) is not None:
-            size = float(quantity(kind, value, unit))
+            size = float(read_quantity(kind, value, unit))
             written = re.match(NUMBER, value.strip()) if isinstance(value, str) and kind == "peak_flops" else None
             claims += [Claim(kind=kind, value=size, rounding=rounding(written[0]) if written else 0.0)]
     if options.take("fits") and not claims:

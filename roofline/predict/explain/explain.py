@@ -28,11 +28,20 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.batch_limits import critical_batch_linear
 from roofline.predict.bounds import matrix_dtype
-from roofline.predict.explain.in_symbols import InSymbols
-from roofline.predict.explain.limits import kv_bytes_per_token, max_batch, max_context
-from roofline.predict.explain.preemption import break_even_link
-from roofline.predict.explain.totals import MEMORY_TRAFFIC, WORK, bound, intensity, peak, total, traffic, unit
-from roofline.predict.explain.value import Explanation, explanation
+from roofline.predict.explain.cache_formulas import break_even_link, kv_bytes_per_token, max_batch, max_context
+from roofline.predict.explain.explanation import (
+    MEMORY_TRAFFIC,
+    WORK,
+    Explanation,
+    bound,
+    explanation,
+    intensity,
+    peak,
+    total,
+    traffic,
+    unit,
+)
+from roofline.predict.explain.symbolic_request import SymbolicRequest
 from roofline.predict.request import Request, prepare
 from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
@@ -65,7 +74,7 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     if phase not in (None, "decode", "prefill", "both"):
         raise UnknownNameError("phase", phase, ("decode", "prefill", "both"))
     phases = (phase,) if phase in ("decode", "prefill") else ("decode", "prefill")
-    ask = InSymbols(request)
+    ask = SymbolicRequest(request)
     found = QUANTITIES[subject](ask, phases[0]) if subject in QUANTITIES else _operator(ask, subject, phases)
     _agrees(found, request)
     return replace(found, assumptions=(*request.assumptions, *found.assumptions))
@@ -91,12 +100,12 @@ def _agrees(found: Explanation, request: Request) -> None:
 def subjects(model: str | Model) -> tuple[str, ...]:
     """Everything that `explain` knows about a model: quantities, then operators."""
     loaded = model if isinstance(model, Model) else load_model(model)[0]
-    return (*QUANTITIES, *_paths(InSymbols(prepare(loaded, _any_hardware())), ("decode", "prefill")))
+    return (*QUANTITIES, *_paths(SymbolicRequest(prepare(loaded, _any_hardware())), ("decode", "prefill")))
 
 
 def explain_step(request: Request) -> list[tuple[str, Explanation]]:
     """Every operator of the steps that a request asks about, with the name of its phase."""
-    ask = InSymbols(request)
+    ask = SymbolicRequest(request)
     names = [name for name, _ in request.workload.steps]
     if "mixed" in names or any(len(step) > 1 for _, step in request.workload.steps):
         msg = "formulas are shown for one kind of sequence: leave out --segments"
@@ -108,7 +117,7 @@ def explain_step(request: Request) -> list[tuple[str, Explanation]]:
     return found
 
 
-def _paths(ask: InSymbols, phases: tuple[str, ...]) -> list[str]:
+def _paths(ask: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
     request = ask.request
     steps = {"decode": decode(1, request.workload.context), "prefill": prefill(1, request.workload.input_len)}
     graphs = (build(request.model, request.deployment, request.precision, steps[phase], ask.stage) for phase in phases)
@@ -135,7 +144,7 @@ def _any_hardware() -> Hardware:
     return Hardware(accelerator)
 
 
-def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation:
+def _operator(ask: SymbolicRequest, path: str, phases: tuple[str, ...]) -> Explanation:
     """One operator of the first of these phases that has it."""
     for phase in phases:
         if path in _paths(ask, (phase,)):
@@ -143,7 +152,7 @@ def _operator(ask: InSymbols, path: str, phases: tuple[str, ...]) -> Explanation
     raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(ask, phases)))
 
 
-def _explained(ask: InSymbols, path: str, phase: str, operator: Operator) -> Explanation:
+def _explained(ask: SymbolicRequest, path: str, phase: str, operator: Operator) -> Explanation:
     """One operator of a step, all its repeats together: what it does, what it moves, and the ratio of both."""
     source = _source_of(type(operator))
     cost = ask.cost(operator) * ask.repeat(path)
@@ -169,7 +178,7 @@ def _explained(ask: InSymbols, path: str, phase: str, operator: Operator) -> Exp
     return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
 
 
-def _times_of(ask: InSymbols, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
+def _times_of(ask: SymbolicRequest, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
     """The time that each resource is busy, and the longest of them, which is the bound; none without hardware.
 
     `values` are those of the totals, of which `moved` names the one that crosses the bus of device memory.
@@ -189,7 +198,7 @@ def _times_of(ask: InSymbols, operator: Operator, values: Values, moved: list[st
     return [explanation("time_bound", bound(used), known, unit="s", source=_ROOFLINE)]
 
 
-def _parts(ask: InSymbols, cost: Cost, source: str) -> dict[str, Explanation]:
+def _parts(ask: SymbolicRequest, cost: Cost, source: str) -> dict[str, Explanation]:
     """Every field of a cost that is not 0."""
     expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
     return {
@@ -205,7 +214,7 @@ def _source_of(operator: type[Operator]) -> str:
     return " ".join(match[1].split()) if match else ""
 
 
-def _intensity(ask: InSymbols, phase: str) -> Explanation:
+def _intensity(ask: SymbolicRequest, phase: str) -> Explanation:
     """All FLOP over all bytes of a step."""
     graph = ask.graph(ask.step(phase))
     totals = {name: ask.total(graph, _field(ask, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
@@ -225,16 +234,16 @@ def _intensity(ask: InSymbols, phase: str) -> Explanation:
     )
 
 
-def _field(ask: InSymbols, name: str) -> Callable[[Operator], Expr]:
+def _field(ask: SymbolicRequest, name: str) -> Callable[[Operator], Expr]:
     return lambda operator: getattr(ask.cost(operator), name)
 
 
-def _machine(ask: InSymbols) -> Values:
+def _machine(ask: SymbolicRequest) -> Values:
     hardware = ask.request.hardware
     return {symbol("P"): hardware.peak(ask.request.precision.activation.name), symbol("beta"): hardware.bandwidth}
 
 
-def _ridge_point(ask: InSymbols, phase: str) -> Explanation:
+def _ridge_point(ask: SymbolicRequest, phase: str) -> Explanation:
     """The intensity at which compute and memory take equally long."""
     del phase
     dtype = ask.request.precision.activation.name
@@ -242,7 +251,7 @@ def _ridge_point(ask: InSymbols, phase: str) -> Explanation:
     return explanation("ridge_point", ridge_point(), _machine(ask), unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,))
 
 
-def _critical_batch(ask: InSymbols, phase: str) -> Explanation:
+def _critical_batch(ask: SymbolicRequest, phase: str) -> Explanation:
     """The batch at which the linear operators of a decode step take as long to multiply as their weights to be read."""
     del phase
     hardware, graph = ask.request.hardware, ask.graph(ask.step("decode"), data_parallel_size=1)
@@ -290,7 +299,7 @@ def _all_weights(operator: Operator) -> Expr:
     return operator.cost().weight_bytes
 
 
-def _decode_floor(ask: InSymbols, phase: str) -> Explanation:
+def _decode_floor(ask: SymbolicRequest, phase: str) -> Explanation:
     """The shortest time of a decode step at batch 1: every weight that it needs is read once."""
     del phase
     streamed = ask.total(ask.graph(decode(1, 0)), lambda operator: operator.cost().weight_bytes)
@@ -301,11 +310,11 @@ def _decode_floor(ask: InSymbols, phase: str) -> Explanation:
     return explanation("decode_floor", weights / symbol("beta"), values, unit="s", source=_SCALING, parts=(part,))
 
 
-def _parameters(ask: InSymbols, phase: str) -> Explanation:
+def _parameters(ask: SymbolicRequest, phase: str) -> Explanation:
     """Every parameter of the language model, tied weights once."""
     del phase
     # Of the whole model on one device, whatever the deployment is.
-    whole = InSymbols(prepare(ask.request.model, _any_hardware()))
+    whole = SymbolicRequest(prepare(ask.request.model, _any_hardware()))
     graph = build(whole.symbolic.model, Deployment(), whole.precision, CANONICAL)
     source = "derived: the weights that the operators hold"
     blocks = whole.blocks(graph, lambda operator: operator.parameters)
@@ -314,7 +323,7 @@ def _parameters(ask: InSymbols, phase: str) -> Explanation:
     return explanation("parameters", total, whole.values, unit="parameters", source=source, parts=parts)
 
 
-QUANTITIES: dict[str, Callable[[InSymbols, str], Explanation]] = {
+QUANTITIES: dict[str, Callable[[SymbolicRequest, str], Explanation]] = {
     "parameters": _parameters,
     "kv_bytes_per_token": kv_bytes_per_token,
     "arithmetic_intensity": _intensity,

@@ -15,7 +15,7 @@ def sweep(grid: Mapping[str, Any], *, columns: Iterable[str] | None = None, igno
     `grid` has values by axis: `model`, `hardware`, `phase` (decode unless given), the options of a deployment as of
     `roofline.compile` (`tp`, `kv_cache_dtype`, ...), and `batch`, `input_len` and `context`, each a value, a list, or text such
     as `"1:512:x2"`. Columns are the axes, `devices`, the formats in use, and the answers named by `columns` (those of
-    `roofline.predict.columns.COLUMNS`; by default times with the estimate's interval, rates, memory, what fits and what
+    `roofline.predict.grid.COLUMNS`; by default times with the estimate's interval, rates, memory, what fits and what
     binds). Times and rates are NaN where the step does not fit, unless `ignore_capacity`. Configurations that cannot be (a
     tensor-parallel size that divides no heads) have no rows; `frame.attrs["refused"]` says why.
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from roofline.errors import InputError, RooflineError
-from roofline.predict.columns import RESOURCES
 from roofline.predict.compiled import Compiled, Phase, compile
+from roofline.predict.grid import RESOURCES
 from roofline.predict.sweeps.axes import COUNTS, WORKLOAD
 from roofline.predict.sweeps.spec import Box, Part, Sweep
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.numeric import pareto_front_of_rows
-from roofline.predict.columns import column
+from roofline.predict.grid import column
 from roofline.predict.sweeps.axes import AXES
 from roofline.registry import Registry
 

@@ -18,7 +18,7 @@ from roofline import files
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, RooflineError, SpecError
-from roofline.predict.columns import column
+from roofline.predict.grid import column
 from roofline.predict.sweeps import axes
 from roofline.predict.sweeps.axes import WORKLOAD
 from roofline.predict.sweeps.reduce import Reduction

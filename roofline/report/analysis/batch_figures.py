@@ -7,11 +7,11 @@ from roofline.graph import build
 from roofline.predict.batch_limits import critical_batch_step
 from roofline.predict.bounds import times
 from roofline.predict.duration import Duration
-from roofline.predict.limits.limits import first_of
-from roofline.predict.limits.slo import Slo, first_token, next_token, within
+from roofline.predict.limits import first_of
 from roofline.predict.memory import UNLIMITED
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis
+from roofline.predict.slo import Slo, first_token, next_token, within
 from roofline.predict.timing import pipeline
 from roofline.report.cells import NOTHING, best, figure, seconds, table, whole, words
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Zone

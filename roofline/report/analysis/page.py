@@ -10,8 +10,8 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.formulas.javascript import Program, translated
 from roofline.predict.engine_command import shell_line
-from roofline.predict.flags import OVERRIDES, SHORT, quantity
-from roofline.predict.request import Request, prepare
+from roofline.predict.options import read_quantity
+from roofline.predict.request import OVERRIDES, SHORT, Request, prepare
 from roofline.report.analysis.state import FIGURES, WEIGHTS, Values, flags
 from roofline.report.analysis.view import view
 from roofline.report.cells import csv_text
@@ -92,7 +92,7 @@ def _values(request: Request, model: str, hardware: list[str], options: Mapping[
     full = {SHORT.get(name, name): value for name, value in options.items() if value is not None and value is not False}
     weights = next((key for key, (name, value) in WEIGHTS.items() if getattr(deployment, name) == value), "")
     kv = deployment.kv_cache_dtype if deployment.kv_cache_dtype in ("bf16", "fp8") else ""
-    typed = {name: quantity(name, full[name], unit) for name, unit in OVERRIDES.items() if name in full}
+    typed = {name: read_quantity(name, full[name], unit) for name, unit in OVERRIDES.items() if name in full}
     controlled = {*_CONTROLLED, *([WEIGHTS[weights][0]] if weights else [])} - ({"kv_cache_dtype"} if not kv else set())
     return {
         "model": model,

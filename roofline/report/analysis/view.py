@@ -8,9 +8,9 @@ from roofline.predict.analyze import run
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.engine_command import engine_command, shell_line
-from roofline.predict.limits.slo import Slo
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis
+from roofline.predict.slo import Slo
 from roofline.report import summary
 from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, ttft_by_prompt
 from roofline.report.analysis.comparison import comparison, sensitivity

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from roofline import files
 from roofline.errors import InputError, SpecError
-from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import PHASES
+from roofline.predict.grid import COLUMNS
 from roofline.predict.sweeps.axes import WORKLOAD
 from roofline.predict.sweeps.evaluate import FORMATS, MOST_ROWS
 from roofline.predict.sweeps.folder import MANIFEST, arrow, read

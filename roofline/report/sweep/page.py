@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roofline import formatting
-from roofline.predict.columns import COLUMNS
 from roofline.predict.engine_command import shell_line
+from roofline.predict.grid import COLUMNS
 from roofline.predict.sweeps.spec import PLAIN, THROUGH
 from roofline.report.cells import figure, seconds, share, table, whole, words
 from roofline.report.figure import Cell, Command, Section, Table, Tile, View

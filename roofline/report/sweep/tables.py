@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from roofline.predict.columns import COLUMNS
+from roofline.predict.grid import COLUMNS
 from roofline.report.cells import NOTHING, figure, seconds, share, table, whole, words
 from roofline.report.figure import Axis, Cell, Figure, Section, Series, Table
 from roofline.report.sweep import maps

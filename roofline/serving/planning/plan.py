@@ -15,11 +15,10 @@ from roofline.files import is_folder
 from roofline.formatting import percent
 from roofline.graph import build
 from roofline.numeric import pareto_front
-from roofline.predict import record
+from roofline.predict import assumptions
 from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.flags import COUNTS
 from roofline.predict.options import ALIASES
-from roofline.predict.request import Request
+from roofline.predict.request import COUNTS, Request
 from roofline.serving.planning.candidates import Draft, candidate, cost_per_hour, drafts, order
 from roofline.serving.planning.infeasible import infeasible
 from roofline.serving.planning.inventory import parse_inventory
@@ -338,7 +337,7 @@ def provenance(request: Request, load: Load) -> Iterable[Assumption]:
     """The choices behind a deployment (formats, engine defaults), and the sources of its estimates."""
     yield from (note for note in request.assumptions if note.name not in _CHOSEN)
     if not request.estimator.applies:
-        yield from record.no_estimate(request.deployment.backend)
+        yield from assumptions.no_estimate(request.deployment.backend)
         return
     ranks = request.deployment.data_parallel_size
     slots = request.deployment.max_num_seqs or 1
@@ -348,5 +347,5 @@ def provenance(request: Request, load: Load) -> Iterable[Assumption]:
     launched: list[Kernel] = []
     for step in steps:
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    yield from record.estimates(request.estimator, launched)
-    yield from record.engine_steps(request.steps)
+    yield from assumptions.estimates(request.estimator, launched)
+    yield from assumptions.engine_steps(request.steps)

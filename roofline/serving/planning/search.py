@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import RooflineError
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.request import Request, prepare
-from roofline.predict.steps import PhaseName, Workload
+from roofline.predict.request import PhaseName, Request, Workload, prepare
 from roofline.serving.planning.layouts import SIZES, Layout, layouts
 from roofline.serving.planning.load import Load
 from roofline.serving.planning.query import MAX_DEVICES, Query

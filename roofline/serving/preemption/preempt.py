@@ -9,7 +9,7 @@ from roofline import formatting
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import build
-from roofline.predict import record
+from roofline.predict import assumptions
 from roofline.predict.analyze import facts, run
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import prepare
@@ -199,11 +199,11 @@ def _stands_on(costs: Preemption, asked: Asked) -> list[Assumption]:
     """What the estimates stand on, where there are any."""
     request = costs.request
     if not request.estimator.applies:
-        return record.no_estimate(request.deployment.backend)
+        return assumptions.no_estimate(request.deployment.backend)
     whole = (asked.tokens - 1) // costs.recompute.budget
     chunks = [asked.tokens - whole * costs.recompute.budget, *([costs.recompute.budget] if whole else [])]
     launched: list[Kernel] = []
     for new in chunks:
         step = (Segment(1, new, asked.prefix),)
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    return [*record.estimates(request.estimator, launched), *record.engine_steps(request.steps)]
+    return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]

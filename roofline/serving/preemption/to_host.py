@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from roofline.predict import flags
+from roofline.predict.options import read_quantity
 from roofline.units import parse_count
 
 
@@ -47,9 +47,9 @@ def to_host(
         InputError: a wrong value, by its flag.
     """
     return ToHost(
-        host_link=None if host_link is None else flags.quantity("host_link", host_link, "byte/s"),
+        host_link=None if host_link is None else read_quantity("host_link", host_link, "byte/s"),
         pinned=pinned,
         coalesced=coalesced,
         gpus_per_link=1 if gpus_per_link is None else parse_count(gpus_per_link, "gpus-per-link", minimum=1),
-        host_memory=None if host_memory is None else flags.quantity("host_memory", host_memory, "byte"),
+        host_memory=None if host_memory is None else read_quantity("host_memory", host_memory, "byte"),
     )

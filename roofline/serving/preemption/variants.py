@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from roofline.blocks.base import MixerBlock
 from roofline.blocks.gqa import GroupedQueryAttention
-from roofline.predict.limits.variants import variants as of_memory
-from roofline.predict.limits.variants import with_mixers
 from roofline.predict.memory import MemoryModel
+from roofline.predict.what_if import variants as of_memory
+from roofline.predict.what_if import with_mixers
 from roofline.serving.preemption.break_even import exact_link
 from roofline.serving.preemption.copies import copies
 from roofline.serving.preemption.preemption import Cheaper, Preemption

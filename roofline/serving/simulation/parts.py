@@ -15,7 +15,7 @@ from roofline.graph import Graph, Stage, build, stages
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import Request
-from roofline.predict.sums import Sum
+from roofline.predict.tiles import Sum
 from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:

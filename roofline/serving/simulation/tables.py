@@ -14,7 +14,7 @@ not), and pasts between those of the grid. Together at most 1 %: tests/unit/serv
 
 In a pipeline of p stages a step is a round: the sequences are dealt to as many microbatches, of which each is in another
 stage. It takes as long as the way of one microbatch through all stages, or the slowest stage for all of them
-(`predict/pipelining.py`). A prompt goes with one microbatch.
+(`predict/timing.py`). A prompt goes with one microbatch.
 """
 
 from __future__ import annotations

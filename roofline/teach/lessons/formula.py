@@ -9,7 +9,7 @@ from roofline.blocks.model import Model
 from roofline.errors import UnknownNameError
 from roofline.formulas.mathml import spaced, symbol_mathml
 from roofline.predict.explain import Explanation, explain
-from roofline.predict.explain.totals import DERIVED, meaning
+from roofline.predict.explain.explanation import DERIVED, meaning
 from roofline.report.html import escape
 from roofline.specs.hardware import Hardware
 from roofline.teach.lessons.items import Item

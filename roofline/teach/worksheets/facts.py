@@ -17,7 +17,7 @@ from roofline.formatting import number
 from roofline.graph import build, caches
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
-from roofline.predict import catalogue
+from roofline.predict import parameters as of_model
 from roofline.predict.memory import UNLIMITED
 from roofline.predict.parameters import Parameters, count_parameters
 from roofline.predict.request import Request, prepare
@@ -86,7 +86,7 @@ def element_bytes(dtype: str) -> float:
 @cache
 def kv_bytes_per_token(name: str, dtype: str = "bf16") -> float:
     """Bytes that one more token adds to the cache, below every window."""
-    return _plain(catalogue.kv_bytes_per_token(model(name)) / 2 * element_bytes(dtype))
+    return _plain(of_model.kv_bytes_per_token(model(name)) / 2 * element_bytes(dtype))
 
 
 @cache
@@ -105,7 +105,7 @@ def parameters(name: str) -> Parameters:
 @cache
 def parameters_by_path(name: str) -> dict[str, tuple[float, int]]:
     """Parameters of each operator by path, and the number of layers that have it."""
-    return catalogue.parameters_by_path(model(name))
+    return of_model.parameters_by_path(model(name))
 
 
 @cache
@@ -131,7 +131,7 @@ def max_batch(name: str, card: str, context: int, **options: Any) -> int:
 @cache
 def step_operators(name: str, batch: int, new: int, cached: int) -> dict[str, tuple[Operator, int]]:
     """The operators of a step at two bytes an element, by path, each with the number of layers that have it."""
-    graph = build(model(name), Deployment(), catalogue.TWO_BYTES, (Segment(batch, new, cached, decode=new == 1),))
+    graph = build(model(name), Deployment(), of_model.TWO_BYTES, (Segment(batch, new, cached, decode=new == 1),))
     return {path: (operator, int(repeat)) for path, (operator, repeat) in graph.items()}
 
 

@@ -12,7 +12,7 @@ from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, is_near
 
 if TYPE_CHECKING:
-    from roofline.predict.explain.value import Explanation
+    from roofline.predict.explain.explanation import Explanation
 
 FORMAT = 1
 """Version of how problems are drawn. Raise it if a change gives other problems for the same seed."""

@@ -41,11 +41,11 @@ def of_model(
     chosen = tuple(paths)
 
     def make() -> Any:
-        from roofline.predict.explain.in_symbols import InSymbols
-        from roofline.predict.explain.value import explanation
+        from roofline.predict.explain.explanation import explanation
+        from roofline.predict.explain.symbolic_request import SymbolicRequest
         from roofline.teach.worksheets import facts
 
-        symbolic = InSymbols(facts.request(model, "a100-sxm-80gb", **options))
+        symbolic = SymbolicRequest(facts.request(model, "a100-sxm-80gb", **options))
         graph = symbolic.graph(symbolic.step(phase))
         some = {path: graph[path] for path in chosen}
 
@@ -67,7 +67,7 @@ def of_operator(
 
     def make() -> Any:
         from roofline.formulas.symbolic import symbol
-        from roofline.predict.explain.value import explanation
+        from roofline.predict.explain.explanation import explanation
 
         values = {symbol(name): value for name, value in dimensions.values()}
         operator = kind(**{parameter: symbol(name) for parameter, (name, _) in dimensions.items()}, **others)
@@ -86,7 +86,7 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
 
     def make() -> Any:
         from roofline.formulas.symbolic import quantity, symbol
-        from roofline.predict.explain.value import explanation
+        from roofline.predict.explain.explanation import explanation
         from roofline.symbols import BY_NAME
 
         named = {

@@ -29,7 +29,7 @@ from roofline.blocks.model import Model
 from roofline.graph import CANONICAL, build, stages
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
-from roofline.predict.catalogue import TWO_BYTES
+from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.huggingface.document import parse_json
 from roofline.specs.huggingface.read import Origin

@@ -13,8 +13,7 @@ from roofline.blocks.model_files import load_model
 from roofline.dtypes import Dtypes, Precision
 from roofline.errors import InputError
 from roofline.graph import CANONICAL, build
-from roofline.predict.catalogue import TWO_BYTES
-from roofline.predict.parameters import count_parameters
+from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.families import families
 from roofline.specs.huggingface.names import FAMILIES, names

@@ -12,7 +12,7 @@ from roofline.cost import ZERO, Cost
 from roofline.errors import InputError
 from roofline.graph import build, caches, check_parallel
 from roofline.operators.base import Operator
-from roofline.predict.catalogue import TWO_BYTES
+from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Deployment
 from roofline.specs.workload import Step, decode, prefill
 

@@ -10,7 +10,7 @@ import pytest
 from roofline.audit.claims.statement import statement
 from roofline.cli.measuring import seconds as parse_budget
 from roofline.errors import UnitError
-from roofline.predict.flags import quantity
+from roofline.predict.options import read_quantity
 from roofline.serving.simulation.arrivals import parse_arrivals
 from roofline.serving.simulation.asking import ask
 from roofline.serving.traffic import load_traffic, single
@@ -98,7 +98,7 @@ def _of_a_fit(_: Path) -> float:
         lambda _: parse_arrivals("closed:4:1.5 min").think,  # type: ignore[union-attr]
         lambda _: parse_arrivals("closed:4:ramp=1.5 min").ramp,  # type: ignore[union-attr]
         lambda _: parse_arrivals("bursty:4:2:1.5 min").seconds,  # type: ignore[union-attr]
-        lambda _: quantity("ttft", "1.5 min", "s"),  # limits, sweep
+        lambda _: read_quantity("ttft", "1.5 min", "s"),  # limits, sweep
         lambda _: statement(None, "gpt2", "h100-sxm", {"ttft": "1.5 min"}).claims[0].value,
         lambda _: statement("TTFT 1.5 minutes for a 4k prompt of Llama 3.1 8B on an H100 SXM", None, None, {}).claims[0].value,
         lambda _: parse_budget("1.5 min"),

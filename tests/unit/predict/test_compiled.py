@@ -12,8 +12,8 @@ import pytest
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict import compiled, tiles
 from roofline.predict.analyze import analyze
-from roofline.predict.columns import COLUMNS
 from roofline.predict.compiled import compile
+from roofline.predict.grid import COLUMNS
 
 POINTS = [(1, 16, 0), (7, 300, 128), (64, 1024, 4095), (500, 17, 20_000)]
 DEPLOYMENTS: list[tuple[str, str, dict[str, Any]]] = [

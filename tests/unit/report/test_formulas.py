@@ -19,7 +19,7 @@ from roofline.blocks.model_files import load_model
 from roofline.cost import FIELDS
 from roofline.predict.analyze import analyze
 from roofline.predict.explain import explain_step
-from roofline.predict.explain.totals import meaning
+from roofline.predict.explain.explanation import meaning
 from roofline.predict.request import Request, prepare
 from roofline.predict.result import OperatorResult, Phase
 from roofline.report.cells import op_key

@@ -14,7 +14,7 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import Graph, build, check_parallel
 from roofline.operators.base import Operator
-from roofline.predict.catalogue import TWO_BYTES
+from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import Step, decode, parse_segments, prefill
 

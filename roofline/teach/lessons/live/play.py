@@ -18,8 +18,8 @@ from roofline.formulas.javascript import Program
 from roofline.formulas.mathml import symbol_mathml
 from roofline.formulas.symbolic import symbol
 from roofline.predict.explain import QUANTITIES, Explanation, explain
-from roofline.predict.explain.in_symbols import InSymbols
-from roofline.predict.explain.value import explanation
+from roofline.predict.explain.explanation import explanation
+from roofline.predict.explain.symbolic_request import SymbolicRequest
 from roofline.report import live, svg_shapes
 from roofline.report.controls import LONGEST_TEXT, Choice, Control
 from roofline.report.live import specs
@@ -310,11 +310,11 @@ def explained(key: str, run: Run) -> Explanation:
         InputError: no such part.
     """
     if key == "kv_bytes_per_sequence":
-        return _kv_bytes_per_sequence(InSymbols(run.request))
+        return _kv_bytes_per_sequence(SymbolicRequest(run.request))
     path, _, part = key.partition(":")
     request = run.request
     if not part and path in QUANTITIES:
-        return QUANTITIES[path](InSymbols(request), "decode")
+        return QUANTITIES[path](SymbolicRequest(request), "decode")
     options: dict[str, Any] = {
         "batch": request.workload.batch,
         "context": request.workload.context,
@@ -330,7 +330,7 @@ def explained(key: str, run: Run) -> Explanation:
     return named[0]
 
 
-def _kv_bytes_per_sequence(symbolic: InSymbols) -> Explanation:
+def _kv_bytes_per_sequence(symbolic: SymbolicRequest) -> Explanation:
     """The tokens that each layer retains after a decode step, times their bytes."""
     total = cache_bytes(symbolic.caches(), symbolic.precision.kv.bytes, symbol("S_c") + 1)
     source = "derived: what each layer retains"

@@ -6,8 +6,8 @@ from functools import cache
 
 from roofline import formatting
 from roofline.graph import build
-from roofline.predict.catalogue import TWO_BYTES
 from roofline.predict.efficiency.kernels import kernels
+from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Deployment
 from roofline.specs.workload import decode
 from roofline.teach.worksheets import facts, worked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.predict.pipelining import Pipeline
+from roofline.predict.timing import Pipeline
 from roofline.teach.worksheets import facts, worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 

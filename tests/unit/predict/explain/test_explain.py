@@ -11,7 +11,7 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.graph import caches, states
 from roofline.predict.analyze import analyze
 from roofline.predict.explain.explain import QUANTITIES, explain, subjects
-from roofline.predict.explain.value import Explanation
+from roofline.predict.explain.explanation import Explanation
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.library import ids, shipped

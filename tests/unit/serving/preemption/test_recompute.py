@@ -10,8 +10,8 @@ import pytest
 
 import roofline
 from roofline.errors import InputError
-from roofline.predict.limits.slo import without_estimate
 from roofline.predict.request import prepare
+from roofline.predict.slo import without_estimate
 from roofline.predict.timing import pipeline
 from roofline.serving.preemption.recompute import Recompute
 from roofline.specs.workload import Segment, decode, prefill

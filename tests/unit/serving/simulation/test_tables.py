@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from roofline.predict.compiled import Compiled, compile
-from roofline.predict.pipelining import of_step
 from roofline.predict.request import prepare
-from roofline.predict.timing import pipeline
+from roofline.predict.timing import pipeline, pipelined_step
 from roofline.serving.queueing.replica import step_seconds
 from roofline.serving.simulation.parts import Basis, Parts
 from roofline.serving.simulation.tables import StepTables, cells, knots
@@ -118,11 +117,11 @@ def test_beyond_the_tables() -> None:
 
 @pytest.mark.parametrize("basis", BASES)
 def test_a_pipeline_takes_rounds(basis: Basis) -> None:
-    """Two stages: sequences as two microbatches, as in `predict.pipelining`. One sequence passes one stage after another."""
+    """Two stages: sequences as two microbatches, as in `Pipeline`. One sequence passes one stage after another."""
     compiled = compile("llama-3.1-70b", "h100-sxm", tp=2, pp=2)
     tables = StepTables(compiled.request, basis, LONGEST, MOST)
     for many, context in ((2, 500), (64, 2000), (255, 900)):
-        round_of = of_step(compiled.request, (Segment(many, 1, context, decode=True),), 2)
+        round_of = pipelined_step(compiled.request, (Segment(many, 1, context, decode=True),), 2)
         expected = round_of.bound if basis == "bound" else round_of.estimate
         assert tables.mixed(many, many * context, ()) == pytest.approx(expected, rel=ALLOWED)
     assert tables.mixed(1, 700, ()) == pytest.approx(exact(compiled, basis, (Segment(1, 1, 700, decode=True),)), rel=ALLOWED)

@@ -11,8 +11,7 @@ from golden.oracle.classic_configs import PUBLISHED, Keys
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
 from roofline.errors import SpecError
-from roofline.predict.catalogue import kv_bytes_per_token
-from roofline.predict.parameters import count_parameters
+from roofline.predict.parameters import count_parameters, kv_bytes_per_token
 from roofline.specs.huggingface.document import parse_json
 from roofline.specs.huggingface.read import Origin
 

@@ -11,7 +11,7 @@ from roofline.blocks.model import LayerType, Model
 from roofline.blocks.precision import resolve_precision
 from roofline.predict.memory import MemoryModel
 from roofline.predict.request import Request
-from roofline.predict.speculative.speculation import SpeculativeMemory
+from roofline.predict.speculation import SpeculativeMemory
 from roofline.specs.engine import Kept
 
 KV_DTYPES = ("bf16", "fp8")

@@ -1,14 +1,94 @@
-"""What is explained of an operator, and the symbols by which one of these formulas refers to another."""
+"""Explanations: a formula as text, LaTeX and MathML, with symbols and with numbers, its value and its source.
+
+Totals of an operator have symbols of their own, by which the formula of one explanation refers to another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import sympy
 
 from roofline.cost import FIELDS
-from roofline.formulas.symbolic import described, quantity, symbol
+from roofline.formulas.latex import latex, name, substituted, text
+from roofline.formulas.mathml import mathml, substituted_mathml
+from roofline.formulas.symbolic import described, evaluate, quantity, symbol
 from roofline.numeric import Expr
+from roofline.specs.assumption import Assumption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One quantity, derived. `parts` explain the quantities that the main formula is made of."""
+
+    subject: str
+    formula: str
+    latex: str
+    substituted: str
+    """The formula with numbers instead of symbols, nothing worked out."""
+    substituted_latex: str
+    mathml: str
+    substituted_mathml: str
+    value: int | float | None
+    """The number; an int where it is whole, None where there is no limit."""
+    unit: str
+    source: str
+    assumptions: tuple[Assumption, ...] = ()
+    legend: tuple[tuple[str, int | float, str], ...] = ()
+    """Symbol, value, meaning with unit: every symbol of the formula and of its parts, once."""
+    parts: tuple[Explanation, ...] = ()
+
+
+def explanation(
+    subject: str,
+    expr: Expr,
+    values: Mapping[Any, Any],
+    *,
+    unit: str,
+    source: str,
+    assumptions: Iterable[Assumption] = (),
+    parts: Iterable[Explanation] = (),
+) -> Explanation:
+    """An expression and the values of its symbols, written out.
+
+    Args:
+        subject: the quantity or the path of the operator.
+        expr: the formula in symbols.
+        values: the number of each symbol of it.
+        unit: of the value.
+        source: the reference of the formula.
+        assumptions: choices that the value depends on.
+        parts: explanations of quantities that the formula refers to.
+    """
+    listed = tuple(parts)
+    symbols = sorted(getattr(expr, "free_symbols", ()), key=lambda one: (described(one).order, one.name))
+    legend = {
+        one.name: (name(one), _plain(values[one]), f"{described(one).meaning} [{described(one).unit}]") for one in symbols
+    }
+    for part in listed:
+        legend |= {entry[0]: entry for entry in part.legend if entry not in legend.values()}
+    return Explanation(
+        subject=subject,
+        formula=text(expr),
+        latex=latex(expr),
+        substituted=substituted(expr, values),
+        substituted_latex=substituted(expr, values, as_latex=True),
+        mathml=mathml(expr),
+        substituted_mathml=substituted_mathml(expr, values),
+        value=_plain(evaluate(expr, values)),
+        unit=unit,
+        source=source,
+        assumptions=tuple(assumptions),
+        legend=tuple(legend.values()),
+        parts=listed,
+    )
+
+
+def _plain(value: Any) -> int | float:
+    return int(value) if float(value).is_integer() else float(value)
+
 
 # Field of the cost -> how its total is written: name, LaTeX, unit, meaning.
 _OF_COST = {
@@ -33,7 +113,7 @@ MEMORY_TRAFFIC = tuple(name for name in FIELDS if name.endswith("_bytes") and na
 
 
 def total(subject: str) -> sympy.Symbol:
-    """The symbol of a field of the cost, or of what follows from these, by the subject of its explanation.
+    """The symbol of a field of the cost, or of a quantity derived from the fields, by the subject of its explanation.
 
     >>> total("weight_bytes"), total("arithmetic_intensity")
     (D_weights, I)
@@ -44,7 +124,7 @@ def total(subject: str) -> sympy.Symbol:
 
 
 def meaning(subject: str) -> str:
-    """What it is, in words.
+    """Its meaning in words.
 
     >>> meaning("weight_bytes"), meaning("arithmetic_intensity")
     ('weights read', 'arithmetic intensity')
@@ -58,7 +138,7 @@ def traffic(moved: Iterable[str]) -> Expr:
 
 
 def intensity(worked: Iterable[str], moved: str) -> Expr:
-    """What is done for each byte that is moved."""
+    """FLOP per byte moved."""
     return sum(map(total, worked)) / total(moved)
 
 
@@ -71,9 +151,9 @@ def peak(subject: str) -> sympy.Symbol:
 
 def bound(subjects: Iterable[str]) -> Expr:
     """The longest of the times that each resource is busy: a total over the rate at which it is worked off."""
-    busy = [total(name) / peak(name) for name in subjects]
+    times = [total(name) / peak(name) for name in subjects]
     # NB: unevaluated: of symbols that know nothing of each other none can be left out, which SymPy takes long to find
-    return sympy.Max(*busy, evaluate=False) if len(busy) > 1 else busy[0]
+    return sympy.Max(*times, evaluate=False) if len(times) > 1 else times[0]
 
 
 def derived(fields: Collection[str]) -> dict[str, Expr]:

@@ -1,4 +1,7 @@
-"""Explanations of what memory holds: cache a token, the largest batch, the longest context."""
+"""Formulas of the KV cache: bytes per token, the largest batch, the longest context, the break-even link of preemption.
+
+The break-even link: swapped over a faster one, an evicted cache comes back sooner than it is recomputed.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,30 @@ from dataclasses import replace
 import sympy
 
 from roofline.errors import InputError
+from roofline.formulas.break_even import break_even_link as formula
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph import CANONICAL
 from roofline.numeric import Expr, ceil_div
+from roofline.operators.base import Operator
+from roofline.operators.gemm import Gemm
+from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.allocation import Allocation
-from roofline.predict.explain.in_symbols import InSymbols
-from roofline.predict.explain.value import Explanation, explanation
+from roofline.predict.bounds import matrix_dtype
+from roofline.predict.explain.explanation import Explanation, explanation
+from roofline.predict.explain.symbolic_request import SymbolicRequest
+from roofline.predict.timing import pipeline
 from roofline.specs.assumption import Assumption
+from roofline.specs.workload import prefill
 
 _PAGED = "Kwon et al. 2023 (paged KV cache), arXiv:2309.06180"
-_LEFT = quantity("M_free", r"M_{\mathrm{free}}", "bytes", "memory left beside weights and reserve", signed=True)
+_LEFT = quantity("M_free", r"M_{\mathrm{free}}", "bytes", "memory left after weights and reserve", signed=True)
 _WORKING = quantity("A", "A", "bytes", "activations of one sequence in a decode step")
 _BLOCK = quantity("b_block", r"b_{\mathrm{block}}", "tokens", "tokens in a block of the paged cache")
 _GROUPED = "the engine groups them"
 _WEIGHTS = quantity("W", "W", "bytes", "weights on the device")
 
 
-def kv_bytes_per_token(ask: InSymbols, phase: str = "decode") -> Explanation:
+def kv_bytes_per_token(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
     """What one more token adds over all layers, while it is below every window."""
     del phase
     total: Expr = sympy.Integer(0)
@@ -41,11 +51,11 @@ def kv_bytes_per_token(ask: InSymbols, phase: str = "decode") -> Explanation:
     )  # fmt: skip
 
 
-def max_batch(ask: InSymbols, phase: str = "decode") -> Explanation:
+def max_batch(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
     """The largest batch whose decode step after S_c cached tokens fits."""
     del phase
     _refuse(ask, "max_batch")
-    values, parts = _room(ask)
+    values, parts = _memory_left(ask)
     length = symbol("S_c") + 1  # the cache holds the new token too
     layout = ask.request.memory.fullest.layout
     if ask.request.memory.fullest.plain or not layout.kinds:
@@ -65,7 +75,7 @@ def max_batch(ask: InSymbols, phase: str = "decode") -> Explanation:
     return explanation("max_batch", expr, values, unit="sequences", source=_PAGED, parts=parts)
 
 
-def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
+def max_context(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
     """The most cached tokens with which a decode step of B sequences fits."""
     del phase
     _refuse(ask, "max_context")
@@ -74,16 +84,16 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
         what = "no limit" if searched is None else f"{searched} by search"
         msg = f"max_context has no short closed form where layers do not keep every token as it is: analyze finds {what}"
         raise InputError(msg)
-    values, parts = _room(ask)
+    values, parts = _memory_left(ask)
     batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))
-    room = _LEFT - batch * (_WORKING + ask.state())
+    left = _LEFT - batch * (_WORKING + ask.state())
     growing = sum(cache.elements * ask.precision.kv.bytes * count for cache, count in ask.caches())
     if growing != 0:
-        expr = _BLOCK * sympy.floor(room / (batch * _BLOCK * growing)) - 1
+        expr = _BLOCK * sympy.floor(left / (batch * _BLOCK * growing)) - 1
         if evaluate(expr, values) < 0:
             expr = sympy.Max(0, expr)
         return explanation("max_context", expr, values, unit="tokens", source=_PAGED, parts=parts)
-    note = Assumption("max_context", None, "default", "no layer keeps anything a token, so memory sets no limit")
+    note = Assumption("max_context", None, "default", "no layer keeps anything per token, so memory sets no limit")
     return Explanation(
         subject="max_context",
         formula="∞",
@@ -100,7 +110,7 @@ def max_context(ask: InSymbols, phase: str = "decode") -> Explanation:
     )
 
 
-def _refuse(ask: InSymbols, subject: str) -> None:
+def _refuse(ask: SymbolicRequest, subject: str) -> None:
     conventions = ask.request.deployment.conventions
     if conventions.shared_prefix:
         msg = f"{subject} has no short closed form with a shared prefix: leave out --shared-prefix, or see `roofline limits`"
@@ -137,8 +147,8 @@ def _paged(layout: Allocation) -> tuple[Expr, Values]:
     return total, values
 
 
-def _room(ask: InSymbols) -> tuple[Values, tuple[Explanation, ...]]:
-    """Memory left, and activations a sequence: values of their symbols, and where they come from."""
+def _memory_left(ask: SymbolicRequest) -> tuple[Values, tuple[Explanation, ...]]:
+    """Memory left, and activations per sequence: values of their symbols, and where they come from."""
     memory = ask.request.memory
     capacity = quantity("C", "C", "bytes", "capacity of the device's memory")
     share = quantity("u", "u", "1", "share of it that the engine uses")
@@ -158,7 +168,7 @@ def _room(ask: InSymbols) -> tuple[Values, tuple[Explanation, ...]]:
     return values, (free, working)
 
 
-def _activations(ask: InSymbols) -> Expr:
+def _activations(ask: SymbolicRequest) -> Expr:
     """Working set of one sequence: all operators of decode are linear in the batch."""
     graph = ask.graph(ask.step("decode"), data_parallel_size=1)
     one = {**ask.values, symbol("B"): 1}
@@ -166,3 +176,69 @@ def _activations(ask: InSymbols) -> Expr:
     hungriest = max(sizes, key=lambda size: evaluate(size, one))
     stream = ask.symbolic.model.stream_width * ask.precision.activation.bytes
     return stream + sympy.factor_terms(hungriest) / symbol("B")
+
+
+_BREAK_EVEN = "derived: 2 k/B = 2 N_p/(P eta), docs/preemption.md"
+_CACHE = quantity("k_kv", r"k_{\mathrm{kv}}", "bytes", "cache of one token, all layers together")
+_USED = quantity("N_p", "N_p", "parameters", "parameters of the layers that multiply a token")
+_REACHED = quantity("eta", r"\eta", "1", "share of the peak that a prompt reaches, its FLOP counted on these parameters alone")
+
+
+def break_even_link(ask: SymbolicRequest, phase: str = "prefill") -> Explanation:
+    """Bytes/s at which a token's cache crosses the link out and in as fast as the token is computed again.
+
+    Raises:
+        InputError: pipeline stages, of which each copies its own part; nothing is kept per token.
+    """
+    del phase
+    request, hardware = ask.request, ask.request.hardware
+    if request.deployment.pipeline_parallel_size > 1:
+        msg = "break_even_link has no short closed form with pipeline stages: `roofline preempt` has its value"
+        raise InputError(msg)
+    cache = kv_bytes_per_token(ask)
+    if not cache.value:
+        msg = f"break_even_link: {request.model.name} keeps nothing per token"
+        raise InputError(msg)
+    step, length = ask.step("prefill"), symbol("S_q")
+    graph = ask.graph(step, data_parallel_size=1)
+    linear = {
+        path: entry for path, entry in graph.items() if path.startswith("layers/") and isinstance(entry[0], Gemm | GroupedGemm)
+    }
+    one = {symbol("B"): 1}
+    used = ask.total(linear, _multiplied).subs(one) / length
+    values = {**ask.values, **one}
+    parameters = explanation(
+        "parameters of a token",
+        sympy.expand(used),
+        values,
+        unit="parameters",
+        source="derived: half the FLOP of a token's products",
+    )
+    prompt = request.workload.input_len
+    compute_time = evaluate(
+        sum(
+            (2 * ask.total({path: entry}, _multiplied) / sympy.Float(hardware.peak(matrix_dtype(entry[0], hardware))))
+            for path, entry in linear.items()
+        ),
+        values,
+    )
+    rates = {hardware.peak(matrix_dtype(entry[0], hardware)) for entry in linear.values()}
+    peak = rates.pop() if len(rates) == 1 else 2 * parameters.value * prompt / compute_time  # type: ignore[operator]
+    span = pipeline(request, prefill(1, prompt))
+    took, basis = span.best, "bound" if span.estimate is None else "estimate"
+    known = {_CACHE: cache.value, symbol("P"): peak, _REACHED: compute_time / took, _USED: parameters.value}  # type: ignore[operator]
+    notes = (
+        Assumption("efficiency", basis, "default", f"of a prompt of {prompt:,} tokens alone (--input-len), attention and all"),
+        Assumption(
+            "calls", 0, "default", "copies large enough that their calls count for nothing: `roofline preempt` counts them"
+        ),
+        Assumption("direction", "out and in", "default", "one after the other, each at the rate of the link in one direction"),
+    )
+    return explanation(
+        "break_even_link", formula(_CACHE, symbol("P"), _REACHED, _USED), known, unit="bytes/s", source=_BREAK_EVEN,
+        assumptions=notes, parts=(cache, parameters),
+    )  # fmt: skip
+
+
+def _multiplied(operator: Operator) -> sympy.Expr:
+    return sympy.sympify(operator.cost().matrix_flops) / 2

@@ -6,9 +6,15 @@ import pytest
 
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
-from roofline.predict.catalogue import kv_bytes_per_token, state_bytes_per_sequence
-from roofline.predict.parameters import count_parameters
-from roofline.predict.parts import layer_kinds, layer_pattern, letters, parameters_by_part
+from roofline.predict.parameters import (
+    count_parameters,
+    kv_bytes_per_token,
+    layer_kinds,
+    layer_letters,
+    layer_pattern,
+    parameters_by_part,
+    state_bytes_per_sequence,
+)
 from roofline.specs.library import ids, shipped
 
 MODELS = [*ids("models"), str(shipped("models") / "_template.yaml")]
@@ -64,5 +70,5 @@ def test_layers_of_two_kinds() -> None:
 def test_letters_are_different() -> None:
     """As many letters as names, as long as there are letters."""
     names = [f"layer_{number}" for number in range(60)]
-    assert len(set(letters(names).values())) == 60
-    assert letters([f"x{number}" for number in range(80)])["x79"] == "?"
+    assert len(set(layer_letters(names).values())) == 60
+    assert layer_letters([f"x{number}" for number in range(80)])["x79"] == "?"

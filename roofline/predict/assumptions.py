@@ -268,7 +268,7 @@ def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> lis
     if deployment.pipeline_parallel_size > 1:
         why = (
             "a batch passes the stages in turn, and token rates and latencies are those of it alone; what further batches "
-            "(microbatches) in flight would give: roofline.predict.pipelining"
+            "(microbatches) in flight would give: roofline.predict.timing"
         )
         notes.append(Assumption("pipeline", "one batch in flight", "default", why))
     notes += [

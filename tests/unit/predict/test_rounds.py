@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from roofline.predict.speculative.speculation import accepted_share, break_even, tokens_per_round
+from roofline.predict.speculation import accepted_share, break_even, tokens_per_round
 
 
 @pytest.mark.parametrize("drafted", [0, 1, 2, 5, 40])

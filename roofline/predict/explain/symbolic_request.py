@@ -29,7 +29,7 @@ Phase = str
 
 
 @dataclass(frozen=True)
-class InSymbols:
+class SymbolicRequest:
     """The model, the formats and the steps of a request, with symbols for numbers, and the values of all of them."""
 
     request: Request
@@ -158,7 +158,7 @@ def _shortest(expr: Expr) -> Expr:
 
 
 def _one_query(expr: Any) -> Any:
-    """Pairs of a single query in a window, min(S_c + 1, w), in the place of the sum over queries inside and beyond it.
+    """Pairs of a single query in a window, min(S_c + 1, w), instead of the sum over queries inside and beyond it.
 
     Of one query either one or none stands where the window does not bind yet. Where it binds, a cost is a function of
     w alone; if that function at w = S_c + 1 is the cost where it does not bind, the minimum selects between both.

@@ -8,8 +8,8 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
-from roofline.predict.limits.limits import first_of, limits
-from roofline.predict.limits.slo import largest_within
+from roofline.predict.limits import first_of, limits
+from roofline.predict.slo import largest_within
 
 
 def _tpot(model: str, hardware: str, batch: int, context: int, **options: Any) -> Any:

@@ -3,35 +3,197 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import build
-from roofline.predict import flags, record
+from roofline.predict import assumptions
 from roofline.predict.analyze import facts, run
 from roofline.predict.batch_limits import critical_batch_linear, critical_batch_step, critical_batch_why, standard_contexts
+from roofline.predict.drafts import read_options
+from roofline.predict.duration import NO_TIMES, Duration
 from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.limits.result import Limit, Limits, Row, VariantRow
-from roofline.predict.limits.slo import Slo, allowed, next_token, prompt_step, without_estimate
-from roofline.predict.limits.variants import Variant, variants
 from roofline.predict.memory import UNLIMITED, MemoryModel
-from roofline.predict.request import Request, prepare
-from roofline.predict.speculative.options import read_options
-from roofline.predict.speculative.speculation import Speculation
-from roofline.predict.steps import Workload, check
+from roofline.predict.options import read_quantity
+from roofline.predict.request import Request, Workload, check_workload, prepare
+from roofline.predict.result import Analysis, dump_json
+from roofline.predict.slo import Allowed, Slo, allowed, next_token, prompt_step, without_estimate
+from roofline.predict.speculation import Speculation
 from roofline.predict.timing import pipeline
+from roofline.predict.what_if import Variant, variants
 from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, decode, prefill
 from roofline.units import parse_count
+from roofline.version import envelope
 
+Limit = Literal["memory", "compute", "slo"]
 Contexts = int | str | Iterable[int | str]
-
 # Options of `analyze` that say what is run: here the batch is what is looked for, and the contexts are a list.
 _WORKLOAD = ("batch", "input_len", "output_len", "segments", "phase", "ignore_capacity")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Limits at `context` tokens cached before the decode step. Batches are of the whole deployment, bytes of one device
+    (of the pipeline stage with the least memory left), times and rates those of the limiting batch."""
+
+    context: int
+    max_batch_memory: int | None
+    """The largest batch that fits; None: memory sets no limit."""
+    critical_batch: int | None
+    """The smallest from which the decode step spends more time bound by compute than by memory; None: there is none."""
+    slo: Slo
+    allowed: Allowed
+    first: Limit | None
+    """The limit that is met first as the batch grows. Compute is met by the critical batch itself, memory and the SLO by
+    the one after their largest."""
+    batch: int | None
+    """The batch of that limit."""
+    ttft: Duration | None
+    """Of a prompt of `context` tokens alone; None without a TTFT objective."""
+    tpot: Duration | None
+    """At the limiting batch; where that is 0, of one sequence in each replica."""
+    kv_bytes_per_sequence: float
+    """Allocated for the cache of one sequence, what it shares included."""
+    state_bytes_per_sequence: float
+    shared_bytes: float
+    """Of the former, what all sequences hold together, once."""
+
+    @property
+    def usable(self) -> int:
+        """The largest batch that fits and is quick enough; 0: none."""
+        limits = [limit for limit in (self.max_batch_memory, self.allowed.batch) if limit is not None]
+        return min(limits, default=UNLIMITED)
+
+    def rate(self, name: str) -> float | None:
+        """Tokens per second of the whole deployment at the limiting batch, by one of the names of a duration."""
+        seconds = None if self.tpot is None else getattr(self.tpot, name)
+        return self.batch / seconds if seconds and self.batch else None
+
+    @property
+    def late(self) -> bool:
+        """Whether a prompt alone takes longer than its SLO, so that no batch is quick enough."""
+        return self.slo.ttft is not None and self.ttft is not None and (self.ttft.best or 0.0) > self.slo.ttft
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the documented layout."""
+        return {
+            "context": self.context,
+            "max_batch_memory": self.max_batch_memory,
+            "critical_batch": self.critical_batch,
+            "max_batch_slo": self.allowed.batch,
+            "max_batch_slo_bound": self.allowed.bound,
+            "max_batch_slo_interval": None if self.allowed.low is None else [self.allowed.low, self.allowed.high],
+            "first": self.first,
+            "batch": self.batch,
+            "tpot_s": self.tpot.to_dict() if self.tpot is not None and self.batch else None,
+            "ttft_s": None if self.ttft is None else self.ttft.to_dict(),
+            # a slow step is a low rate
+            "tokens_per_s": {
+                "bound": self.rate("bound"),
+                "estimate": self.rate("estimate"),
+                "low": self.rate("high"),
+                "high": self.rate("low"),
+            },
+            "kv_bytes_per_sequence": self.kv_bytes_per_sequence,
+            "state_bytes_per_sequence": self.state_bytes_per_sequence,
+            "shared_bytes": self.shared_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRow:
+    """One variant at one context: bytes of one device, the batch of the whole deployment (None: no limit)."""
+
+    variant: str
+    why: str
+    context: int
+    max_batch_memory: int | None
+    kv_bytes_per_sequence: float
+    """Allocated for one sequence; of what the sequences share, each has it all here."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the documented layout."""
+        return {
+            "variant": self.variant,
+            "context": self.context,
+            "max_batch_memory": self.max_batch_memory,
+            "kv_bytes_per_sequence": self.kv_bytes_per_sequence,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the batch over contexts, and of what-if variants."""
+
+    inputs: dict[str, Any]
+    model: dict[str, Any]
+    hardware: dict[str, Any]
+    deployment: dict[str, Any]
+    slo: Slo
+    rows: tuple[Row, ...]
+    variants: tuple[VariantRow, ...]
+    critical_batch_linear: float | None
+    critical_batch_why: str
+    """Why the whole decode step has no critical batch at the longest context; empty where it has one."""
+    assumptions: tuple[Assumption, ...]
+    unfit: Analysis | None = None
+    """The analysis of one sequence at the shortest context, where not even that fits: it says what would."""
+
+    @property
+    def basis(self) -> str:
+        """Whether `max_batch_slo` is at the bound or at the estimate."""
+        spans = (row.tpot for row in self.rows if row.tpot is not None)
+        return "bound" if all(span.estimate is None for span in spans) else "estimate"
+
+    @property
+    def possible(self) -> bool:
+        """Whether at any of the contexts a sequence fits and is quick enough."""
+        return any(row.usable for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the documented layout."""
+        return {
+            **envelope(self.inputs),
+            "model": self.model,
+            "hardware": self.hardware,
+            "deployment": self.deployment,
+            "slo": {"ttft_s": self.slo.ttft, "tpot_s": self.slo.tpot, "basis": self.basis if self.slo.given else None},
+            "rows": [row.to_dict() for row in self.rows],
+            "variants": [row.to_dict() for row in self.variants],
+            "critical_batch": {"linear": self.critical_batch_linear, "why": self.critical_batch_why},
+            "assumptions": [
+                {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
+            ],
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """JSON text; no NaN and no infinity."""
+        return dump_json(self.to_dict(), indent)
+
+    def flat(self) -> list[dict[str, Any]]:
+        """One flat row per context; units in the names."""
+        rows = []
+        for row in self.rows:
+            allowed, tpot, ttft = row.allowed, (row.tpot if row.batch else None) or NO_TIMES, row.ttft or NO_TIMES
+            rows.append(
+                {
+                    "context": row.context, "max_batch_memory": row.max_batch_memory, "critical_batch": row.critical_batch,
+                    "max_batch_slo": allowed.batch, "max_batch_slo_bound": allowed.bound, "max_batch_slo_low": allowed.low,
+                    "max_batch_slo_high": allowed.high, "first": row.first, "batch": row.batch,
+                    "tpot_bound_s": tpot.bound, "tpot_estimate_s": tpot.estimate, "tpot_low_s": tpot.low,
+                    "tpot_high_s": tpot.high, "ttft_bound_s": ttft.bound, "ttft_estimate_s": ttft.estimate,
+                    "tokens_per_s_bound": row.rate("bound"), "tokens_per_s_estimate": row.rate("estimate"),
+                    "kv_bytes_per_sequence": row.kv_bytes_per_sequence,
+                    "state_bytes_per_sequence": row.state_bytes_per_sequence, "shared_bytes": row.shared_bytes,
+                }
+            )  # fmt: skip
+        return rows
 
 
 def limits(
@@ -63,7 +225,8 @@ def limits(
     if clash := [name for name in _WORKLOAD if options.get(name) not in (None, False)]:
         raise InputError(f"{clash[0]} is no option of limits: the batch is what is looked for, at each --context")
     slo = Slo(
-        None if ttft is None else flags.quantity("ttft", ttft, "s"), None if tpot is None else flags.quantity("tpot", tpot, "s")
+        None if ttft is None else read_quantity("ttft", ttft, "s"),
+        None if tpot is None else read_quantity("tpot", tpot, "s"),
     )
     speculative, rest = read_options({**options, "context": 0, "phase": "decode"})
     request, speculation = prepare(model, hardware, **rest), None
@@ -161,7 +324,7 @@ def _contexts(request: Request, given: Contexts | None, notes: list[Assumption])
     else:
         notes.append(Assumption("context", listed, "given", why))
         for length in (contexts[0], contexts[-1]):
-            check(_at(request, length).workload, request.model, deployment, notes if length == contexts[-1] else [])
+            check_workload(_at(request, length).workload, request.model, deployment, notes if length == contexts[-1] else [])
     return contexts
 
 
@@ -208,7 +371,7 @@ def _assumptions(request: Request, slo: Slo, speculation: Speculation | None) ->
 def _estimate_notes(request: Request, rows: Iterable[Row], slo: Slo) -> list[Assumption]:
     """The assumptions of the estimates, where there are any."""
     if not request.estimator.applies:
-        return record.no_estimate(request.deployment.backend)
+        return assumptions.no_estimate(request.deployment.backend)
     launched: list[Kernel] = []
     for row in rows:
         steps: list[Step] = [decode(row.batch or 1, row.context)]
@@ -216,4 +379,4 @@ def _estimate_notes(request: Request, rows: Iterable[Row], slo: Slo) -> list[Ass
             steps.append(prefill(1, row.context))
         for step in steps:
             launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    return [*record.estimates(request.estimator, launched), *record.engine_steps(request.steps)]
+    return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]

@@ -16,12 +16,11 @@ from roofline.errors import InputError
 from roofline.graph import stages
 from roofline.numeric import Expr, maximum
 from roofline.operators.sampling import Sampling
+from roofline.predict.drafts import METHODS, Draft, SpeculativeOptions, timed
 from roofline.predict.duration import NO_TIMES, ZERO_TIME, Duration, scaled, total
 from roofline.predict.memory import MemoryModel, Setting, StageMemory
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis, Speculative
-from roofline.predict.speculative.drafts import METHODS, Draft, timed
-from roofline.predict.speculative.options import SpeculativeOptions
 from roofline.predict.timing import pipeline
 from roofline.specs.assumption import Assumption
 from roofline.specs.workload import Segment, Step, decode, prefill

@@ -6,9 +6,9 @@ from typing import Any
 
 import roofline
 from roofline.blocks import kinds
-from roofline.predict.limits.limits import limits
-from roofline.predict.limits.variants import variants
+from roofline.predict.limits import limits
 from roofline.predict.request import prepare
+from roofline.predict.what_if import variants
 
 
 def _bytes(model: str, context: int, **options: Any) -> dict[str, float]:

@@ -9,8 +9,8 @@ import pytest
 
 import roofline
 from roofline.errors import RooflineError
-from roofline.predict.limits.limits import limits
-from roofline.predict.speculative.options import read_options
+from roofline.predict.drafts import read_options
+from roofline.predict.limits import limits
 
 NAMES = ("bound", "estimate", "low", "high")
 DRAFTED = {"speculative_model": "llama-3.2-1b", "num_speculative_tokens": 3, "acceptance": 0.7}
