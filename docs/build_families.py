@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roofline.specs.huggingface.families import Family, families
+from roofline.specs.huggingface.families import families
+from roofline.specs.huggingface.families.base import Family
 
 PAGE = Path(__file__).with_name("configs.md")
 BEGIN, END = "<!-- families: written by docs/build_families.py -->", "<!-- end of families -->"

@@ -11,7 +11,8 @@ from roofline.errors import UnknownNameError
 from roofline.specs.huggingface.config import ASSUMED, Config
 from roofline.specs.huggingface.document import Document, Place
 from roofline.specs.huggingface.draft import Draft
-from roofline.specs.huggingface.families import Family, by_architecture, families
+from roofline.specs.huggingface.families import by_architecture, families
+from roofline.specs.huggingface.families.base import Family
 
 # Where the language model of a multimodal config stands.
 _LANGUAGE = ("text_config", "llm_config", "language_config", "thinker_config")

@@ -1,63 +1,99 @@
-"""One file a family of models: what the keys of its configs mean. Found by walking this package."""
+"""Families of models: what the keys of their configs mean.
+
+`FAMILIES` holds those that ship and those that other packages add by the entry-point group `roofline.families`.
+"""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
 
-from roofline.specs.huggingface.config import Config
-from roofline.specs.huggingface.draft import Draft
+from roofline.registry import Registry
+from roofline.specs.huggingface.families.apertus import apertus
+from roofline.specs.huggingface.families.baichuan import baichuan
+from roofline.specs.huggingface.families.base import Family
+from roofline.specs.huggingface.families.bloom import bloom
+from roofline.specs.huggingface.families.cohere import cohere, cohere2
+from roofline.specs.huggingface.families.dbrx import dbrx
+from roofline.specs.huggingface.families.deepseek import deepseek_v2, deepseek_v3, deepseek_v32, glm_moe_dsa
+from roofline.specs.huggingface.families.deepseek_v4 import deepseek_v4
+from roofline.specs.huggingface.families.dots1 import dots1
+from roofline.specs.huggingface.families.ernie4_5 import ernie4_5, ernie4_5_moe
+from roofline.specs.huggingface.families.exaone4 import exaone4
+from roofline.specs.huggingface.families.falcon import falcon
+from roofline.specs.huggingface.families.gemma import gemma, gemma2, gemma3
+from roofline.specs.huggingface.families.gemma4 import gemma4
+from roofline.specs.huggingface.families.glm import glm, glm4, glm4_moe, glm4_moe_lite, glm4v, glm4v_moe
+from roofline.specs.huggingface.families.gpt import gpt2, gpt_bigcode, gpt_neo, gpt_neox, gptj
+from roofline.specs.huggingface.families.gpt_oss import gpt_oss
+from roofline.specs.huggingface.families.granite import granite, granitemoe, granitemoehybrid, granitemoeshared
+from roofline.specs.huggingface.families.hunyuan import hunyuan_dense, hunyuan_moe
+from roofline.specs.huggingface.families.internlm import internlm, internlm2, internlm3
+from roofline.specs.huggingface.families.jamba import jamba
+from roofline.specs.huggingface.families.kimi_linear import kimi_linear
+from roofline.specs.huggingface.families.llama import arcee, llama, minicpm, seed_oss
+from roofline.specs.huggingface.families.llama4 import llama4
+from roofline.specs.huggingface.families.mamba import bamba, falcon_mamba, mamba, mamba2
+from roofline.specs.huggingface.families.mimo_v2 import mimo_v2_flash
+from roofline.specs.huggingface.families.minimax import minimax, minimax_m2
+from roofline.specs.huggingface.families.mistral import ministral, mistral, mixtral
+from roofline.specs.huggingface.families.mpt import mpt
+from roofline.specs.huggingface.families.nemotron import nemotron, nemotron_h, nemotron_nas
+from roofline.specs.huggingface.families.olmo import olmo, olmo2, olmo3
+from roofline.specs.huggingface.families.opt import opt
+from roofline.specs.huggingface.families.phi import phi, phi3, phimoe
+from roofline.specs.huggingface.families.qwen2 import mimo, qwen2, qwen2_moe, qwen2_vl
+from roofline.specs.huggingface.families.qwen3 import qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe
+from roofline.specs.huggingface.families.qwen3_next import qwen3_5, qwen3_5_moe, qwen3_next
+from roofline.specs.huggingface.families.refused import (
+    falcon_h1,
+    gemma3n,
+    lfm2,
+    longcat_flash,
+    phi3small,
+    phi4flash,
+    step3,
+    zamba2,
+)
+from roofline.specs.huggingface.families.smollm3 import smollm3
+from roofline.specs.huggingface.families.stablelm import stablelm
+from roofline.specs.huggingface.families.starcoder2 import starcoder2
+from roofline.specs.huggingface.families.step3p5 import step3p5
 
-Read: TypeAlias = Callable[[Config], Draft]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A reader, the `model_type`s that it knows, and the causal language models' `architectures`."""
-
-    name: str
-    model_types: tuple[str, ...]
-    architectures: tuple[str, ...]
-    read: Read
-    source: str
-    """Where it is said what the keys mean."""
-
-
-_FOUND: dict[str, Family] = {}
-
-
-def family(name: str, *, types: tuple[str, ...] = (), architectures: tuple[str, ...], source: str) -> Callable[[Read], Read]:
-    """Register a reader. `types` are further model_types that mean the same; `name` is one itself."""
-
-    def register(read: Read) -> Read:
-        entry = Family(name, (name, *types), architectures, read, source)
-        for model_type in entry.model_types:
-            if model_type in _FOUND and _FOUND[model_type].read is not read:
-                msg = f"two readers of model_type {model_type!r}: {_FOUND[model_type].read.__module__} and {read.__module__}"
-                raise TypeError(msg)
-            _FOUND[model_type] = entry
-        return read
-
-    return register
+FAMILIES: Registry[Family] = Registry(
+    "family",
+    (
+        apertus, arcee, baichuan, bamba, bloom, cohere, cohere2, dbrx, deepseek_v2, deepseek_v3, deepseek_v32,
+        deepseek_v4, dots1, ernie4_5, ernie4_5_moe, exaone4, falcon, falcon_h1, falcon_mamba, gemma, gemma2, gemma3,
+        gemma3n, gemma4, glm, glm4, glm4_moe, glm4_moe_lite, glm4v_moe, glm4v, glm_moe_dsa, gpt2, gpt_bigcode, gpt_neo,
+        gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoehybrid, granitemoeshared, hunyuan_dense, hunyuan_moe,
+        internlm, internlm2, internlm3, jamba, kimi_linear, lfm2, llama, llama4, longcat_flash, mamba, mamba2, mimo,
+        mimo_v2_flash, minicpm, minimax, minimax_m2, ministral, mistral, mixtral, mpt, nemotron, nemotron_h, nemotron_nas,
+        olmo, olmo2, olmo3, opt, phi, phi3, phi3small, phi4flash, phimoe, qwen2, qwen2_moe, qwen2_vl, qwen3, qwen3_5_moe,
+        qwen3_5, qwen3_moe, qwen3_next, qwen3_vl_moe, qwen3_vl, seed_oss, smollm3, stablelm, starcoder2, step3, step3p5, zamba2,
+    ),
+    group="roofline.families",
+    accepts=Family,
+)  # fmt: skip
 
 
 @cache
 def families() -> dict[str, Family]:
-    """Families by model_type."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    return dict(sorted(_FOUND.items()))
+    """Families by model_type, in alphabetical order.
+
+    Raises:
+        TypeError: two families read one model_type.
+    """
+    types: dict[str, Family] = {}
+    for family in FAMILIES.values():
+        for model_type in family.model_types:
+            other = types.setdefault(model_type, family)
+            if other is not family:
+                where = f"{other.read.__module__} and {family.read.__module__}"
+                msg = f"two families read model_type {model_type!r}: {where}"
+                raise TypeError(msg)
+    return dict(sorted(types.items()))
 
 
 def by_architecture() -> dict[str, Family]:
     """Families by the name of the model's class."""
     return {architecture: entry for entry in families().values() for architecture in entry.architectures}
-
-
-def transformers(name: str) -> str:
-    """Where a family of transformers is described."""
-    return f"https://huggingface.co/docs/transformers/model_doc/{name}"

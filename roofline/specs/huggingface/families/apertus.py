@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.parts import gqa, grouped, heads, layers_of, mlp, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import gqa, grouped, heads, layers_of, mlp, stream
 
 # Scalars of xIELU in each layer: one slope for what is above zero, one for what is below.
 _XIELU = 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family
-from roofline.specs.huggingface.parts import divided, gated_mlp, gqa, layers_of, rest
+from roofline.specs.huggingface.families.base import family
+from roofline.specs.huggingface.sections import divided, gated_mlp, gqa, layers_of, rest
 
 
 @family(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.families.gpt2 import LAYERNORM, heads_and_width, layers
-from roofline.specs.huggingface.parts import gqa, mlp, rest
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.gpt import LAYERNORM, heads_and_width, layers
+from roofline.specs.huggingface.sections import gqa, mlp, rest
 
 
 @family("bloom", architectures=("BloomForCausalLM",), source=transformers("bloom"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.families.cohere import LAYERNORM
-from roofline.specs.huggingface.parts import divided, experts_of, gqa, moe, rest
+from roofline.specs.huggingface.sections import divided, experts_of, gqa, moe, rest
 
 
 @family("dbrx", architectures=("DbrxForCausalLM",), source=transformers("dbrx"))

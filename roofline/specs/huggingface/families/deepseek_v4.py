@@ -6,8 +6,8 @@ from typing import Any
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.parts import experts_of, layers_of, lean, moe, mtp, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import experts_of, layers_of, lean, moe, mtp, stream
 
 # How many tokens an entry stands for in each kind of layer, and what ours are called.
 _RATIOS = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import DENSE, FULL, SLIDING, SPARSE, attention_kinds, dense_block, names, sparse_after
-from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, stream
-from roofline.specs.huggingface.windows import slides_from, windows
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import (
+    DENSE,
+    FULL,
+    SLIDING,
+    SPARSE,
+    attention_kinds,
+    dense_block,
+    layer_names,
+    slides_from,
+    sparse_after,
+    windows,
+)
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, stream
 
 
 @family("dots1", architectures=("Dots1ForCausalLM",), source=transformers("dots1"))
@@ -27,6 +37,6 @@ def dots1(config: Config) -> Draft:
     rest = {"qkv_bias": biased, "o_bias": biased, "qk_norm": "head"}
     layers = [
         Layer(name, gqa(n_q, n_kv, head_dim, **rest, sliding_window=window), dense if block == DENSE else sparse)
-        for name, window, block in zip(names(kinds, blocks), windows(config, kinds), blocks, strict=True)
+        for name, window, block in zip(layer_names(kinds, blocks), windows(config, kinds), blocks, strict=True)
     ]
     return Draft(layers, stream(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, grouped, heads, layers_of, moe, mtp, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, grouped, heads, layers_of, moe, mtp, stream
 
 
 @family("ernie4_5", architectures=("Ernie4_5ForCausalLM",), source=transformers("ernie4_5"))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
-from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import (
+    FULL,
+    SLIDING,
+    attention_kinds,
+    last_of_each,
+    layer_names,
+    window_key,
+    window_width,
+)
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, stream
 
 
 @family("exaone4", architectures=("Exaone4ForCausalLM",), source=transformers("exaone4"))
@@ -16,20 +23,20 @@ def exaone4(config: Config) -> Draft:
     n_q, n_kv, head_dim = heads(config)
     feed = gated_mlp(config.whole("intermediate_size"))
     keys = stream(config)
-    width = windows.window(config, keys["max_position_embeddings"])
+    width = window_width(config, keys["max_position_embeddings"])
     hybrid = config.data.get("sliding_window") is not None
     kinds = _kinds(config, layers_of(config), hybrid)
     layers = [
         Layer(
             name,
             gqa(
-                n_q, n_kv, head_dim, **windows.of(kind, width),
+                n_q, n_kv, head_dim, **window_key(kind, width),
                 rotary_dim=0 if hybrid and kind == FULL else None, qk_norm="head",
             ),
             feed,
             {"norms": "post"},
         )
-        for name, kind in zip(names(kinds), kinds, strict=True)
+        for name, kind in zip(layer_names(kinds), kinds, strict=True)
     ]  # fmt: skip
     return Draft(layers, keys)
 
@@ -45,7 +52,7 @@ def _kinds(config: Config, count: int, hybrid: bool) -> list[str]:
         return attention_kinds(config, count, (FULL, SLIDING))
     if not isinstance(pattern, str):
         every = config.whole("sliding_window_pattern")
-        return windows.last_of_each(config, count, every, "sliding_window_pattern, where there are no layer_types")
+        return last_of_each(config, count, every, "sliding_window_pattern, where there are no layer_types")
     if not pattern or set(pattern) - set("LG"):
         config.refuse("sliding_window_pattern", f"must be a number, or letters L (sliding) and G (full), not {pattern!r}")
 

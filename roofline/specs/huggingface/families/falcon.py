@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.families.gpt2 import LAYERNORM
-from roofline.specs.huggingface.parts import divided, gqa, mlp, rest
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.gpt import LAYERNORM
+from roofline.specs.huggingface.sections import divided, gqa, mlp, rest
 
 _HEADS = ("num_attention_heads", "n_head")
 _KV_HEADS = ("num_kv_heads", "n_head_kv")

@@ -6,10 +6,9 @@ from typing import Any
 
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
-from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, stream
-from roofline.specs.huggingface.windows import windows
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, stream
 
 # NB: nested files hold what differs from the class and no more, as published ones show: PaliGemma has no head_dim, Gemma 3
 # no vocab_size, Gemma 3 4B no heads.
@@ -66,5 +65,5 @@ def _layers(config: Config, kinds: list[str], found: list[int | None], mixer: Se
     block = gated_mlp(config.whole("intermediate_size"))
     return [
         Layer(name, {**mixer, "sliding_window": window} if window else mixer, block, {"norms": "both"})
-        for name, window in zip(names(kinds), found, strict=True)
+        for name, window in zip(layer_names(kinds), found, strict=True)
     ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
-from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, rotary_of, stream
-from roofline.specs.huggingface.windows import windows
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, moe, rotary_of, stream
 
 
 @family(
@@ -27,7 +26,7 @@ def gemma4(config: Config) -> Draft:
         config.refuse("num_kv_shared_layers", f"{shared} leaves no layer of each kind that has keys and values of its own")
     mixers, found = _attention(config), windows(config, kinds)
     widths, layers = _widths(config, count, shared), []
-    for index, (name, kind, window) in enumerate(zip(names(kinds), kinds, found, strict=True)):
+    for index, (name, kind, window) in enumerate(zip(layer_names(kinds), kinds, found, strict=True)):
         reads = index >= count - shared
         mixer = {**mixers[kind], **({"sliding_window": window} if window else {})}
         if reads:

@@ -1,12 +1,28 @@
-"""GLM-4, GLM-4-0414 and GLM-4.5 to 4.7, and the language models of GLM-4.1V to 4.6V: half of each head is rotated."""
+"""GLM-4, GLM-4-0414 and GLM-4.5 to 4.7, and the language models of GLM-4.1V to 4.6V: half of each head is rotated.
+GLM-4.7-Flash
+has DeepSeek-V3's attention and experts, at other widths."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import DENSE, SPARSE, dense_block, names, sparse_after
-from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, mtp, rotary, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import DENSE, SPARSE, dense_block, layer_names, sparse_after
+from roofline.specs.huggingface.sections import (
+    correction_biases,
+    dense_and_moe,
+    experts_of,
+    gated_mlp,
+    gqa,
+    heads,
+    layers_of,
+    listed_kinds_of_mlp,
+    mla,
+    moe,
+    mtp,
+    rotary,
+    stream,
+)
 
 
 @family("glm", architectures=("GlmForCausalLM",), source=transformers("glm"))
@@ -66,6 +82,17 @@ def _sparse(config: Config, mixer: Section) -> Draft:
     dense = dense_block(config, blocks)
     mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
     layers = [
-        Layer(name, mixer, dense if block == DENSE else sparse) for name, block in zip(names(blocks), blocks, strict=True)
+        Layer(name, mixer, dense if block == DENSE else sparse) for name, block in zip(layer_names(blocks), blocks, strict=True)
     ]
     return Draft(layers, stream(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
+
+
+@family("glm4_moe_lite", architectures=("Glm4MoeLiteForCausalLM",), source=transformers("glm4_moe_lite"))
+def glm4_moe_lite(config: Config) -> Draft:
+    """The first layer is dense unless `mlp_layer_types` says otherwise; the class does not look at another count."""
+    if not config.has("mlp_layer_types"):
+        config.only("first_k_dense_replace", 1, "the class has one dense layer, the first")
+    count = layers_of(config)
+    layers = dense_and_moe(config, listed_kinds_of_mlp(config, count), [mla(config)] * count)
+    mtp(config, "num_nextn_predict_layers")
+    return Draft(layers, stream(config, **correction_biases(layers)))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds, names
-from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, stream
-from roofline.specs.huggingface.windows import windows
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, stream
 
 
 @family("gpt_oss", architectures=("GptOssForCausalLM",), source=transformers("gpt_oss"))
@@ -20,6 +19,6 @@ def gpt_oss(config: Config) -> Draft:
     kinds = attention_kinds(config, layers_of(config), (FULL, SLIDING), lambda index: FULL if index % 2 else SLIDING)
     layers = [
         Layer(name, gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, sinks=True, sliding_window=window), block)
-        for name, window in zip(names(kinds), windows(config, kinds), strict=True)
+        for name, window in zip(layer_names(kinds), windows(config, kinds), strict=True)
     ]
     return Draft(layers, stream(config))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, moe, stream
 
 # Keys of the authors' class for parts that are off, for images, and for training.
 _HARMLESS = (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, stream
-from roofline.specs.huggingface.recurrent import mamba
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, mamba, moe, stream
 
 
 @family("jamba", architectures=("JambaForCausalLM",), source=transformers("jamba"))

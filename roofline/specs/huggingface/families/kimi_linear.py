@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.latent import KIMI_LINEAR, correction_biases, dense_and_moe, listed_kinds_of_mlp, mla
-from roofline.specs.huggingface.parts import layers_of, mtp, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import (
+    KIMI_LINEAR,
+    correction_biases,
+    dense_and_moe,
+    layers_of,
+    listed_kinds_of_mlp,
+    mla,
+    mtp,
+    stream,
+)
 
 _WORDS = {"linear_attention": "kda", "full_attention": "mla"}
 

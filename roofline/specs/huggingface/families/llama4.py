@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import CHUNKED, DENSE, FULL, SPARSE, attention_kinds, dense_block, names
-from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import CHUNKED, DENSE, FULL, SPARSE, attention_kinds, dense_block, layer_names
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, stream
 
 
 @family("llama4_text", architectures=("Llama4ForConditionalGeneration", "Llama4ForCausalLM"), source=transformers("llama4"))
@@ -23,7 +23,7 @@ def llama4(config: Config) -> Draft:
     mixers = _attention(config, kinds, rotated)
     layers = [
         Layer(name, mixer, sparse if block == SPARSE else dense)
-        for name, mixer, block in zip(names(kinds, blocks), mixers, blocks, strict=True)
+        for name, mixer, block in zip(layer_names(kinds, blocks), mixers, blocks, strict=True)
     ]
     # NB: text parts of published files have no tie_word_embeddings, nor has the file around them: it is false.
     return Draft(layers, stream(config, tie=False))

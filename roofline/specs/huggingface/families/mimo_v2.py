@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import DENSE, FULL, SLIDING, SPARSE, dense_block, names
-from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, mtp, rotary, rotary_of, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import DENSE, FULL, SLIDING, SPARSE, dense_block, layer_names
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, mtp, rotary, rotary_of, stream
 
 
 @family("mimo_v2_flash", architectures=("MiMoV2FlashForCausalLM",), source=transformers("mimo_v2_flash"))
@@ -24,7 +24,7 @@ def mimo_v2_flash(config: Config) -> Draft:
     sparse, dense = moe(experts, top_k, config.whole("moe_intermediate_size")), dense_block(config, blocks)
     layers = [
         Layer(name, mixers[kind], dense if block == DENSE else sparse)
-        for name, kind, block in zip(names(kinds, blocks), kinds, blocks, strict=True)
+        for name, kind, block in zip(layer_names(kinds, blocks), kinds, blocks, strict=True)
     ]
     return Draft(layers, stream(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
 

@@ -1,14 +1,13 @@
-"""Mistral (7B, Nemo, Small, Large, Devstral, ...) and Ministral: Llama's shape with a window on every layer, on some, or
-on none. Mistral 3 is these two inside a multimodal config."""
+"""Mistral (7B, Nemo, Small, Large, Devstral, ...), Ministral and Mixtral: Llama's shape with a window on every layer, on
+some, or on none; Mixtral with experts. Mistral 3 is the first two inside a multimodal config."""
 
 from __future__ import annotations
 
-from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, names
-from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, layer_names, window_key, window_width
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, grouped, heads, layers_of, moe, stream
 
 
 @family(
@@ -19,7 +18,7 @@ from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, lay
 )
 def mistral(config: Config) -> Draft:
     """The same window on every layer, where there is one."""
-    draft = ministral(config)
+    draft = ministral.read(config)
     if len({layer.name for layer in draft.layers}) > 1:
         config.refuse("layer_types", "layers differ, which model_type mistral does not know: it is ministral's")
     return draft
@@ -33,13 +32,29 @@ def ministral(config: Config) -> Draft:
     feed = gated_mlp(config.whole("intermediate_size"))
     # Multimodal configs leave out what is equal to the default of the text model's class.
     keys = stream(config, tie=False) if config.place else stream(config)
-    width, count = windows.window(config, keys["max_position_embeddings"]), layers_of(config)
+    width, count = window_width(config, keys["max_position_embeddings"]), layers_of(config)
     usual = FULL if config.data.get("sliding_window") is None else SLIDING
     kinds = config.words("layer_types", count, (SLIDING, FULL), default=[usual] * count)
     if config.data.get("sliding_window") is None and SLIDING in kinds:
         config.needs("there are sliding layers, and no sliding_window", "layer_types")
     layers = [
-        Layer(name, gqa(n_q, n_kv, head_dim, **windows.of(kind, width)), feed)
-        for name, kind in zip(names(kinds), kinds, strict=True)
+        Layer(name, gqa(n_q, n_kv, head_dim, **window_key(kind, width)), feed)
+        for name, kind in zip(layer_names(kinds), kinds, strict=True)
     ]
     return Draft(layers, keys)
+
+
+@family("mixtral", architectures=("MixtralForCausalLM",), source=transformers("mixtral"))
+def mixtral(config: Config) -> Draft:
+    """No biases, no shared experts."""
+    config.off("layer_types", "attention_bias", "mlp_bias")
+    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    experts, top_k = experts_of(config, ("num_local_experts", "num_experts"))
+    keys = stream(config)
+    width = window_width(config, keys["max_position_embeddings"])
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, sliding_window=width),
+        moe(experts, top_k, config.whole("intermediate_size")),
+    )
+    return Draft([layer] * layers_of(config), keys)

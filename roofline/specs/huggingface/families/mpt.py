@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.families.cohere import LAYERNORM
-from roofline.specs.huggingface.parts import divided, gqa, mlp, rest
+from roofline.specs.huggingface.sections import divided, gqa, mlp, rest
 
 
 @family("mpt", architectures=("MptForCausalLM", "MPTForCausalLM"), source=transformers("mpt"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, names
-from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import FULL, last_of_each, layer_names, window_key, window_width
+from roofline.specs.huggingface.sections import gated_mlp, gqa, grouped, heads, layers_of, stream
 
 
 @family("olmo", architectures=("OlmoForCausalLM",), source=transformers("olmo"))
@@ -34,8 +33,8 @@ def olmo2(config: Config) -> Draft:
 @family("olmo3", architectures=("Olmo3ForCausalLM",), source=transformers("olmo3"))
 def olmo3(config: Config) -> Draft:
     """A window on three of four layers."""
-    width = windows.window(config, config.whole("max_position_embeddings"))
-    kinds = windows.last_of_each(config, layers_of(config), 4, "the rule of OLMo 3, where there are no layer_types")
+    width = window_width(config, config.whole("max_position_embeddings"))
+    kinds = last_of_each(config, layers_of(config), 4, "the rule of OLMo 3, where there are no layer_types")
     return _with_norms_after(config, kinds, width)
 
 
@@ -46,10 +45,10 @@ def _with_norms_after(config: Config, kinds: list[str], width: int | None) -> Dr
     layers = [
         Layer(
             name,
-            gqa(n_q, n_kv, head_dim, **windows.of(kind, width), qk_norm="full", qkv_bias=biased, o_bias=biased),
+            gqa(n_q, n_kv, head_dim, **window_key(kind, width), qk_norm="full", qkv_bias=biased, o_bias=biased),
             feed,
             {"norms": "post"},
         )
-        for name, kind in zip(names(kinds), kinds, strict=True)
+        for name, kind in zip(layer_names(kinds), kinds, strict=True)
     ]
     return Draft(layers, stream(config))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.parts import divided, gqa, layers_of, mlp, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import divided, gqa, layers_of, mlp, stream
 
 # The table of positions has two rows that no position uses: fairseq counted from the padding token on.
 _UNUSED = 2

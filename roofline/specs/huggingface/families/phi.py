@@ -1,12 +1,27 @@
-"""Phi-1, Phi-1.5 and Phi-2: attention and feed-forward block side by side under one norm, with biases throughout."""
+"""Phi-1 to Phi-4 and Phi-MoE. Phi-1 to Phi-2 have both blocks side by side under one norm, with biases throughout; Phi-3 and
+Phi-4 have Llama's shape; Phi-MoE layer norms and experts. Phi-3-small is another architecture: its attention is
+block-sparse."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.families.gpt2 import LAYERNORM, heads_and_width, inner, layers
-from roofline.specs.huggingface.parts import gqa, grouped, heads, layers_of, mlp, rest, rotary, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.gpt import LAYERNORM, heads_and_width, inner, layers
+from roofline.specs.huggingface.layer_types import window_width
+from roofline.specs.huggingface.sections import (
+    experts_of,
+    gated_mlp,
+    gqa,
+    grouped,
+    heads,
+    layers_of,
+    mlp,
+    moe,
+    rest,
+    rotary,
+    stream,
+)
 
 
 @family("phi", types=("phi-msft",), architectures=("PhiForCausalLM",), source=transformers("phi"))
@@ -39,3 +54,37 @@ def _first(config: Config) -> Draft:
         **rest(config),
     }
     return Draft([layer] * layers(config), keys)
+
+
+@family("phi3", architectures=("Phi3ForCausalLM",), source=transformers("phi3"))
+def phi3(config: Config) -> Draft:
+    """Llama's shape, a window on every layer where there is one."""
+    config.off("attention_bias", "mlp_bias", "lm_head_bias", "layer_types")
+    config.only("full_attn_mod", 1, "every layer has the same attention")
+    config.harmless("interpolate_factor")
+    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    keys = stream(config)
+    width = window_width(config, keys["max_position_embeddings"])
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, sliding_window=width, **rotary(config, head_dim)),
+        gated_mlp(config.whole("intermediate_size")),
+    )
+    return Draft([layer] * layers_of(config), keys)
+
+
+@family("phimoe", architectures=("PhimoeForCausalLM", "PhiMoEForCausalLM"), source=transformers("phimoe"))
+def phimoe(config: Config) -> Draft:
+    """One bias switch for the four projections of attention, one for the LM head."""
+    config.off("layer_types", "mlp_bias")
+    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    biased = config.flag("attention_bias")
+    experts, top_k = experts_of(config, ("num_local_experts",))
+    keys = stream(config, norm=LAYERNORM, lm_head_bias=config.flag("lm_head_bias"))
+    width = window_width(config, keys["max_position_embeddings"])
+    layer = Layer(
+        "decoder",
+        gqa(n_q, n_kv, head_dim, sliding_window=width, qkv_bias=biased, o_bias=biased),
+        moe(experts, top_k, config.whole("intermediate_size")),
+    )
+    return Draft([layer] * layers_of(config), keys)

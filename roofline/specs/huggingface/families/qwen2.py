@@ -1,13 +1,23 @@
-"""Qwen2 and Qwen2.5, their text parts in Qwen2-VL and Qwen2.5-VL, and MiMo, which is Qwen2 with MTP layers."""
+"""Qwen2 and Qwen2.5, their text parts in Qwen2-VL and Qwen2.5-VL, MiMo, which is Qwen2 with MTP layers, and the mixtures of
+experts (Qwen1.5-MoE, Qwen2-57B-A14B): fine-grained experts beside one gated shared expert."""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import names
-from roofline.specs.huggingface.parts import flat_notes, gated_mlp, gqa, heads, layers_of, mtp, stream
-from roofline.specs.huggingface.windows import from_windows, slides_from, switched_windows
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import (
+    DENSE,
+    FULL,
+    SLIDING,
+    dense_block,
+    kinds_of_windows,
+    layer_names,
+    slides_from,
+    sparse_by_step,
+    switched_windows,
+)
+from roofline.specs.huggingface.sections import experts_of, flat_notes, gated_mlp, gqa, heads, layers_of, moe, mtp, stream
 
 
 @family("qwen2", architectures=("Qwen2ForCausalLM",), source=transformers("qwen2"))
@@ -19,7 +29,7 @@ def qwen2(config: Config) -> Draft:
     found = switched_windows(config, count, slides_from(config))
     layers = [
         Layer(name, gqa(n_q, n_kv, head_dim, qkv_bias=True, sliding_window=window), gated_mlp(width))
-        for name, window in zip(names(from_windows(found)), found, strict=True)
+        for name, window in zip(layer_names(kinds_of_windows(found)), found, strict=True)
     ]
     return Draft(layers, stream(config))
 
@@ -28,7 +38,7 @@ def qwen2(config: Config) -> Draft:
 def mimo(config: Config) -> Draft:
     """Qwen2, and layers for multi-token prediction."""
     mtp(config, "num_nextn_predict_layers")
-    return qwen2(config)
+    return qwen2.read(config)
 
 
 @family(
@@ -39,9 +49,40 @@ def mimo(config: Config) -> Draft:
 )
 def qwen2_vl(config: Config) -> Draft:
     """Qwen2's layers; the keys of the language model stand in `text_config`, or in older files beside `vision_config`."""
-    draft = qwen2(config)
+    draft = qwen2.read(config)
     n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
     if hidden % n_q or config.whole("head_dim", default=hidden // n_q) != hidden // n_q:
         config.refuse("head_dim", f"has to be hidden_size over num_attention_heads ({hidden} / {n_q}) in this family")
     draft.notes += flat_notes(config)
     return draft
+
+
+@family("qwen2_moe", architectures=("Qwen2MoeForCausalLM",), source=transformers("qwen2_moe"))
+def qwen2_moe(config: Config) -> Draft:
+    """Switched on, the window is that of every second layer below `max_window_layers`."""
+    n_q, n_kv, head_dim = heads(config)
+    # NB: a key of later versions of the class; without it there are biases.
+    biased, count = config.flag("qkv_bias", default=True), layers_of(config)
+
+    def slides(index: int) -> str:
+        return FULL if index % 2 or index >= config.whole("max_window_layers", low=0) else SLIDING
+
+    found, blocks = switched_windows(config, count, slides), sparse_by_step(config, count)
+    experts, top_k = experts_of(config, ("num_experts",))
+    sparse = moe(
+        experts,
+        top_k,
+        config.whole("moe_intermediate_size"),
+        shared_intermediate_size=config.whole("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
+    dense = dense_block(config, blocks)
+    layers = [
+        Layer(
+            name,
+            gqa(n_q, n_kv, head_dim, qkv_bias=biased, sliding_window=window),
+            dense if block == DENSE else sparse,
+        )
+        for name, window, block in zip(layer_names(kinds_of_windows(found), blocks), found, blocks, strict=True)
+    ]
+    return Draft(layers, stream(config))

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import DENSE, SLIDING, dense_block, names, sparse_by_step
-from roofline.specs.huggingface.parts import experts_of, gated_mlp, gqa, heads, layers_of, moe, stream
-from roofline.specs.huggingface.windows import from_windows, slides_from, switched_windows
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import (
+    DENSE,
+    SLIDING,
+    dense_block,
+    kinds_of_windows,
+    layer_names,
+    slides_from,
+    sparse_by_step,
+    switched_windows,
+)
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, moe, stream
 
 
 @family("qwen3", architectures=("Qwen3ForCausalLM",), source=transformers("qwen3"))
@@ -55,7 +63,7 @@ def _attention(config: Config, found: list[int | None]) -> list[Section]:
 def _dense(config: Config, found: list[int | None]) -> Draft:
     block = gated_mlp(config.whole("intermediate_size"))
     mixers = _attention(config, found)
-    layers = [Layer(name, mixer, block) for name, mixer in zip(names(from_windows(found)), mixers, strict=True)]
+    layers = [Layer(name, mixer, block) for name, mixer in zip(layer_names(kinds_of_windows(found)), mixers, strict=True)]
     return Draft(layers, stream(config))
 
 
@@ -67,6 +75,6 @@ def _sparse(config: Config, found: list[int | None]) -> Draft:
     dense = dense_block(config, blocks)
     layers = [
         Layer(name, mixer, dense if block == DENSE else sparse)
-        for name, mixer, block in zip(names(from_windows(found), blocks), mixers, blocks, strict=True)
+        for name, mixer, block in zip(layer_names(kinds_of_windows(found), blocks), mixers, blocks, strict=True)
     ]
     return Draft(layers, stream(config))

@@ -6,10 +6,29 @@ from collections.abc import Callable
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import DENSE, FULL, LINEAR, SPARSE, attention_kinds, dense_block, names, sparse_by_step
-from roofline.specs.huggingface.parts import experts_of, gqa, heads, layers_of, moe, mtp, rotary, rotary_of, stream
-from roofline.specs.huggingface.recurrent import state_dtype
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import (
+    DENSE,
+    FULL,
+    LINEAR,
+    SPARSE,
+    attention_kinds,
+    dense_block,
+    layer_names,
+    sparse_by_step,
+)
+from roofline.specs.huggingface.sections import (
+    experts_of,
+    gqa,
+    heads,
+    layers_of,
+    moe,
+    mtp,
+    rotary,
+    rotary_of,
+    state_dtype,
+    stream,
+)
 
 
 @family("qwen3_next", architectures=("Qwen3NextForCausalLM",), source=transformers("qwen3_next"))
@@ -46,7 +65,7 @@ def _draft(config: Config, blocks: list[str]) -> Draft:
     sparse, dense = _experts(config) if SPARSE in blocks else None, dense_block(config, blocks)
     layers = [
         Layer(name, mixers[kind], dense if block == DENSE else sparse)
-        for name, kind, block in zip(names(kinds, blocks), kinds, blocks, strict=True)
+        for name, kind, block in zip(layer_names(kinds, blocks), kinds, blocks, strict=True)
     ]
     return Draft(layers, stream(config, **state_dtype(config, "mamba_ssm_dtype")))
 

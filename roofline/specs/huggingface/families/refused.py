@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from roofline.specs.huggingface.config import Config
-from roofline.specs.huggingface.families import family, transformers
+from roofline.specs.huggingface.families.base import family, transformers
 
 
 @family("gemma3n_text", architectures=("Gemma3nForConditionalGeneration", "Gemma3nForCausalLM"), source=transformers("gemma3n"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import FULL, SLIDING, names
-from roofline.specs.huggingface.parts import gated_mlp, gqa, grouped, heads, layers_of, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import FULL, SLIDING, layer_names, window_key, window_width
+from roofline.specs.huggingface.sections import gated_mlp, gqa, grouped, heads, layers_of, stream
 
 
 @family("smollm3", architectures=("SmolLM3ForCausalLM",), source=transformers("smollm3"))
@@ -19,7 +18,7 @@ def smollm3(config: Config) -> Draft:
     keys = stream(config, tie=True)
     every = config.whole("no_rope_layer_interval", default=4)
     rotated = config.wholes("no_rope_layers", count, default=[int((index + 1) % every != 0) for index in range(count)])
-    width = windows.window(config, keys["max_position_embeddings"], default=None)
+    width = window_width(config, keys["max_position_embeddings"], default=None)
     if not config.flag("use_sliding_window", default=False):
         width = None
     kinds = config.words("layer_types", count, (SLIDING, FULL), default=None)
@@ -29,11 +28,11 @@ def smollm3(config: Config) -> Draft:
         Layer(
             name + ("" if turns else "_nope"),
             gqa(
-                n_q, n_kv, head_dim, **windows.of(kind, width),
+                n_q, n_kv, head_dim, **window_key(kind, width),
                 rotary_dim=None if turns else 0, qkv_bias=biased, o_bias=biased,
             ),
             feed,
         )
-        for name, kind, turns in zip(names(kinds), kinds, rotated, strict=True)
+        for name, kind, turns in zip(layer_names(kinds), kinds, rotated, strict=True)
     ]  # fmt: skip
     return Draft(layers, keys)

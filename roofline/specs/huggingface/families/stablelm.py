@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.families.gpt2 import LAYERNORM
-from roofline.specs.huggingface.parts import gated_mlp, gqa, heads, layers_of, rotary, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.gpt import LAYERNORM
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, rotary, stream
 
 
 @family(

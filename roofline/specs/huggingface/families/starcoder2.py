@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from roofline.specs.huggingface import windows
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.families.gpt2 import LAYERNORM
-from roofline.specs.huggingface.parts import gqa, grouped, heads, layers_of, mlp, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.families.gpt import LAYERNORM
+from roofline.specs.huggingface.layer_types import window_width
+from roofline.specs.huggingface.sections import gqa, grouped, heads, layers_of, mlp, stream
 
 
 @family("starcoder2", architectures=("Starcoder2ForCausalLM",), source=transformers("starcoder2"))
@@ -19,7 +19,7 @@ def starcoder2(config: Config) -> Draft:
     n_q, n_kv, head_dim = heads(config, kv=grouped(config))
     biased = config.flag("use_bias")
     keys = stream(config, tie=True, norm=LAYERNORM)
-    width = windows.window(config, keys["max_position_embeddings"])
+    width = window_width(config, keys["max_position_embeddings"])
     layer = Layer(
         "decoder",
         gqa(n_q, n_kv, head_dim, sliding_window=width, qkv_bias=biased, o_bias=biased),

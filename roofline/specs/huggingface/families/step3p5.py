@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.kinds import DENSE, FULL, SLIDING, SPARSE, dense_block, names, sparse_after
-from roofline.specs.huggingface.parts import experts_of, gqa, layers_of, moe, mtp, stream
-from roofline.specs.huggingface.windows import windows
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.layer_types import DENSE, FULL, SLIDING, SPARSE, dense_block, layer_names, sparse_after, windows
+from roofline.specs.huggingface.sections import experts_of, gqa, layers_of, moe, mtp, stream
 
 _KV, _EXPERTS = ("num_key_value_heads", "num_attention_groups"), ("n_routed_experts", "moe_num_experts", "num_experts")
 # Numerics, positions, and what says again what is known.
@@ -47,7 +46,7 @@ def step3p5(config: Config) -> Draft:
     dense, mixers = dense_block(config, blocks), _attention(config, kinds)
     layers = [
         Layer(name, mixer, dense if block == DENSE else sparse)
-        for name, mixer, block in zip(names(kinds, blocks), mixers, blocks, strict=True)
+        for name, mixer, block in zip(layer_names(kinds, blocks), mixers, blocks, strict=True)
     ]
     keys = stream(config, tie=False, apart={"router_correction_bias": experts * blocks.count(SPARSE)})
     return Draft(layers, keys)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.specs.huggingface.methods.base import AND_HEAD, EXPERTS, LAYERS, Keys, Plan, Rule, kv_cache, method
-from roofline.specs.huggingface.patterns import any_of
+from roofline.specs.huggingface.methods.base import AND_HEAD, EXPERTS, LAYERS, Keys, Plan, Rule, any_of, kv_cache, method
 
 # Keys of GPTQ and AWQ that change no size.
 _HARMLESS = (

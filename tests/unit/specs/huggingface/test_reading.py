@@ -13,10 +13,10 @@ import roofline
 from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError, SpecError, UnknownNameError
 from roofline.predict.parameters import count_parameters
+from roofline.specs.huggingface.config import changes_no_count, may_change_counts
 from roofline.specs.huggingface.document import parse_json, read_json
 from roofline.specs.huggingface.draft import patterns
 from roofline.specs.huggingface.families import by_architecture, families
-from roofline.specs.huggingface.keys import changes_no_count, may_change_counts
 from roofline.specs.huggingface.read import slug
 
 LLAMA: dict[str, Any] = {

@@ -1,16 +1,62 @@
-"""Sliding windows: how wide they are, on which layers, and when one that is set does nothing."""
+"""Which layers are of which kind (full, sliding, sparse, dense), what each is called, and how wide sliding windows are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Section
-from roofline.specs.huggingface.kinds import FULL, SLIDING, attention_kinds
+from roofline.specs.huggingface.sections import gated_mlp
+
+# The words of `layer_types` and `mlp_layer_types`, and what a layer of that kind is called here.
+FULL, SLIDING, CHUNKED, LINEAR = "full_attention", "sliding_attention", "chunked_attention", "linear_attention"
+SPARSE, DENSE = "sparse", "dense"
+_CALLED = {FULL: "full", SLIDING: "sliding", CHUNKED: "chunked", LINEAR: "linear", SPARSE: "moe", DENSE: "dense"}
 
 
-def window(config: Config, longest: int, *, default: Any = REQUIRED) -> int | None:
+def layer_names(*features: list[str]) -> list[str]:
+    """What each layer is called: after the features in which layers differ.
+
+    >>> layer_names(["sliding_attention", "full_attention"], ["sparse", "sparse"])
+    ['sliding', 'full']
+    >>> layer_names(["full_attention", "full_attention"], ["dense", "sparse"])
+    ['dense', 'moe']
+    >>> layer_names(["full_attention", "full_attention"], ["sparse", "sparse"])
+    ['decoder', 'decoder']
+    """
+    telling = [feature for feature in features if len(set(feature)) > 1]
+    return ["_".join(_CALLED[word] for word in words) or "decoder" for words in zip(*telling, strict=True)] or [
+        "decoder" for _ in features[0]
+    ]
+
+
+def attention_kinds(config: Config, count: int, of: Collection[str], rule: Callable[[int], str] | None = None) -> list[str]:
+    """`layer_types`, or for a config without them the rule of the class for layer i, from 0."""
+    given = config.words("layer_types", count, of, default=REQUIRED if rule is None else None)
+    return list(given) if given is not None or rule is None else [rule(index) for index in range(count)]
+
+
+def sparse_by_step(config: Config, count: int) -> list[str]:
+    """Qwen's rule: every `decoder_sparse_step`-th layer is a mixture of experts, unless `mlp_only_layers` names it."""
+    step = config.whole("decoder_sparse_step")
+    dense = config.indices("mlp_only_layers", count, default=[])
+    return [DENSE if index in dense or (index + 1) % step else SPARSE for index in range(count)]
+
+
+def sparse_after(config: Config, count: int, key: str = "first_k_dense_replace") -> list[str]:
+    """The first layers are dense, all others mixtures of experts."""
+    first = config.whole(key, low=0)
+    return [DENSE if index < first else SPARSE for index in range(count)]
+
+
+def dense_block(config: Config, blocks: list[str], key: str = "intermediate_size") -> Section | None:
+    """The gated block of the dense layers. Without any, their width may be there, and does nothing."""
+    config.harmless(key)
+    return gated_mlp(config.whole(key)) if DENSE in blocks else None
+
+
+def window_width(config: Config, longest: int, *, default: Any = REQUIRED) -> int | None:
     """Tokens that a query sees; none where the key is null, or where the window holds the `longest` context."""
     name = "sliding_window"
     if name in config.data and config.data[name] is None:
@@ -33,7 +79,7 @@ def last_of_each(config: Config, layers: int, every: int, why: str) -> list[str]
     return attention_kinds(config, layers, (FULL, SLIDING), lambda index: SLIDING if (index + 1) % every else FULL)
 
 
-def of(kind: str, width: int | None) -> Section:
+def window_key(kind: str, width: int | None) -> Section:
     """The key of a mixer for a layer of a kind."""
     return {"sliding_window": width} if kind == SLIDING and width is not None else {}
 
@@ -75,6 +121,6 @@ def slides_from(config: Config) -> Callable[[int], str]:
     return rule
 
 
-def from_windows(found: list[int | None]) -> list[str]:
+def kinds_of_windows(found: list[int | None]) -> list[str]:
     """The kind of each layer, from its window."""
     return [FULL if window is None else SLIDING for window in found]

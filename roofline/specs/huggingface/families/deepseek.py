@@ -1,12 +1,46 @@
-"""DeepSeek-V3.2 and GLM-5: latent attention of which an indexer picks the keys that a query sees."""
+"""DeepSeek-V2 to V3.2, and what has their shape: latent attention, and many small experts of which a few are shared.
+
+V3 (R1, Kimi-K2, Moonlight) adds a correction of the router and multi-token prediction; V3.2 and GLM-5 an indexer, which
+picks the keys that a query sees.
+"""
 
 from __future__ import annotations
 
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
-from roofline.specs.huggingface.families import family, transformers
-from roofline.specs.huggingface.latent import correction_biases, dense_and_moe, listed_kinds_of_mlp, mla
-from roofline.specs.huggingface.parts import layers_of, mtp, stream
+from roofline.specs.huggingface.families.base import family, transformers
+from roofline.specs.huggingface.sections import (
+    correction_biases,
+    dense_and_moe,
+    kinds_of_mlp,
+    layers_of,
+    listed_kinds_of_mlp,
+    mla,
+    mtp,
+    stream,
+)
+
+
+@family("deepseek_v2", architectures=("DeepseekV2ForCausalLM",), source=transformers("deepseek_v2"))
+def deepseek_v2(config: Config) -> Draft:
+    """The router has no correction; the language models of DeepSeek-VL2 do not say whether embeddings are tied."""
+    config.only("use_mla", True, "without latent attention it is the family of DeepSeek-V1's experts, which has no reader")
+    config.choice("topk_method", of=("greedy", "group_limited_greedy"), default=None)  # a router with a correction is V3's
+    config.off("mlp_bias", "rm_head")
+    config.only("lm_head", True, "what is counted here has an LM head")
+    count = layers_of(config)
+    layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
+    return Draft(layers, stream(config, tie=False))
+
+
+@family("deepseek_v3", types=("kimi_k2",), architectures=("DeepseekV3ForCausalLM",), source=transformers("deepseek_v3"))
+def deepseek_v3(config: Config) -> Draft:
+    """As DeepSeek-V2, with a correction in the router, and a module for multi-token prediction that stands apart."""
+    count = layers_of(config)
+    layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
+    mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
+    return Draft(layers, stream(config, **correction_biases(layers)))
+
 
 _LETTERS = {"F": "full", "S": "shared"}
 _INDEXERS = ("full", "shared")

@@ -1,4 +1,5 @@
-"""Pieces that many families share: the stream, attention as Llama has it, feed-forward blocks, what stands apart."""
+"""Sections of a model's file that several families share: the stream, attention, feed-forward blocks, experts, state-space
+mixers."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 from roofline.dtypes import parse_dtype
 from roofline.errors import RooflineError
 from roofline.specs.huggingface.config import REQUIRED, Config
-from roofline.specs.huggingface.draft import Section
+from roofline.specs.huggingface.draft import Layer, Section
 
 # The first version of transformers whose LlamaConfig has num_key_value_heads: what older ones wrote is multi-head.
 _GROUPED_SINCE = (4, 31)
@@ -196,3 +197,168 @@ def mtp(config: Config, *names: str) -> None:
     for name in names:
         if config.whole(name, default=0, low=0):
             config.note(name, config.data[name], "layers for multi-token prediction are not counted")
+
+
+# Names of layers by what works on each token: as `mlp_layer_types` has them, and as ours are called.
+_KINDS = {"dense": "dense", "sparse": "moe"}
+
+
+def mla(config: Config, *, biases: bool = True, **rest_of_it: object) -> Section:
+    """Multi-head latent attention. `biases`: whether the family's class heeds `attention_bias`.
+
+    There are no KV heads: what is cached is the latent, whatever num_key_value_heads and head_dim say.
+    """
+    config.harmless("num_key_value_heads", "head_dim", "qk_head_dim")
+    config.only("partial_rotary_factor", 1, "what is rotated is qk_rope_head_dim, all of it")
+    biased = config.flag("attention_bias", default=False) if biases else False
+    return {
+        "kind": "mla",
+        "num_attention_heads": config.whole("num_attention_heads"),
+        **lean(q_lora_rank=_rank_of_queries(config)),
+        "kv_lora_rank": config.whole("kv_lora_rank"),
+        "qk_nope_head_dim": config.whole("qk_nope_head_dim"),
+        "qk_rope_head_dim": config.whole("qk_rope_head_dim"),
+        "v_head_dim": config.whole("v_head_dim"),
+        **lean(attention_bias=biased, **rest_of_it),
+    }
+
+
+def _rank_of_queries(config: Config) -> int | None:
+    """Null says that queries are not compressed; an absent key says nothing: classes have a rank as their default."""
+    if "q_lora_rank" in config.data and config.data["q_lora_rank"] is None:
+        config.harmless("q_lora_rank")
+        config.note("q_lora_rank", None, "null in config.json: queries are not compressed")
+        return None
+    return int(config.whole("q_lora_rank"))
+
+
+# Names that a number has in DeepSeek's configs; and in Kimi Linear's, which has all of both.
+_EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts")
+ExpertKeys = dict[str, tuple[str, ...]]
+DEEPSEEK: ExpertKeys = {"chosen": ("num_experts_per_tok",), "shared": ("n_shared_experts",)}
+KIMI_LINEAR: ExpertKeys = {
+    "chosen": ("num_experts_per_token", "num_experts_per_tok"), "shared": ("num_shared_experts", "n_shared_experts"),
+}  # fmt: skip
+
+
+def latent_experts(config: Config, names: ExpertKeys) -> Section:
+    """Routed experts of moe_intermediate_size, and shared ones that are one block of their joint width."""
+    count, chosen = experts_of(config, _EXPERTS, names["chosen"])
+    width = config.whole("moe_intermediate_size")
+    return moe(count, chosen, width, shared_intermediate_size=config.whole(*names["shared"]) * width)
+
+
+def kinds_of_mlp(config: Config, count: int) -> list[str]:
+    """`dense` or `moe` for each layer: the first ones are dense."""
+    # NB: the class of transformers does not look at the step, older code does; there is no model with another one.
+    config.only("moe_layer_freq", 1, "code of different age reads another step in different ways")
+    dense = config.whole("first_k_dense_replace", low=0)
+    return ["dense" if index < dense else "moe" for index in range(count)]
+
+
+def listed_kinds_of_mlp(config: Config, count: int) -> list[str]:
+    """As `mlp_layer_types` lists them, where it is there; else as before it was."""
+    listed = config.words("mlp_layer_types", count, _KINDS, default=None)
+    if listed is None:
+        return kinds_of_mlp(config, count)
+    found = [_KINDS[word] for word in listed]
+    if config.has("first_k_dense_replace") and found != kinds_of_mlp(config, count):
+        config.needs("has other dense layers than first_k_dense_replace", "mlp_layer_types")
+    config.harmless("first_k_dense_replace", "moe_layer_freq")
+    return found
+
+
+def dense_and_moe(config: Config, kinds: list[str], mixers: list[Section], names: ExpertKeys = DEEPSEEK) -> list[Layer]:
+    """Layers whose feed-forward blocks are dense or of experts; each with its mixer."""
+    blocks = {"dense": gated_mlp(config.whole("intermediate_size")), "moe": latent_experts(config, names)}
+    return [Layer(kind, mixer, blocks[kind]) for kind, mixer in zip(kinds, mixers, strict=True)]
+
+
+def correction_biases(layers: list[Layer]) -> dict[str, Section]:
+    """One number for each expert, which the router adds to choose and not to weigh: a buffer, no parameter."""
+    sizes = [layer.mlp["num_experts"] for layer in layers if layer.mlp and layer.mlp["kind"] == "moe"]
+    return {"apart": {"router_correction_bias": sum(sizes)}} if sizes else {}
+
+
+# What Bamba and its relatives say of their state-space layers.
+KEYS_OF_BAMBA = (
+    "mamba_expand", "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_conv_bias",
+    "mamba_chunk_size", "mamba_proj_bias",
+)  # fmt: skip
+
+
+def state_dtype(config: Config, key: str) -> Section:
+    """The dtype of recurrent state that a config asks for, where it does."""
+    name = config.text(key, default=None)
+    if name is None:
+        return {}
+    try:
+        return {"state_dtype": parse_dtype(name).name}
+    except RooflineError as error:
+        config.refuse(key, str(error))
+
+
+def mamba2(
+    config: Config, heads: int, head_dim: int, groups: int, state: int, *, conv_kernel: int, conv_bias: bool,
+    chunk_size: int, **rest_of_it: object,
+) -> Section:  # fmt: skip
+    """Mamba-2 of the given sizes."""
+    if heads % groups:
+        name = next((name for name in ("mamba_n_groups", "n_groups") if config.has(name)), "n_groups")
+        config.refuse(name, f"{groups} groups do not divide the {heads} heads of the state-space layers")
+    return {
+        "kind": "mamba2",
+        "mamba_num_heads": heads,
+        "mamba_head_dim": head_dim,
+        "n_groups": groups,
+        "ssm_state_size": state,
+        "conv_kernel": conv_kernel,
+        "chunk_size": chunk_size,
+        "use_conv_bias": conv_bias,
+        **lean(**rest_of_it),
+    }
+
+
+def mamba2_of_bamba(config: Config) -> Section:
+    """Mamba-2 in the keys of Bamba, which Granite 4 took over."""
+    inner = config.whole("mamba_expand") * config.whole("hidden_size")
+    heads = config.whole("mamba_n_heads")
+    config.divides(("mamba_n_heads", heads), ("the state-space layers' width", inner))
+    if config.data.get("mamba_d_head") == "auto":
+        config.harmless("mamba_d_head")
+    elif (given := config.whole("mamba_d_head")) != inner // heads:
+        config.refuse("mamba_d_head", f"{given} times mamba_n_heads ({heads}) is not the state-space layers' width ({inner})")
+    return mamba2(
+        config,
+        heads,
+        inner // heads,
+        config.whole("mamba_n_groups"),
+        config.whole("mamba_d_state"),
+        conv_kernel=config.whole("mamba_d_conv"),
+        conv_bias=config.flag("mamba_conv_bias"),
+        chunk_size=config.whole("mamba_chunk_size"),
+        use_bias=config.flag("mamba_proj_bias"),
+    )
+
+
+def rank_of_steps(config: Config, name: str) -> int:
+    """Rank of the step Delta: a number, or "auto": a sixteenth of hidden_size, rounded up."""
+    if config.data.get(name) == "auto":
+        config.harmless(name)
+        return int(-(-config.whole("hidden_size") // 16))
+    return int(config.whole(name))
+
+
+def mamba(
+    config: Config, inner: int, *, state: str, rank: str, kernel: str, conv_bias: str, bias: str, **rest_of_it: object
+) -> Section:
+    """Mamba-1 of `inner` channels; the other arguments are the names under which a family has its sizes."""
+    return {
+        "kind": "mamba",
+        "mamba_d_inner": inner,
+        "ssm_state_size": config.whole(state),
+        "time_step_rank": rank_of_steps(config, rank),
+        "conv_kernel": config.whole(kernel),
+        "use_conv_bias": config.flag(conv_bias),
+        **lean(use_bias=config.flag(bias), **rest_of_it),
+    }
