@@ -1,8 +1,9 @@
-"""Text that comes from files, made safe to show."""
+"""Text that comes from files, made safe for where it goes."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 # C0 and C1 controls, and the marks that turn the direction of text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -16,6 +17,34 @@ def clean(text: object, *, keep_lines: bool = False) -> str:
     'a[31mb'
     """
     return (_CONTROL_BUT_NEWLINE if keep_lines else _CONTROL).sub("", str(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table to read. Cells are text; `right` says which columns are numbers."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    right: tuple[bool, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def csv_cell(value: object) -> object:
+    """A value that a spreadsheet does not take for a formula.
+
+    >>> csv_cell("=1+1"), csv_cell(-3)
+    ("'=1+1", -3)
+    """
+    if not isinstance(value, str):
+        return value
+    text = clean(value)
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+
+
+def markdown_cell(value: object) -> str:
+    """A value inside a Markdown table."""
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", clean(value))
 
 
 def escaped(document: str) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
-import pkgutil
 import signal
 import sys
 import threading
@@ -16,18 +14,16 @@ from typing import IO, Annotated, Any, NoReturn
 
 import typer
 
-from roofline.cli import commands
-from roofline.cli.places import Command
+from roofline.cli.commands import SETTINGS, CommandGroup
 from roofline.errors import InputError, RooflineError, StoppedByASignalError, TerminatedError
+from roofline.text import clean
 from roofline.version import DATA_VERSION, __version__
 
 app = typer.Typer(
     name="roofline",
     help="How fast, how big and how expensive is this LLM on that hardware, and why?",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout is not None and sys.stdout.isatty() else None,  # boxes are for terminals
-    context_settings={"help_option_names": ["-h", "--help"]},
+    cls=CommandGroup,
+    **SETTINGS,
 )
 
 
@@ -45,20 +41,6 @@ def _root(
 ) -> None:
     """How fast, how big and how expensive is this LLM on that hardware, and why?"""
 
-
-def _register(arguments: list[str]) -> None:
-    """Add the command that is called; all of them where that is not known yet (help, completion, a slip)."""
-    names = [module.name for module in pkgutil.iter_modules(commands.__path__)]
-    called = arguments[0] if arguments and "_ROOFLINE_COMPLETE" not in os.environ else None
-    for name in [called] if called in names else names:
-        importlib.import_module(f"{commands.__name__}.{name}").register(app)
-    for group in (app, *(added.typer_instance for added in app.registered_groups)):
-        for entry in group.registered_commands if group is not None else ():
-            if entry.cls is None or not issubclass(entry.cls, Command):
-                entry.cls = Command
-
-
-_register(sys.argv[1:])
 
 # Typer may bring its own copy of click: its exceptions are reached through one that Typer exports.
 _UsageError, _ClickException = typer.BadParameter.__mro__[1:3]
@@ -185,8 +167,6 @@ def _fail_usage(error: Any) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    from roofline.cli.text import clean
-
     _complain(f"error: {clean(message, keep_lines=True)}")
     sys.exit(code)
 

@@ -4,33 +4,74 @@ stay text, which the request reads with its units."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from roofline.cli import complete
+from roofline.cli.output import Output
 from roofline.predict.options import OPTIONS, Option, of_groups
 
-ModelArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL", help="Id, YAML file, config.json or its folder, or org/name.", autocompletion=complete.models
-    ),
-]
-HardwareOption = Annotated[
-    str, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)
-]
+Options = dict[str, Any]
+"""The options of the schema that were given, by name: where a command has this parameter, `takes` puts their flags."""
+
+
+def complete_models(incomplete: str) -> list[str]:
+    """Ids of models that begin with a text, for shell completion."""
+    return _ids("models", incomplete)
+
+
+def complete_hardware(incomplete: str) -> list[str]:
+    """Ids of hardware that begin with a text, for shell completion."""
+    return _ids("hardware", incomplete)
+
+
+def _ids(kind: str, incomplete: str) -> list[str]:
+    from roofline.errors import RooflineError
+    from roofline.specs.library import ids
+
+    try:
+        known = ids("models" if kind == "models" else "hardware")
+    except RooflineError:  # of ROOFLINE_PATH: the command itself will report it
+        return []
+    return [name for name in known if name.startswith(incomplete)]
+
+
+_COMPLETIONS = {"models": complete_models, "hardware": complete_hardware}
+
+
+def own(*names: str, text: str, panel: str | None = None, metavar: str | None = None) -> Any:
+    """An optional flag of one command alone, as text."""
+    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
+
+
+def hardware_option(text: str, *, show_default: bool = True) -> Any:
+    """The flag `--hardware`, with the help that it has in one command."""
+    return typer.Option(
+        "--hardware", "-H", metavar="HW", help=text, autocompletion=complete_hardware, show_default=show_default
+    )
+
+
+def model_argument(text: str = "Id, YAML file, config.json or its folder, or org/name.", metavar: str = "MODEL") -> Any:
+    """An argument that names a model."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete_models)
+
+
+ModelArgument = Annotated[str, model_argument()]
+HardwareOption = Annotated[str, hardware_option("Id or YAML file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE; its suffix says the format.", dir_okay=True),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No messages on stderr but errors.")]
-Options = dict[str, Any]
-"""The options of the schema that were given, by name: where a command has this parameter, `takes` puts their flags."""
+TtftLimit = Annotated[
+    str | None, own("--ttft", text='First token of a prompt alone within "500 ms".', panel="Objectives", metavar="TIME")
+]
+TpotLimit = Annotated[str | None, own("--tpot", text='Each further token within "50 ms".', panel="Objectives", metavar="TIME")]
+_OUTPUT: dict[str, Any] = {"json": JsonOption, "output": OutputOption, "quiet": QuietOption}
 
 
 def flag(option: Option) -> Any:
@@ -41,33 +82,43 @@ def flag(option: Option) -> Any:
         str | None,
         typer.Option(
             *option.flags, help=option.text, metavar=option.metavar, rich_help_panel=option.group, show_default=False,
-            autocompletion=getattr(complete, option.completes) if option.completes else None,
+            autocompletion=_COMPLETIONS[option.completes] if option.completes else None,
         ),
     ]  # fmt: skip
 
 
-def takes(groups: Iterable[str], *, without: Iterable[str] = (), changed: Iterable[Option] = ()) -> Callable[[Any], Any]:
-    """Give a command the flags of some groups instead of its parameter `options`, which becomes a dict of what was given.
+def takes(
+    groups: Iterable[str] = (), *, without: Iterable[str] = (), changed: Iterable[Option] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that gives a command the flags that several commands have.
 
-    `changed` are options that mean something else to this command, or that it has besides.
+    Its parameter `options` becomes the flags of some groups of the schema: the command gets those that were given, by name. Its
+    parameter `out` becomes `--json`, `--output` and `--quiet`: the command gets an `Output`.
+
+    Args:
+        groups: of the schema.
+        without: options of these groups that the command does not have.
+        changed: options that mean something else to this command, or that it has besides.
     """
-    wanted, left_out, others = tuple(groups), tuple(without), tuple(changed)
+    listed = {entry.name: entry for entry in (*of_groups(tuple(groups), tuple(without)), *changed)}
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        listed = {entry.name: entry for entry in (*of_groups(wanted, left_out), *others)}
-        flags = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=False if entry.kind == "flag" else None, annotation=flag(entry)
-            )
-            for name, entry in listed.items()
-        ]
         parameters: list[inspect.Parameter] = []
-        for own in inspect.signature(command, eval_str=True).parameters.values():
-            parameters += flags if own.name == "options" else [own.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        own_parameters = inspect.signature(command, eval_str=True).parameters
+        for parameter in own_parameters.values():
+            if parameter.name == "options":
+                parameters += [_keyword(name, flag(entry), entry.kind == "flag") for name, entry in listed.items()]
+            elif parameter.name == "out":
+                parameters += [_keyword(name, annotation, name != "output") for name, annotation in _OUTPUT.items()]
+            else:
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
         def run(**values: Any) -> Any:
-            given = {name: values.pop(name) for name in listed}
-            return command(**values, options={name: value for name, value in given.items() if value not in (None, False)})
+            if "options" in own_parameters:
+                values["options"] = given({name: values.pop(name) for name in listed})
+            if "out" in own_parameters:
+                values["out"] = Output(values.pop("json"), values.pop("output"), values.pop("quiet"))
+            return command(**values)
 
         run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
         run.__annotations__ = {entry.name: entry.annotation for entry in parameters}
@@ -77,17 +128,35 @@ def takes(groups: Iterable[str], *, without: Iterable[str] = (), changed: Iterab
     return decorate
 
 
+def _keyword(name: str, annotation: Any, is_flag: bool) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if is_flag else None, annotation=annotation)
+
+
 def changed(name: str, **fields: Any) -> Option:
-    """An option of the schema that says something else in one command."""
+    """An option of the schema that means something else in one command."""
     return replace(OPTIONS[name], **fields)
 
 
-def own(*names: str, text: str, panel: str, metavar: str | None = None) -> Any:
-    """An optional flag of one command alone, as text."""
-    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
+def given(values: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
+    """The parameters of a command that were given, without `options` (which they hold already), `out` and those named."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in (*left_out, "options", "out") and value not in (None, False, [])
+    }
 
 
-TtftLimit = Annotated[
-    str | None, own("--ttft", text='First token of a prompt alone within "500 ms".', panel="Objectives", metavar="TIME")
-]
-TpotLimit = Annotated[str | None, own("--tpot", text='Each further token within "50 ms".', panel="Objectives", metavar="TIME")]
+def command_line(command: str, model: str, hardware: str, options: Mapping[str, Any], without: Iterable[str] = ()) -> str:
+    """The line that asks for the same again, for a shell."""
+    from roofline.predict.engine_command import shell_line
+
+    line = ["roofline", command, model, "--hardware", hardware]
+    for name, value in options.items():
+        flag_name = f"--{name.replace('_', '-')}"
+        if name == "pinned":
+            line += [] if value else ["--pageable"]
+        elif value is True:
+            line.append(flag_name)
+        elif name not in without:
+            line += [flag_name, str(value)]
+    return shell_line(tuple(line))

@@ -1,51 +1,111 @@
-"""Where results go: stdout as text or JSON, or a file whose suffix says the format."""
+"""Where results go: stdout as text or JSON, or a file whose suffix says the format; progress goes to stderr."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline import files
-from roofline.cli.text import csv_cell, markdown_cell
 from roofline.errors import InputError, MissingExtraError
-from roofline.text import clean
+from roofline.text import clean, csv_cell, markdown_cell
 from roofline.version import DATA_VERSION, __version__
+
+if TYPE_CHECKING:
+    from roofline.specs.library import Input
 
 Rows = list[dict[str, Any]]
 
+_EVERY = 10.0
+"""Seconds between two lines of progress where there is no terminal."""
+
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A result in every form that it has: one JSON object, rows (or none), what a person reads, and further file formats."""
+class Result:
+    """A result in every form that it has.
 
-    whole: dict[str, Any]
+    Args:
+        document: one JSON object.
+        rows: for tables (CSV, Markdown, Parquet); None if it has none.
+        show: prints what a person reads.
+        formats: further formats of files, by suffix.
+    """
+
+    document: dict[str, Any]
     rows: Callable[[], Rows] | None
     show: Callable[[], None]
     formats: Mapping[str, Callable[[], str | bytes]] = field(default_factory=dict)
 
 
-def emit(answer: Answer, *, json: bool, output: Path | None, quiet: bool) -> None:
-    """Give an answer in the form that was asked for: a file, JSON, or a page to read."""
-    from roofline.predict.result import dump_json
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The flags `--json`, `--output` and `--quiet` of a command."""
 
-    if output is not None:
-        formats = {".json": lambda: dump_json(answer.whole) + "\n", **answer.formats}
-        write_file(output, formats, answer.rows)
-        if not quiet:
-            sys.stderr.write(f"wrote {clean(output)}\n")
-    if json:
-        write_stdout(dump_json(answer.whole))
-    elif output is None:
-        answer.show()
+    json: bool
+    file: Path | None
+    quiet: bool
+
+    def emit(self, result: Result) -> None:
+        """Write a result in the form that the flags name: a file, JSON, or a page to read."""
+        from roofline.predict.result import dump_json
+
+        if self.file is not None:
+            formats = {".json": lambda: dump_json(result.document) + "\n", **result.formats}
+            write_file(self.file, formats, result.rows)
+            self.note(f"wrote {self.file}")
+        if self.json:
+            write_stdout(dump_json(result.document))
+        elif self.file is None:
+            result.show()
+
+    def note(self, text: str) -> None:
+        """A message on stderr, unless `--quiet`."""
+        if not self.quiet:
+            sys.stderr.write(f"{clean(text)}\n")
+
+    def verdict(self, text: str) -> None:
+        """The same where the result itself is not printed as text, which begins with it."""
+        if self.json or self.file is not None:
+            self.note(text)
+
+    def has_suffix(self, *suffixes: str) -> bool:
+        """Whether the result goes to a file of one of these suffixes."""
+        return self.file is not None and self.file.suffix.lower() in suffixes
+
+    def check_suffix(self, allowed: Iterable[str], otherwise: str = "") -> None:
+        """Refuse a file of another format before the work is done.
+
+        Raises:
+            InputError: it lists what is allowed.
+        """
+        if self.file is not None and not self.has_suffix(*allowed):
+            listed = f"must be one of {', '.join(allowed)}{otherwise}"
+            raise InputError(f"cannot write {self.file}: the suffix says the format, and {listed}")
 
 
 def write_stdout(text: str) -> None:
     """A result, with its final newline."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Lines of a result, cleaned."""
+    write_stdout(clean("\n".join(lines), keep_lines=True))
+
+
+def by_role(inputs: Iterable[Input]) -> dict[str, Any]:
+    """The files that a result was computed from, for its JSON, by what each is."""
+    return {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
+
+
+def by_name(inputs: Iterable[Input]) -> dict[str, Any]:
+    """The same by name, where several have one role."""
+    return {entry.name: {"role": entry.role, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
 
 
 def as_csv(rows: Rows) -> str:
@@ -76,30 +136,31 @@ def as_markdown(rows: Rows) -> str:
 
 
 def write_file(path: Path, formats: Mapping[str, Callable[[], str | bytes]], rows: Callable[[], Rows] | None) -> None:
-    """Write a result in the format of the file's suffix: `.csv`, `.md` and `.parquet` from `rows`, if there are any, others
-    from `formats`.
+    """Write a result in the format of the file's suffix, whole or not at all.
 
-    The file is written beside its place and then renamed, so that there is never half a file.
+    Args:
+        path: of the file.
+        formats: writers by suffix.
+        rows: for `.csv`, `.md` and `.parquet`, where `formats` has none of its own; None if the result has no rows.
+
+    Raises:
+        InputError: a suffix of no format, or a place that cannot be written.
     """
     files.check_target(path)
     suffix = path.suffix.lower()
-    tables: dict[str, Callable[[], bytes]] = {}
+    writers: dict[str, Callable[[], str | bytes]] = {}
     if rows is not None:
-        tables = {
-            ".csv": lambda: as_csv(rows()).encode(),
-            ".md": lambda: as_markdown(rows()).encode(),
+        writers = {
+            ".csv": lambda: as_csv(rows()),
+            ".md": lambda: as_markdown(rows()),
             ".parquet": lambda: _parquet(rows()),
         }
-    writers = tables | {name: (lambda made=made: _bytes(made())) for name, made in formats.items()}
-    allowed = sorted(writers)
+    writers |= formats
     if suffix not in writers:
-        msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(allowed)}"
+        msg = f"cannot write {path}: the suffix says the format, and must be one of {', '.join(sorted(writers))}"
         raise InputError(msg)
-    files.write_whole(path, writers[suffix]())
-
-
-def _bytes(made: str | bytes) -> bytes:
-    return made.encode() if isinstance(made, str) else made
+    content = writers[suffix]()
+    files.write_whole(path, content.encode() if isinstance(content, str) else content)
 
 
 def _parquet(rows: Rows) -> bytes:
@@ -112,3 +173,45 @@ def _parquet(rows: Rows) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows).replace_schema_metadata(metadata), sink)
     return sink.getvalue()
+
+
+@contextmanager
+def progress(unit: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """How far a long piece of work is: a function of the number that is done and of all (None: not known).
+
+    A line on stderr that changes on a terminal; elsewhere a line now and then.
+    """
+    if quiet:
+        yield lambda done, of: None
+        return
+    start, last, first = time.monotonic(), time.monotonic(), -1
+    terminal = sys.stderr.isatty()
+
+    def report(done: int, of: int | None) -> None:
+        nonlocal last, first
+        first = done if first < 0 else first
+        now = time.monotonic()
+        if now - last < (0.2 if terminal else _EVERY) and (of is None or done < of):
+            return
+        last = now
+        rate = (done - first) / max(now - start, 1e-9)
+        left = f", {_duration((of - done) / rate)} left" if of is not None and rate and done < of else ""
+        count = f"{done:,}" if of is None else f"{done:,} of {of:,}"
+        line = f"{count} {unit}, {rate:,.0f} per second{left}"
+        if terminal:
+            sys.stderr.write(f"\r\x1b[2K{line}")
+        elif now - start > _EVERY:
+            sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        if terminal:
+            sys.stderr.write("\r\x1b[2K")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import complete
+from roofline.cli.options import complete_hardware, complete_models
 from roofline.cli.options import own as option
 
 TRAFFIC, OBJECTIVES, SEARCH, MONEY = "Traffic", "Objectives", "Search", "Money and limits"
@@ -14,14 +14,14 @@ TRAFFIC, OBJECTIVES, SEARCH, MONEY = "Traffic", "Objectives", "Search", "Money a
 ModelArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="MODEL", help="Id, YAML file, config.json or its folder, or org/name.", autocompletion=complete.models
+        metavar="MODEL", help="Id, YAML file, config.json or its folder, or org/name.", autocompletion=complete_models
     ),
 ]
 Hardware = Annotated[
     list[str] | None,
     typer.Option(
         "--hardware", "-H", metavar="HW[,HW...]", help="Ids or YAML files; several times, or with commas. Default: the "
-        "measured ones that have a price.", autocompletion=complete.hardware,
+        "measured ones that have a price.", autocompletion=complete_hardware,
         rich_help_panel=SEARCH, show_default=False,
     ),
 ]  # fmt: skip

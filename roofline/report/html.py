@@ -6,8 +6,8 @@ from html import escape as escape_html
 
 from roofline.predict.result import Analysis
 from roofline.report import summary
-from roofline.report.summary import Table, gib
-from roofline.text import clean
+from roofline.report.summary import gib
+from roofline.text import Table, clean
 
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }

@@ -12,6 +12,7 @@ from roofline.report.preemption_summary import rate as rate_of
 from roofline.report.preemption_summary import sentences
 from roofline.serving.preemption.copies import Curve
 from roofline.serving.preemption.result import Answer, Preempted
+from roofline.text import Table as TextTable
 
 _NOT_MODELLED = (
     "Queues: when a sequence is evicted, and how long it waits for room, is a matter of the whole traffic.",
@@ -68,7 +69,7 @@ def _sections(result: Preempted, found: Answer) -> tuple[Section, ...]:
     )
 
 
-def _cells(key: str, shown: summary.Table) -> Table:
+def _cells(key: str, shown: TextTable) -> Table:
     """A table of texts as one of cells."""
     return table(key, shown.title, shown.note, shown.columns, words_of(shown.rows))
 

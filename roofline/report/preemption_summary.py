@@ -5,8 +5,8 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.formatting import interval, plural, seconds
 from roofline.report import summary
-from roofline.report.summary import Table
 from roofline.serving.preemption.result import Answer, Preempted
+from roofline.text import Table
 
 _WORTH = 0.99
 """A split has to take less than this share of the better way alone to be spoken of."""

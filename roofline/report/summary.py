@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from roofline import formatting
@@ -11,19 +10,9 @@ from roofline.predict.assumptions import ANOTHER_VENDOR
 from roofline.predict.duration import Duration
 from roofline.predict.result import Analysis, Phase, Speculative
 from roofline.specs.assumption import Assumption
+from roofline.text import Table
 
 GIB = 2.0**30
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Cells are text; `right` says which columns are numbers."""
-
-    title: str
-    note: str
-    columns: tuple[str, ...]
-    right: tuple[bool, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 class Described(Protocol):

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
-from roofline.cli.text import clean, csv_cell, markdown_cell
 from roofline.errors import RooflineError, SpecError
 from roofline.specs.library import shipped
 from roofline.specs.workload import parse_segments
 from roofline.specs.yaml_file import YamlFile, read_yaml
+from roofline.text import clean, csv_cell, markdown_cell
 from roofline.units import MAX_COUNT, parse_count, parse_quantity
 
 LIGHT = settings(

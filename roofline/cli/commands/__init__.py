@@ -1,1 +1,258 @@
-"""Commands, found by walking this package: each module has `register(app)`."""
+"""The commands, by name: which there are, and how each is loaded when it is called or when its help is shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+import typer.core
+
+from roofline import files
+from roofline.errors import InputError, StoppedByASignalError
+from roofline.registry import Registry
+
+Register = Callable[[typer.Typer], None]
+"""Adds a command, or a group of them, to an application."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command as the list of commands shows it.
+
+    Args:
+        name: of the command.
+        summary: the first paragraph of its help.
+        load: imports its module and returns what adds it to an application. The command is named `name` there.
+    """
+
+    name: str
+    summary: str
+    load: Callable[[], Register]
+
+
+def _shipped(name: str) -> Callable[[], Register]:
+    return lambda: _load(name)
+
+
+def _load(name: str) -> Register:  # noqa: C901, PLR0912 - an import each
+    """Import the module of a command that ships, and no other."""
+    match name:
+        case "analyze":
+            from roofline.cli.commands.analyze import register
+        case "bench":
+            from roofline.cli.commands.bench import register
+        case "calibrate":
+            from roofline.cli.commands.calibrate import register
+        case "claim":
+            from roofline.cli.commands.claim import register
+        case "compare":
+            from roofline.cli.commands.compare import register
+        case "explain":
+            from roofline.cli.commands.explain import register
+        case "hardware":
+            from roofline.cli.commands.hardware import register
+        case "limits":
+            from roofline.cli.commands.limits import register
+        case "models":
+            from roofline.cli.commands.models import register
+        case "plan":
+            from roofline.cli.commands.plan import register
+        case "preempt":
+            from roofline.cli.commands.preempt import register
+        case "replay":
+            from roofline.cli.commands.replay import register
+        case "report":
+            from roofline.cli.commands.report import register
+        case "schema":
+            from roofline.cli.commands.schema import register
+        case "simulate":
+            from roofline.cli.commands.simulate import register
+        case "sweep":
+            from roofline.cli.commands.sweep import register
+        case "trace":
+            from roofline.cli.commands.trace import register
+        case "validate":
+            from roofline.cli.commands.validate import register
+        case "worksheet":
+            from roofline.cli.commands.worksheet import register
+        case _:
+            raise KeyError(name)
+    return register
+
+
+_SUMMARIES = {
+    "analyze": "What a model costs on hardware: memory, time bounds operator by operator, limits, and why.",
+    "calibrate": "Fit the efficiencies of an accelerator's kernels to measured records, and say how far off the fit is.",
+    "claim": "Whether a number is possible, implausible or impossible, why, and which usual mistakes would give it.",
+    "compare": "What an engine's log and its benchmark say, beside what is predicted, and why they may differ.",
+    "explain": "Where a number comes from: formula, numbers put in, value, source.",
+    "limits": "Batch limits over contexts: what memory holds, where compute binds, what an SLO allows, and which is met first.",
+    "plan": "Plan capacity: deployments that serve a traffic within its objectives, best first.",
+    "preempt": "An evicted sequence: recompute its cache, or swap it out to the host and in again; where the two cost the "
+    "same.",
+    "replay": "Serve the requests of a measured run by the simulator, and lay TTFT, TPOT and E2E beside the measured ones.",
+    "report": "One HTML file that works without a network: the answer, figures, and controls that compute in the browser.",
+    "schema": "The JSON Schema of a kind of file or of the options of `analyze`, for editors and checkers.",
+    "simulate": "Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.",
+    "sweep": "Any grid of models, hardware, deployments and workloads: times, rates, memory, what fits and what binds, a row a "
+    "point.",
+    "trace": "Show the requests of a measured run and the engine that served them, and write them as a trace.",
+    "validate": "Compare measured records with predictions: by operator and regime, and which were faster than should be "
+    "possible.",
+    "worksheet": "A sheet of problems whose answers the toolkit computes; as a page it checks them and says what is off.",
+    "bench": "Microbenchmarks through torch, recorded. Needs the extra `bench`.",
+    "hardware": "The accelerators and nodes that are known.",
+    "models": "The models that are known.",
+}
+COMMANDS = Registry(
+    "command",
+    [Entry(name, summary, _shipped(name)) for name, summary in _SUMMARIES.items()],
+    group="roofline.commands",
+    accepts=Entry,
+)
+"""Commands by name, in the order in which help lists them. Installed packages add theirs by the entry-point group."""
+
+
+SETTINGS: dict[str, Any] = {
+    "no_args_is_help": True,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "rich" if sys.stdout is not None and sys.stdout.isatty() else None,  # boxes are for terminals
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+"""How the application is made, and with it each command."""
+
+
+class Commands(MutableMapping[str, Any]):
+    """The commands of the application as click has them, each made when it is looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            # NB: packages are searched for plug-ins only where no command that ships has the name
+            register = _shipped(name)() if name in _SUMMARIES else COMMANDS[name].load()
+            app = typer.Typer(**SETTINGS)
+            app.callback()(lambda: None)  # makes it a group
+            register(app)
+            for group in (app, *(added.typer_instance for added in app.registered_groups)):
+                for entry in group.registered_commands if group is not None else ():
+                    if entry.cls is None or not issubclass(entry.cls, Command):
+                        entry.cls = Command
+            self._loaded[name] = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"{name}: a command cannot be taken away")
+
+    def __contains__(self, name: object) -> bool:
+        return name in _SUMMARIES or name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class CommandGroup(typer.core.TyperGroup):
+    """The application: it lists commands by their summaries, and loads only the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command as it is listed; `resolve_command` has the one that runs."""
+        del ctx
+        if cmd_name not in self.commands:
+            return None
+        return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary, rich_markup_mode=self.rich_markup_mode)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is called, with its name and what follows it."""
+        if args and args[0] in self.commands:
+            return args[0], self.commands[args[0]], args[1:]
+        return super().resolve_command(ctx, args)
+
+
+OUTPUTS = ("output", "perfetto")
+"""Parameters of commands that name what is written; all others name what is read, if they name a file."""
+
+
+class Command(typer.core.TyperCommand):
+    """A command that refuses, before the work is done, a place where it cannot write, and to write over what it reads."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        try:
+            with files.run():
+                _check_outputs(self.params, ctx.params)
+                return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:  # Typer would make an exit without a message of it
+            raise StoppedByASignalError(interrupt) from None
+
+
+def _check_outputs(parameters: list[Any], values: dict[str, Any]) -> None:
+    """Refuse outputs that cannot be written, as far as the command line alone tells.
+
+    Raises:
+        InputError: as of `files.check_target`; two outputs into one file; a file that is given as an input, or is shipped.
+    """
+    named = {entry.name: entry for entry in parameters}
+    outputs = {name: Path(values[name]) for name in OUTPUTS if values.get(name) is not None}
+    for name, output in outputs.items():
+        # records of a bench and a set of worksheets are folders
+        if output.suffix and not (named[name].metavar == "FOLDER" or values.get("seeds") is not None):
+            files.check_target(output)
+            _check_shipped(output)
+        for other, value in values.items():
+            if other in OUTPUTS:
+                if other != name and other in outputs and outputs[other].resolve() == output.resolve():
+                    both = f"{_flag(named[other])} and {_flag(named[name])} are both {output}"
+                    raise InputError(f"{both}: give them names of their own")
+            elif files.is_file(output) and files.identity(output) in map(files.identity, _paths(value)):
+                what = f"the file given as {_flag(named[other])}"
+                raise InputError(f"cannot write {output}: it is {what}; it would be overwritten")
+
+
+def _flag(parameter: Any) -> str:
+    """A parameter as it is written: the longest name of an option, or the word for an argument."""
+    return str(max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.name.upper())
+
+
+def _paths(value: Any) -> Iterator[str | Path]:
+    """What a value may name: itself, each of several, and of `file:PATH[:COLUMN]` the path."""
+    if isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _paths(entry)
+    elif isinstance(value, Path):
+        yield value
+    elif isinstance(value, str):
+        yield value
+        if value.startswith("file:"):
+            path = value.removeprefix("file:").strip()
+            yield path
+            yield path.rpartition(":")[0]
+
+
+def _check_shipped(output: Path) -> None:
+    """Refuse the file of a shipped id, whatever command it is given to."""
+    if output.suffix.lower() not in (".yaml", ".yml") or not files.is_file(output):
+        return
+    from roofline.specs.library import shipped_as
+
+    if (what := shipped_as(output)) is not None:
+        raise InputError(f"cannot write {output}: it is {what}, which is shipped; it would be overwritten")

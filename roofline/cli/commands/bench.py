@@ -1,14 +1,40 @@
-"""`roofline bench`: microbenchmarks through torch, recorded."""
+"""`roofline bench`: microbenchmarks through torch, recorded; the points of a device; what a folder of records holds."""
 
 from __future__ import annotations
 
+import importlib.util
+import json as jsons
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli.options import JsonOption, OutputOption, QuietOption
+from roofline import files, formatting
+from roofline.cli.options import JsonOption, QuietOption, takes
+from roofline.cli.output import Output, Result, Rows, write_stdout
+from roofline.cli.tables import print_table
+from roofline.errors import InputError, MissingExtraError, UnitError, UnknownNameError
+from roofline.formatting import percent, plural
+from roofline.text import Table, clean
+from roofline.units import parse_quantity
+from roofline.version import envelope
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from roofline.measure.bench.point import Point, Suite
+    from roofline.measure.bench.run import Progress, Report
+
+_DTYPES = ("bf16", "fp16", "fp32", "tf32", "fp8", "int8")
+_MIN_BUDGET = 5.0
+_MAX_BYTES = 2**26  # of environment.json
+_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 _Suite = Annotated[
     str,
     typer.Option("--suite", metavar="SUITE", help="ceilings, operators, transfers, collectives or all; several with commas."),
@@ -33,17 +59,15 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Microbenchmarks through torch, recorded. Needs the extra `bench`.", no_args_is_help=False)
     group.callback(invoke_without_command=True)(_bare)
     group.command(name="run")(run)
-    group.command(name="list")(list_points)
-    group.command(name="show")(show)
+    group.command(name="list")(takes()(list_points))
+    group.command(name="show")(takes()(show))
     app.add_typer(group, name="bench")
 
 
 def _bare(context: typer.Context) -> None:
     """Microbenchmarks through torch, recorded."""
     if context.invoked_subcommand is None:
-        from roofline.cli.measuring import need_torch
-
-        need_torch()
+        _need_torch()
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(2)
 
@@ -80,36 +104,354 @@ def run(
     ceilings, hardware.yaml. Exit code 4 when it was interrupted; a spent budget is 0.
     Example: roofline bench run --suite ceilings --device cpu --budget 60 -o /tmp/records
     """  # fmt: skip
-    from roofline.cli import measuring
+    _need_torch()
+    names, dtypes, limit = _suites(suite), _dtypes(dtype), parse_budget(budget) if budget is not None else None
+    from roofline.measure.bench.devices import best, bind
 
-    measuring.need_torch()
-    return measuring.run(suite, device, dtype, budget, output, counters=counters, json=json, quiet=quiet)
+    bind()  # before torch is loaded, which is next
+    from roofline.measure.bench.run import Request, execute
+
+    device = device or best()
+    folder = output if output is not None else default_folder(device)
+    if files.exists(folder) and not files.is_folder(folder):
+        msg = f"{folder}: is a file; records go into a folder"
+        raise InputError(msg)
+    with _progress(quiet=quiet) as progress:
+        report = execute(Request(folder, names, device, dtypes, limit, counters), progress)
+    for line in report.said:
+        Output(json, None, quiet).note(line)
+    if json:
+        from roofline.predict.result import dump_json
+
+        write_stdout(dump_json({**envelope({}), "folder": str(folder), **asdict(report)}))
+    else:
+        _show_report(folder, report)
+    return 4 if report.outcome in ("interrupted", "failed") else 0
 
 
 def list_points(
     suite: _Suite = "all",
     device: _Device = None,
     dtype: _Dtype = None,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    *,
+    out: Output,
 ) -> None:
     """What a run would measure on this device, by suite and op. With --json or -o, every point."""
-    from roofline.cli import measuring
-    from roofline.cli.output import emit
+    _need_torch()
+    names, dtypes = _suites(suite), _dtypes(dtype)
+    from roofline.measure.bench.devices import best
+    from roofline.measure.bench.devices import device as device_of
+    from roofline.measure.bench.run import scope_of
+    from roofline.measure.bench.suites import plan
 
-    measuring.need_torch()
-    emit(measuring.listing(suite, device, dtype), json=json, output=output, quiet=quiet)
+    chosen = device_of(device or best())
+    points = plan(names, scope_of(chosen, dtypes))
+    rows: Rows = [_row(point) for point in points]
+    document = {**envelope({}), "device": chosen.name, "points": rows}
+    out.emit(Result(document, lambda: [_flat(row) for row in rows], lambda: _show_points(chosen.name, points)))
 
 
 def show(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `bench run` wrote.")],
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    *,
+    out: Output,
 ) -> None:
     """What a folder of records holds: on what it was measured, how many points, the best rates of each op."""
-    from roofline.cli import records
-    from roofline.cli.output import emit
+    from roofline.measure.records.read import read
 
-    emit(records.answer(folder), json=json, output=output, quiet=quiet)
+    if not files.is_folder(folder):
+        msg = f"{folder}: no such folder"
+        raise InputError(msg)
+    records = read([folder])
+    environment = _environment(folder)
+    rows = _rates(records.frame)
+    refusals = [str(refusal) for refusal in records.refusals] + [f"passed by: {text}" for text in records.passed_by]
+    document = {
+        **envelope({}), "folder": str(folder), "records": len(records.frame), "refused": records.refused, "refusals": refusals,
+        "environment": environment, "ops": rows,
+    }  # fmt: skip
+    out.emit(Result(document, lambda: rows, lambda: _show_records(document)))
+
+
+def _need_torch() -> None:
+    """Refuse to measure without torch."""
+    # NB: an entry of None in sys.modules is how a test takes a library away
+    if ("torch" in sys.modules and sys.modules["torch"] is None) or importlib.util.find_spec("torch") is None:
+        raise MissingExtraError("measuring", "bench")
+
+
+def _dtypes(text: str | None) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(filter(None, (part.strip() for part in (text or "").split(",")))))
+    for name in names:
+        if name not in _DTYPES:
+            raise UnknownNameError("dtype", name, _DTYPES, list_all=True)
+    return names
+
+
+def _suites(text: str) -> tuple[Suite, ...]:
+    from roofline.measure.bench.suites import suites
+
+    return tuple(dict.fromkeys(suite for part in text.split(",") for suite in suites(part.strip())))
+
+
+def parse_budget(text: str) -> float:
+    """A budget: seconds, or with a unit.
+
+    >>> parse_budget("540"), parse_budget("9m"), parse_budget("1h")
+    (540.0, 540.0, 3600.0)
+    """
+    # NB: a budget is never milliseconds, so that a bare number and m for minutes cannot be misread
+    written = re.sub(r"(?<=[\d\s])m\s*$", "min", text)
+    try:
+        value = float(parse_quantity(f"{written} s" if re.fullmatch(r"[\d.\s]+", written) else written, "s"))
+    except UnitError as error:
+        raise InputError(f"--budget: {error}; a bare number is in seconds, such as 540, and m is minutes, such as 9m") from None
+    if value < _MIN_BUDGET:
+        raise InputError(f"--budget must be {_MIN_BUDGET:g} seconds or more, such as 540, 540s or 9m, not {text!r}")
+    return value
+
+
+def default_folder(device: str) -> Path:
+    """Where records go when no folder is named: measurements/<device>/<date>."""
+    from roofline.measure.bench.devices import device as device_of
+    from roofline.measure.bench.machine import now, shipped_id
+
+    chosen = device_of(device)
+    return Path("measurements") / (shipped_id(chosen) or chosen.slug) / now()[:10]
+
+
+def _show_report(folder: Path, report: Report) -> None:
+    import shlex
+
+    left = report.points - report.before - report.records - len(report.not_run)
+    ended = {
+        "done": "All points are measured." if not report.not_run else "All points that run here are measured.",
+        "budget": f"The budget is spent; {_left_over(left)}",
+        "failed": f"The device failed; {_left_over(left)}",
+        "interrupted": f"Interrupted; {_left_over(left)}",
+    }[report.outcome]
+    write_stdout(f"{plural(report.records, 'record')} in {report.seconds:.0f} s, in {clean(folder)}. {ended}")
+    if report.before:
+        write_stdout(f"{plural(report.before, 'record')} of earlier runs were kept and not repeated.")
+    if report.not_run:
+        write_stdout(f"{plural(len(report.not_run), 'point')} could not be run here; why:")
+        why: dict[str, int] = {}
+        for entry in report.not_run:
+            why[entry["why"]] = why.get(entry["why"], 0) + 1
+        for text, count in sorted(why.items(), key=lambda item: -item[1])[:8]:
+            write_stdout(f"  {count:>5,}  {clean(text)}")
+        if len(why) > 8:
+            write_stdout(f"  and {len(why) - 8} more reasons, in environment.json")
+    if not report.hardware:
+        write_stdout("No hardware.yaml yet: it is made of the ceilings (--suite ceilings).")
+    if report.records + report.before and (report.hardware or report.shipped):
+        write_stdout(f"Compare with predictions: roofline validate {shlex.quote(clean(folder))}")
+
+
+def _left_over(points: int) -> str:
+    """What the next run has to do.
+
+    >>> _left_over(1)
+    '1 point is left: the same command goes on with it.'
+    """
+    verb, pronoun = ("is", "it") if points == 1 else ("are", "them")
+    return f"{plural(points, 'point')} {verb} left: the same command goes on with {pronoun}."
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """A line that changes on a terminal, a line now and then elsewhere; all on stderr."""
+    if quiet:
+        yield lambda _: None
+        return
+    if not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.completed}/{task.total}"),
+        BarColumn(24),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.fields[words]}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, left="", words="starting")
+
+        def show(state: Any) -> None:
+            bar.update(
+                task, total=state.total, completed=state.done, left=_remaining(state.left_s), words=clean(state.words)[:70]
+            )
+
+        yield show
+
+
+def _lines() -> Callable[[Progress], None]:
+    last = 0.0
+
+    def show(state: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _EVERY and state.words:
+            last = time.monotonic()
+            sys.stderr.write(f"{state.done}/{state.total}  {_remaining(state.left_s)}  {clean(state.words)}\n")
+            sys.stderr.flush()
+
+    return show
+
+
+def _remaining(value: float | None) -> str:
+    """The time that is left."""
+    if value is None:
+        return ""
+    minutes, rest = divmod(round(max(value, 0.0)), 60)
+    return f"{minutes} min {rest:02d} s left" if minutes else f"{rest} s left"
+
+
+def _row(point: Point) -> dict[str, Any]:
+    return {
+        "suite": point.suite, "op": point.op, "dtype": point.dtype, "backend": point.backend, "cache": point.cache,
+        "tier": point.tier, "dims": dict(point.numbers), **dict(point.texts),
+        "matrix_flops": float(point.cost.matrix_flops), "bytes": float(point.cost.bytes),
+    }  # fmt: skip
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    dims = " ".join(f"{name}={value}" for name, value in row["dims"].items())
+    return {**{name: row[name] for name in ("suite", "op", "dtype", "backend", "cache", "tier")}, "dims": dims}
+
+
+def _show_points(name: str, points: list[Point]) -> None:
+    write_stdout(
+        f"{clean(name)}: {plural(len(points), 'point')}; `first` are those that a short run measures before all others"
+    )
+    for suite in dict.fromkeys(point.suite for point in points):
+        print_table(_suite_table(suite, [point for point in points if point.suite == suite]))
+
+
+def _suite_table(suite: str, points: list[Point]) -> Table:
+    """A row per op and kernels."""
+    kinds: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        kinds.setdefault((point.op, f"{point.dtype} {point.backend}"), []).append(point)
+    cells = tuple(
+        (*kind, f"{len(group):,}", f"{sum(point.tier == 0 for point in group):,}", _ranges(group))
+        for kind, group in kinds.items()
+    )
+    return Table(suite, "", ("op", "kernels", "points", "first", "over"), (False, False, True, True, False), cells)
+
+
+def _ranges(group: list[Point]) -> str:
+    """The dimensions that change, from the smallest to the largest; the others with their value."""
+    ranges = []
+    for name in group[0].numbers:
+        values = sorted({point.numbers[name] for point in group if name in point.numbers})
+        if len(values) > 1:
+            ranges.append(f"{name} {values[0]:,} to {values[-1]:,}")
+        elif values[0] not in (0, 1):
+            ranges.append(f"{name} {values[0]:,}")
+    return ", ".join(ranges)
+
+
+def _environment(folder: Path) -> dict[str, Any]:
+    """The environment.json of a folder; empty where there is none."""
+    path = folder / "environment.json"
+    if not files.exists(path):
+        return {}
+    try:
+        content = jsons.loads(files.read_text(path, _MAX_BYTES, "the environment of a run"))
+    except ValueError as error:
+        msg = f"{path}: cannot be read as JSON: {error}"
+        raise InputError(msg) from None
+    return _keys(content)
+
+
+def _keys(value: Any) -> dict[str, Any]:
+    """A part of the environment that has keys. What was written by hand may be anything."""
+    return value if isinstance(value, dict) else {}
+
+
+def _rates(frame: pd.DataFrame) -> Rows:
+    """A row per op, dtype, backend and cache: how many, how long, the best rates by the median time of a point."""
+    from roofline.cost import ZERO
+    from roofline.measure.records.row_groups import group_rows, operators_of
+
+    rows: Rows = []
+    keys = ["op", "dtype", "backend", "cache"]
+    for names, group in frame.groupby(keys, sort=True) if len(frame) else []:
+        rates: dict[str, float] = {"flops": 0.0, "bytes": 0.0, "link": 0.0}
+        for part in group_rows(group):
+            cost = sum((operator.cost() * repeat for operator, repeat in operators_of(part).values()), ZERO)
+            seconds = part["latency_us"].to_numpy() * 1e-6
+            for name, value in (("flops", cost.matrix_flops), ("bytes", cost.bytes), ("link", cost.link_bytes)):
+                rates[name] = max(rates[name], float((value / seconds).max()))
+        spread = (group["latency_p90_us"] - group["latency_p10_us"]) / group["latency_us"]
+        rows.append(
+            {
+                **dict(zip(keys, names, strict=True)), "n": len(group),
+                "latency_min_us": group["latency_us"].min(), "latency_max_us": group["latency_us"].max(),
+                "spread": spread.median() if spread.notna().any() else None,
+                "best_flops_per_s": rates["flops"] or None, "best_bytes_per_s": rates["bytes"] or None,
+                "best_link_bytes_per_s": rates["link"] or None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _show_records(document: dict[str, Any]) -> None:
+    environment = document["environment"]
+    device, libraries = _keys(environment.get("device")), _keys(environment.get("libraries"))
+    parts = [
+        device.get("name"),
+        *(f"{word} {value}" for word, value in (("torch", libraries.get("torch")), ("CUDA", device.get("cuda"))) if value),
+        *([f"driver {device['driver']}"] if device.get("driver") else []),
+        plural(document["records"], "record"),
+        *([f"{document['refused']} refused"] if document["refused"] else []),
+    ]
+    write_stdout(clean(" · ".join(str(part) for part in parts if part)))
+    runs = environment.get("runs")
+    for run in runs if isinstance(runs, list) else []:
+        write_stdout(clean(_run(_keys(run))))
+    for refusal in document["refusals"]:
+        write_stdout(f"refused: {clean(refusal)}")
+    write_stdout("")
+    print_table(_records_table(document["ops"]))
+
+
+def _run(run: dict[str, Any]) -> str:
+    """When a run was, what it did, and how the device was after it."""
+    after, suites = _keys(run.get("after")), run.get("suites")
+    heat = [
+        f"{word}{after[name]:,.0f}{unit}"
+        for name, word, unit in (("clock_sm_mhz", "SM ", " MHz"), ("power_w", "", " W"), ("temperature_c", "", " °C"))
+        if isinstance(after.get(name), (int, float))
+    ]
+    throttled = after.get("throttle_reasons")
+    named = ", ".join(map(str, suites)) if isinstance(suites, list) else "?"
+    ran = f"{run.get('started')}  {named}: {run.get('records')} records, {run.get('outcome')}"
+    return "  ".join([ran, *heat, *(map(str, throttled) if isinstance(throttled, list) else [])])
+
+
+def _records_table(rows: Rows) -> Table:
+    def rate(value: float | None, unit: str) -> str:
+        return "" if value is None else formatting.quantity(value, unit, 3)
+
+    linked = any(row["best_link_bytes_per_s"] for row in rows)
+    cells = tuple(
+        (
+            row["op"],
+            f"{row['dtype']} {row['backend']}",
+            row["cache"],
+            f"{row['n']:,}",
+            formatting.seconds(row["latency_min_us"] * 1e-6),
+            formatting.seconds(row["latency_max_us"] * 1e-6),
+            "" if row["spread"] is None else f"{percent(row['spread'], 0)}",
+            rate(row["best_flops_per_s"], "FLOP/s"),
+            rate(row["best_bytes_per_s"], "B/s"),
+            *([rate(row["best_link_bytes_per_s"], "B/s")] if linked else []),
+        )
+        for row in rows
+    )
+    columns = ("op", "kernels", "cache", "n", "fastest", "slowest", "spread", "matrix", "memory", *(["link"] if linked else []))
+    note = "best rates by predicted FLOP and compulsory bytes over the median; spread: p10 to p90 of a point's samples"
+    return Table("Records", note, columns, (False, False, False, *([True] * (len(columns) - 3))), cells)

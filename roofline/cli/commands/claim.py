@@ -1,17 +1,28 @@
-"""`roofline claim`: is a number that somebody states possible?"""
+"""`roofline claim`: is a number that is stated possible?"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli import complete
-from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, changed, own, takes
-from roofline.cli.places import Command
+from roofline import files
+from roofline.cli.commands import Command
+from roofline.cli.options import Options, changed, given, hardware_option, model_argument, own, takes
+from roofline.cli.output import Output, Result, Rows, write_stdout
+from roofline.cli.tables import markdown_document
+from roofline.errors import InputError
 from roofline.predict.options import DEPLOYMENT, PARALLELISM, WORKLOAD
+from roofline.text import clean, markdown_cell
+
+if TYPE_CHECKING:
+    from roofline.audit.claims.result import Judged, Judgement
 
 CLAIM = "What is claimed"
+_WIDTH = 120
+_STYLES = {"possible": "bold green", "implausible": "bold yellow", "impossible": "bold red"}
 
 
 def register(app: typer.Typer) -> None:
@@ -40,15 +51,8 @@ class _Command(Command):
 
 
 def claim(  # noqa: PLR0917 - a flag each
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar='["TEXT"] [MODEL]', help="The claim in words, a model, or both.", autocompletion=complete.models
-        ),
-    ] = None,
-    hardware: Annotated[
-        str | None, typer.Option("--hardware", "-H", metavar="HW", help="Id or YAML file.", autocompletion=complete.hardware)
-    ] = None,
+    words: Annotated[list[str] | None, model_argument("The claim in words, a model, or both.", '["TEXT"] [MODEL]')] = None,
+    hardware: Annotated[str | None, hardware_option("Id or YAML file.")] = None,
     tokens_per_s: Annotated[
         str | None, own("--tokens-per-s", text="Tokens a second, of the whole batch.", panel=CLAIM, metavar="X")
     ] = None,
@@ -68,22 +72,123 @@ def claim(  # noqa: PLR0917 - a flag each
     ] = None,
     *,
     options: Options,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    out: Output,
 ) -> int:
     """Whether a number is possible, implausible or impossible, why, and which usual mistakes would give it.
 
     Exit code 1 when it is impossible. What is left unsaid is read in the kindest way. Example: roofline claim
     "llama-3.1-8b on a100-sxm-80gb: 3500 tok/s at batch 1 fp16"
     """
-    given: dict[str, Any] = {**locals(), **options}
-    for name in ("words", "hardware", "options", "json", "output", "quiet"):
-        given.pop(name)
-    from roofline.cli import claims
-    from roofline.cli.output import emit
+    query = given({**locals(), **options}, "words", "hardware")
+    from roofline.audit.claims import judge
 
-    asked = {name: value for name, value in given.items() if value not in (None, False)}
-    answer, code = claims.answer(words or [], hardware, asked)
-    emit(answer, json=json, output=output, quiet=quiet)
-    return code
+    text, model = _text_and_model(words or [])
+    judgement = judge(text, model, hardware, **query)
+    formats = {".md": lambda: _markdown(judgement)}
+    out.emit(Result(judgement.to_dict(), lambda: _rows(judgement), lambda: _show(judgement), formats))
+    return 1 if judgement.verdict == "impossible" else 0
+
+
+def _text_and_model(words: list[str]) -> tuple[str | None, str | None]:
+    """Which argument is the text, and which the model."""
+    texts = [word for word in words if not _is_model(word)]
+    models = [word for word in words if _is_model(word)]
+    if len(texts) > 1:
+        two = f"{texts[0]!r} and {texts[1]!r}"
+        raise InputError(f"two texts: {two}. Quote the whole claim, and give at most one MODEL beside it")
+    if len(models) > 1:
+        raise InputError(f"two models: {models[0]!r} and {models[1]!r}; a claim is about one")
+    if texts and " " not in texts[0].strip():
+        # one word is no claim: it is meant as a name
+        return None, models[0] if models else texts[0]
+    return texts[0] if texts else None, models[0] if models else None
+
+
+def _is_model(word: str) -> bool:
+    """Whether a word is a path, a name on Hugging Face, or a name of models and nothing else."""
+    from roofline.audit.claims.names import matches
+
+    if " " not in word.strip():
+        return not any(sign in word for sign in ("=", ":")) and ("/" in word or bool(matches("models", word)))
+    return files.exists(word) or bool(matches("models", word))
+
+
+def _rows(judgement: Judgement) -> Rows:
+    """A row per claim."""
+    return [
+        {
+            "claim": one.claim.title, "verdict": one.verdict, "claimed": one.claimed, "ceiling": one.ceiling,
+            "unit": one.claim.unit, "ratio": one.ratio, "bound": one.bound, "estimate": one.estimate, "best": one.best,
+            "fits": one.fits, "likely_mistakes": "; ".join(mistake.name for mistake in one.likely_mistakes),
+        }
+        for one in judgement.claims
+    ]  # fmt: skip
+
+
+def _show(judgement: Judgement) -> None:
+    """Verdict, ceiling, derivation, likely mistakes, assumptions."""
+    if not sys.stdout.isatty():
+        write_stdout("\n\n".join("\n".join(_lines(one, _WIDTH)) for one in judgement.claims))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for index, one in enumerate(judgement.claims):
+        if index:
+            console.print()
+        first, *rest = _lines(one, console.width)
+        word, colon, headline = first.partition(":")
+        console.print(Text.assemble((word, _STYLES[one.verdict]), (colon + headline, "bold")), soft_wrap=True)
+        for line in rest:
+            console.print(Text(line, style="bold" if line and not line.startswith(" ") else ""), soft_wrap=True)
+
+
+def _lines(one: Judged, width: int) -> list[str]:
+    lines = _wrapped(f"{one.verdict.capitalize()}: {one.headline}", "", "  ", width)
+    if one.ceiling is not None and one.claim.kind != "fits":
+        lines += ["", f"  claimed    {one.claim.written(one.claimed or 0)}", f"  ceiling    {one.claim.written(one.ceiling)}"]
+        if one.estimate is not None:
+            best = f", at best {one.claim.written(one.best)}" if one.best is not None else ""
+            lines.append(f"  expected   {one.claim.written(one.estimate)}{best}")
+        lines.append(f"  ratio      {_ratio(one.ratio or 0.0)}{' (beyond the ceiling)' if one.verdict == 'impossible' else ''}")
+    sections = (
+        ("Why", list(one.derivation)),
+        ("What would give this number", [f"{mistake.name}: {mistake.why}" for mistake in one.likely_mistakes]),
+        (
+            "Assumed",
+            [f"{note.name} = {note.value} ({note.origin}){': ' + note.why if note.why else ''}" for note in one.assumptions],
+        ),
+    )
+    for title, entries in sections:
+        if entries:
+            lines += ["", title]
+            for entry in entries:
+                lines += _wrapped(entry, "  ", "    ", width)
+    return lines
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 1000 else f"{ratio:.3g}"
+
+
+def _wrapped(text: str, first: str, further: str, width: int) -> list[str]:
+    wide = max(min(width, _WIDTH), 40)
+    return textwrap.wrap(
+        clean(text), wide, initial_indent=first, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _markdown(judgement: Judgement) -> str:
+    """A judgement as a Markdown document."""
+    parts = []
+    for one in judgement.claims:
+        parts.append(f"# {one.verdict.capitalize()}: {markdown_cell(one.claim.title)}\n\n{markdown_cell(one.headline)}")
+        for title, entries in (
+            ("Why", list(one.derivation)),
+            ("What would give this number", [f"{mistake.name}: {mistake.why}" for mistake in one.likely_mistakes]),
+            ("Assumed", [f"{note.name} = {note.value}: {note.why or note.origin}" for note in one.assumptions]),
+        ):
+            if entries:
+                parts.append(f"## {title}\n\n" + "\n".join(f"- {markdown_cell(entry)}" for entry in entries))
+    return markdown_document(parts)

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli import complete
-from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, takes
+from roofline import formatting
+from roofline.cli.options import Options, hardware_option, model_argument, takes
+from roofline.cli.output import Output, Result, write_stdout
+from roofline.cli.tables import print_table
 from roofline.predict.options import DEPLOYMENT
+from roofline.text import Table, clean
+from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.audit.engine_logs.compare import Comparison
     from roofline.audit.engine_logs.rows import Row
-    from roofline.report.summary import Table
     from roofline.specs.assumption import Assumption
 
 
@@ -26,21 +29,8 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
-    model: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help="Default: what the files name.", autocompletion=complete.models),
-    ] = None,
-    hardware: Annotated[
-        str | None,
-        typer.Option(
-            "--hardware",
-            "-H",
-            metavar="HW",
-            help="Id or YAML file; logs seldom name it.",
-            autocompletion=complete.hardware,
-            show_default=False,
-        ),
-    ] = None,
+    model: Annotated[str | None, model_argument("Default: what the files name.")] = None,
+    hardware: Annotated[str | None, hardware_option("Id or YAML file; logs seldom name it.", show_default=False)] = None,
     engine_log: Annotated[
         Path | None,
         typer.Option("--engine-log", metavar="FILE", help="Log of a server of vLLM or SGLang.", show_default=False),
@@ -56,9 +46,7 @@ def compare(
     ] = None,
     *,
     options: Options,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    out: Output,
 ) -> None:
     """What an engine's log and its benchmark say, beside what is predicted, and why they may differ.
 
@@ -66,29 +54,23 @@ def compare(
     Example: roofline compare --engine-log vllm.log --bench result.json --hardware rtx-4090
     """
     from roofline.audit.engine_logs.compare import compare as run
-    from roofline.cli.output import Answer, emit
-    from roofline.version import envelope
 
     result = run(model, hardware, engine_log_path=engine_log, bench_path=bench, **options)
-    whole = {**envelope(result.inputs), **result.to_dict()}
+    document = {**envelope(result.inputs), **result.to_dict()}
     rows = [row.to_dict() for row in result.rows]
-    if not quiet and (json or output is not None):
-        for note in _notes(result):
-            sys.stderr.write(f"{note}\n")
-    answer = Answer(whole, lambda: rows, lambda: _show(result), {".html": lambda: _page(result)})
-    emit(answer, json=json, output=output, quiet=quiet)
+    for note in _notes(result):
+        out.verdict(note)
+    out.emit(Result(document, lambda: rows, lambda: _show(result), {".html": lambda: _page(result)}))
 
 
 def _notes(result: Comparison) -> list[str]:
     """What was passed over in the files, and a model that is not theirs."""
-    from roofline.text import clean
-
     files = [file for file in (result.log, result.bench) if file is not None]
-    found = [f"{file.path}: {note}" for file in files for note in file.notes]
-    found += [
+    notes = [f"{file.path}: {note}" for file in files for note in file.notes]
+    notes += [
         f"{note.value} is compared {note.why}" for note in result.subject.notes if note.name == "model" and _instead(note)
     ]
-    return [clean(text) for text in found]
+    return [clean(text) for text in notes]
 
 
 def _instead(note: Assumption) -> bool:
@@ -116,9 +98,6 @@ def _files(result: Comparison) -> list[str]:
 
 
 def _show(result: Comparison) -> None:
-    from roofline.cli.output import write_stdout
-    from roofline.cli.page import print_table
-    from roofline.text import clean
 
     parts = [_headline(result), *_files(result), *(f"note       {note}" for note in _notes(result))]
     write_stdout("\n".join(_wrapped(clean(part), 11) for part in parts))
@@ -163,8 +142,6 @@ def _name(row: Row) -> str:
 
 def _figure(value: float | None, unit: str) -> str:
     """A figure as logs and benchmarks print it; nothing for None."""
-    from roofline import formatting
-
     if value is None:
         return ""
     if unit == "byte":
@@ -184,7 +161,6 @@ def _band(row: Row) -> str:
 
 
 def _compared(result: Comparison) -> Table:
-    from roofline.report.summary import Table
 
     cells = tuple(
         (
@@ -204,20 +180,16 @@ def _compared(result: Comparison) -> Table:
 
 def _read(result: Comparison) -> Table | None:
     """The arguments that the log prints and that shape the prediction."""
-    from roofline.report.summary import Table
-
     log = result.log
     if log is None or not log.arguments:
         return None
-    found = sorted(log.arguments.items(), key=lambda entry: entry[1].line)
-    cells = tuple((name, str(fact.value)[:60], f"{fact.line:,}") for name, fact in found)
+    arguments = sorted(log.arguments.items(), key=lambda entry: entry[1].line)
+    cells = tuple((name, str(fact.value)[:60], f"{fact.line:,}") for name, fact in arguments)
     return Table("Read from the log", "", ("argument", "value", "line"), (False, False, True), cells)
 
 
 def _assumed(result: Comparison) -> Table | None:
     """What the files do not say, and what was given in the place of what they say."""
-    from roofline.report.summary import Table
-
     shown = [note for note in result.subject.notes if note.origin != "given" or _instead(note)]
     shown += [note for note in result.subject.notes if note.name in ("model", "hardware") and not _instead(note)]
     cells = tuple((note.name, str(note.value), note.origin, note.why) for note in shown)
@@ -227,7 +199,6 @@ def _assumed(result: Comparison) -> Table | None:
 def _page(result: Comparison) -> str:
     """A page of its own."""
     from roofline.report import html
-    from roofline.report.summary import Table
 
     why = tuple((_name(row), row.why) for row in result.rows if row.why)
     reasons = Table("Likely because", "", ("", "why"), (False, False), why) if why else None

@@ -1,54 +1,194 @@
-"""`roofline models`: the models that are known."""
+"""`roofline models`: the models that are known, one of them shown whole, a config.json as a model's file, checks."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli import complete
-from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, takes
+from roofline import formatting
+from roofline.cli.library import check_files, print_lines, shadowing, show_as
+from roofline.cli.options import Options, model_argument, takes
+from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
+from roofline.cli.tables import print_table
+from roofline.errors import InputError
+from roofline.formatting import percent
 from roofline.predict.options import READING
+from roofline.text import Table
+from roofline.version import envelope
+
+if TYPE_CHECKING:
+    from roofline.blocks.model import Model
+    from roofline.predict.parameters import LayerKind, Parameters, Part
 
 
 def register(app: typer.Typer) -> None:
     """Add the group of commands."""
     group = typer.Typer(help="The models that are known.", no_args_is_help=True)
-    group.command(name="list")(list_models)
+    group.command(name="list")(takes()(list_models))
     group.command(name="show")(takes((READING,))(show))
     group.command(name="import")(takes((READING,))(import_config))
-    group.command(name="check")(check)
+    group.command(name="check")(takes()(check))
     app.add_typer(group, name="models")
 
 
-def list_models(json: JsonOption = False, output: OutputOption = None, quiet: QuietOption = False) -> None:
+def list_models(*, out: Output) -> None:
     """Every model with its size."""
-    from roofline.cli import lists
-    from roofline.cli.output import emit
+    from roofline.predict.catalogue import model_rows
 
-    emit(lists.models(), json=json, output=output, quiet=quiet)
+    rows, inputs = model_rows()
+    document = {**envelope(by_name(inputs)), "models": rows}
+    out.emit(Result(document, lambda: rows, lambda: print_table(_list_table(rows, shadowing(inputs)))))
+
+
+def _list_table(rows: Rows, notes: list[str]) -> Table:
+    from roofline.report.summary import format_count
+
+    recurrent = any(row["state_bytes_per_sequence"] for row in rows)
+    cells = tuple(
+        (
+            row["id"],
+            format_count(row["parameters"]),
+            "" if row["active"] == row["parameters"] else format_count(row["active"]),
+            str(row["layers"]),
+            f"{row['context_length']:,}",
+            formatting.binary(row["kv_bytes_per_token"]),
+            f"{row['window']:,}" if row["window"] else "",
+            *((_bytes(row["state_bytes_per_sequence"]),) if recurrent else ()),
+        )
+        for row in rows
+    )
+    columns = ("id", "parameters", "active", "layers", "context", "KV a token", "window", *(("state",) if recurrent else ()))
+    return Table("", "; ".join(notes), columns, (False, *([True] * (len(columns) - 1))), cells)
+
+
+def _bytes(size: float) -> str:
+    """A size; nothing for 0."""
+    return formatting.binary(size) if size else ""
 
 
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="Id, YAML file, config.json or its folder, or org/name.", autocompletion=complete.models
-        ),
-    ],
+    name: Annotated[str, model_argument(metavar="NAME")],
     format: Annotated[str, typer.Option("--format", help="text, yaml or json.")] = "text",
     *,
     options: Options,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    out: Output,
 ) -> None:
     """One model: its layers, where its parameters are, its cache, its file."""
-    from roofline.cli import show_model
-    from roofline.cli.output import emit
-    from roofline.cli.shows import formatted
+    from roofline.blocks.model_files import load_model
+    from roofline.predict.parameters import (
+        count_parameters,
+        kv_bytes_per_token,
+        layer_kinds,
+        layer_pattern,
+        parameters_by_part,
+        parameters_by_path,
+        state_bytes_per_sequence,
+    )
 
-    emit(formatted(show_model.model(name, **options), format), json=json, output=output, quiet=quiet)
+    loaded, read = load_model(name, options.get("assume"))
+    counted, parts, kinds = count_parameters(loaded), parameters_by_part(loaded), layer_kinds(loaded)
+    rows: Rows = [
+        {"path": path, "parameters": size, "repeat": repeat, "total": size * repeat}
+        for path, (size, repeat) in parameters_by_path(loaded).items()
+    ]
+    parameters = {name: getattr(counted, name) for name in ("total", "active", "embedding", "apart")}
+    summary = {
+        "parameters": parameters,
+        "parts": [{**asdict(part), "share": part.parameters / counted.total} for part in parts],
+        "layer_pattern": layer_pattern(loaded),
+        "layer_kinds": [asdict(kind) for kind in kinds],
+        "kv_bytes_per_token": kv_bytes_per_token(loaded),
+        "state_bytes_per_sequence": state_bytes_per_sequence(loaded),
+        "operators": rows,
+    }
+    document = {**envelope(by_name([read])), "model": {**loaded.model_dump(mode="json"), **summary}}
+    yaml = {".yaml": lambda: _model_file(name, loaded)}
+    show_as(Result(document, lambda: rows, lambda: _show(loaded, counted, parts, kinds), yaml), format, out)
+
+
+def _model_file(name: str, loaded: Model) -> str:
+    """The file that it was loaded from; a config.json as such a file."""
+    from roofline.blocks.model_files import is_config, model_yaml
+    from roofline.specs.library import find, text_of
+
+    path = find("models", name)
+    return model_yaml(loaded) if is_config(path) else text_of(path)
+
+
+def _show(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[LayerKind]) -> None:
+    from roofline.predict.parameters import kv_bytes_per_token, state_bytes_per_sequence
+
+    note = f"{counted.total:,} parameters, {counted.active:,} active; context {loaded.max_position_embeddings:,}"
+    note += f"; KV cache {formatting.binary(kv_bytes_per_token(loaded))} a token at 2 bytes an element"
+    if any(kind.windows for kind in kinds):
+        note += ", below every window"
+    if state := state_bytes_per_sequence(loaded):
+        note += f"; recurrent state {formatting.binary(state)} a sequence, in fp32"
+    if counted.apart:
+        note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
+    print_table(_parts_table(loaded, note, counted, parts))
+    write_stdout("")
+    print_table(_kinds_table(loaded, kinds))
+    write_stdout("")
+    print_lines(
+        f"{choice.origin.capitalize()}: {choice.name} = {_value(choice.value)} ({choice.why})" for choice in loaded.assumptions
+    )
+    print_lines(f"Note: {text}" for text in loaded.notes)
+    print_lines(f"Source: {source.title} {source.url}".rstrip() for source in loaded.sources.values())
+
+
+def _parts_table(loaded: Model, note: str, counted: Parameters, parts: list[Part]) -> Table:
+    """Where the parameters are; the active ones beside them where a token does not use all."""
+    sparse = counted.active != counted.total
+    cells = [
+        (
+            part.name,
+            f"{part.parameters:,}",
+            f"{percent(part.parameters / counted.total, 1)}",
+            *((f"{part.active:,}", f"{percent(part.active / counted.active, 1)}") if sparse else ()),
+        )
+        for part in parts
+    ]
+    if loaded.tie_word_embeddings:
+        cells.append(("lm_head", "tied to the embedding", "", *(("", "") if sparse else ())))
+    columns = ("part", "parameters", "share", *(("active", "share") if sparse else ()))
+    return Table(loaded.title, note, columns, (False, *([True] * (len(columns) - 1))), tuple(cells))
+
+
+def _kinds_table(loaded: Model, kinds: list[LayerKind]) -> Table:
+    """The pattern of the layers, and its legend. A column that all layers leave empty is left out."""
+    from roofline.predict.parameters import layer_pattern
+
+    head = ("", "layer", "x", "mixer", "feed-forward", "parameters each", "KV a token", "window", "tokens an entry", "state")
+    right = (False, False, True, False, False, True, True, True, True, True)
+    rows = [
+        (
+            kind.letter,
+            kind.name,
+            str(kind.count),
+            kind.mixer,
+            kind.mlp,
+            f"{kind.parameters:,}",
+            _bytes(kind.kv_bytes_per_token),
+            ", ".join(f"{window:,}" for window in kind.windows),
+            ", ".join(map(str, kind.ratios)),
+            _bytes(kind.state_bytes),
+        )
+        for kind in kinds
+    ]
+    columns = [index for index in range(len(head)) if any(row[index] for row in rows)]
+
+    def filled(row: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(row[index] for index in columns)
+
+    title = f"{loaded.num_hidden_layers} layers: {layer_pattern(loaded)}"
+    return Table(title, "", filled(head), filled(right), tuple(map(filled, rows)))
+
+
+def _value(value: object) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def import_config(
@@ -56,35 +196,33 @@ def import_config(
     name: Annotated[str | None, typer.Option("--name", help="What to call it: an id, a title, or org/name.")] = None,
     *,
     options: Options,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    out: Output,
 ) -> None:
     """A config.json as a model's file, to read, change and keep.
 
     Example: roofline models import ./config.json --name my-org/My-Model-7B -o my-model-7b.yaml
     """
-    from roofline.cli import show_model
-    from roofline.cli.output import emit
+    from roofline.blocks.model_files import is_config, load_model, model_yaml
+    from roofline.specs.library import find
 
-    emit(show_model.imported(config, options.get("assume"), name), json=json, output=output, quiet=quiet)
+    path = find("models", config)
+    if not is_config(path):
+        raise InputError(f"{config} is a model's file already: import reads a config.json")
+    loaded, read = load_model(path, options.get("assume"), name)
+    text = model_yaml(loaded)
+    document = {**envelope(by_name([read])), "model": loaded.model_dump(mode="json")}
+    out.emit(Result(document, None, lambda: write_stdout(text), {".yaml": lambda: text, ".yml": lambda: text}))
 
 
 def check(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME|FILE|FOLDER]...", help="Default: all that are known.")
     ] = None,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    *,
+    out: Output,
 ) -> int:
     """Check model files. Exit code 1 when one is wrong.
 
     A folder with a config.json and safetensors files, or their index, is compared tensor by tensor.
     """
-    from roofline.cli.checks import check_files
-    from roofline.cli.output import emit
-
-    answer, code = check_files("models", files or [])
-    emit(answer, json=json, output=output, quiet=quiet)
-    return code
+    return check_files("models", files or [], out)

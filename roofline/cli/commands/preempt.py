@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from roofline.cli import copy_options
-from roofline.cli.options import HardwareOption, JsonOption, ModelArgument, Options, OutputOption, QuietOption, changed, takes
+from roofline.cli.options import HardwareOption, ModelArgument, Options, changed, command_line, given, takes
+from roofline.cli.output import Output, Result
+from roofline.cli.tables import markdown_described, print_described
 from roofline.predict.options import DEPLOYMENT
 
 BESIDE = "Beside"
@@ -38,19 +40,28 @@ def preempt(  # noqa: PLR0917 - a flag each
     host_memory: copy_options.HostMemory = None,
     *,
     options: Options,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    out: Output,
 ) -> int:
     """An evicted sequence: recompute its cache, or swap it out to the host and in again; where the two cost the same.
 
     Exit code 1 when the device cannot hold the sequence. Example:
     roofline preempt llama-3.1-8b --hardware a100-sxm-80gb --tokens 2048 --coalesced
     """
-    given = {**locals(), **options}
-    for name in ("model", "hardware", "pinned", "options", "json", "output", "quiet"):
-        given.pop(name)
-    from roofline.cli import preemption
+    query = given({**locals(), **options}, "model", "hardware", "pinned") | {"pinned": pinned}
+    from roofline.report.preemption_summary import sentences, tables
+    from roofline.serving.preemption.preempt import preempt as compute
 
-    given = {name: value for name, value in given.items() if value not in (None, False)}
-    return preemption.answer(model, hardware, {**given, "pinned": pinned}, json=json, output=output, quiet=quiet)
+    result = compute(model, hardware, **query)
+
+    def page() -> str:
+        from roofline.report.preemption_page import preemption_page
+
+        return preemption_page(result, command_line("preempt", model, hardware, query))
+
+    lines = sentences(result)
+    formats = {".md": lambda: markdown_described(result, lines, tables(result)), ".html": page}
+    out.emit(Result(result.to_dict(), result.flat, lambda: print_described(result, lines, tables(result)), formats))
+    if result.answer is not None:
+        return 0
+    out.verdict(lines[0])
+    return 1

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli import complete, plan_options
+from roofline import formatting
+from roofline.cli import plan_options
 from roofline.cli import simulate_options as own
-from roofline.cli.options import JsonOption, Options, OutputOption, QuietOption, takes
+from roofline.cli.options import Options, complete_models, given, hardware_option, takes
 from roofline.cli.options import own as option
+from roofline.cli.output import Output, Result, write_lines, write_stdout
+from roofline.cli.tables import print_assumptions, print_table
+from roofline.formatting import percent, plural
 from roofline.predict.options import DEPLOYMENT
+from roofline.text import Table
+
+if TYPE_CHECKING:
+    from roofline.audit.replay.result import Beside, Replay
 
 
 def register(app: typer.Typer) -> None:
@@ -25,19 +33,11 @@ def replay(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", metavar="MODEL", help="Default: what the run names.", autocompletion=complete.models, show_default=False
+            "--model", metavar="MODEL", help="Default: what the run names.", autocompletion=complete_models, show_default=False
         ),
     ] = None,
     hardware: Annotated[
-        str | None,
-        typer.Option(
-            "--hardware",
-            "-H",
-            metavar="HW",
-            help="Id or YAML file. Default: the device that the run names.",
-            autocompletion=complete.hardware,
-            show_default=False,
-        ),
+        str | None, hardware_option("Id or YAML file. Default: the device that the run names.", show_default=False)
     ] = None,
     fit_first: Annotated[
         str | None,
@@ -67,19 +67,78 @@ def replay(
     basis: own.Basis = None,
     *,
     options: Options,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    out: Output,
 ) -> None:
     """Serve the requests of a measured run by the simulator, and lay TTFT, TPOT and E2E beside the measured ones.
 
     Options that describe the deployment stand in place of what the run says. -o: .csv, .md, .parquet a row a figure; .json.
     Example: roofline replay runs/rtx4090 --fit-first 100
     """
-    given = {**locals(), **options}
-    for name in ("run", "options", "json", "output", "quiet"):
-        given.pop(name)
-    from roofline.cli import replaying
+    query = given({**locals(), **options}, "run")
+    from roofline.audit.replay.replay import replay as compute
 
-    given = {name: value for name, value in given.items() if value not in (None, False)}
-    replaying.answer(run, given, json=json, output=output, quiet=quiet)
+    result = compute(run, **query)
+    out.emit(Result(result.to_dict(), result.rows, lambda: _show(result)))
+
+
+def _sentences(result: Replay) -> list[str]:
+    """What ran, and what was fitted."""
+    run, server = result.run, result.server
+    version = f" of vLLM {run['engine_version']}" if run["engine_version"] else ""
+    capacity = (
+        f"{server['blocks']:,} blocks of {server['block_size']} tokens, {server['max_num_seqs']:,} slots, "
+        f"{server['max_num_batched_tokens']:,} tokens per step, {plural(server['preemptions'], 'preemption')}"
+    )
+    name = f"{run['name']}: {run['requests']:,} requests{version}, simulated by {server['scheduler']}"
+    lines = [f"{name} with step times by the {server['basis']}; {capacity}."]
+    if (card := result.card) is not None:
+        rates = [
+            f"{formatting.quantity(card[name], unit, 4)} ({card[name] / card['replaces'][name]:.2f} of the hardware file's)"
+            for name, unit in (("peak_flops", "FLOP/s"), ("bandwidth", "B/s"))
+        ]
+        achieved = card["achieved"]
+        lines.append(
+            f"Fitted on the first {card['requests']:,} requests, which are off by {percent(card['error'], 1)} (root mean "
+            f"square): {' and '.join(rates)}."
+        )
+        lines.append(
+            f"With them a step of {server['max_num_batched_tokens']:,} prompt tokens multiplies at "
+            f"{formatting.quantity(achieved['flops'], 'FLOP/s', 3)}, and one that decodes {achieved['sequences']:,} "
+            f"sequences reads and writes at {formatting.quantity(achieved['bandwidth'], 'B/s', 3)}, per device."
+        )
+        flags = f'--peak-flops "{card["peak_flops"] / 1e12:.4g} TFLOP/s" --bandwidth "{card["bandwidth"] / 1e9:.4g} GB/s"'
+        lines.append(f"For other commands: {flags}")
+    return lines
+
+
+def _table(one: Beside) -> Table:
+    """A comparison, a row per figure."""
+    from roofline.audit.replay.times import FIGURES, NAMES
+
+    rows = tuple(
+        (
+            f"{name.upper()} {figure}",
+            _seconds(one.measured[f"{name}_s"][figure]),
+            _seconds(one.simulated[f"{name}_s"][figure]),
+            "-" if (error := one.error(f"{name}_s", figure)) is None else f"{percent(error, 1, sign=True)}",
+        )
+        for name in NAMES
+        for figure in FIGURES
+    )
+    title = f"{one.what.capitalize()}, {one.requests:,} requests"
+    return Table(title, "", ("", "measured", "simulated", "error"), (False, True, True, True), rows)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else formatting.quantity(value, "s", 4)
+
+
+def _show(result: Replay) -> None:
+    from roofline.report import summary
+
+    write_lines([summary.headline(result), summary.subtitle(result), "", *_sentences(result)])
+    for one in result.comparisons:
+        write_stdout("")
+        print_table(_table(one))
+    write_stdout("")
+    print_assumptions(summary.assumptions_table(result))

@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from roofline.cli.options import OutputOption, QuietOption
+from roofline.cli.output import Output, Result
+from roofline.errors import UnknownNameError
 
 
 def register(app: typer.Typer) -> None:
@@ -22,9 +24,6 @@ def schema(
     quiet: QuietOption = False,
 ) -> None:
     """The JSON Schema of a kind of file or of the options of `analyze`, for editors and checkers."""
-    from roofline.cli.output import Answer, emit
-    from roofline.errors import UnknownNameError
-
     if what == "model":
         from roofline.blocks.model import Model
 
@@ -43,4 +42,4 @@ def schema(
         raise UnknownNameError("schema", what, ("model", "hardware", "options"))
     document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **document}
     # NB: a schema is JSON and nothing else: it has no rows and no page.
-    emit(Answer(document, list, lambda: None), json=output is None, output=output, quiet=quiet)
+    Output(output is None, output, quiet).emit(Result(document, list, lambda: None))

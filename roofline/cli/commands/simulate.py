@@ -1,12 +1,16 @@
-"""`roofline simulate`: what becomes of the requests of a workload on a deployment, one event after another."""
+"""`roofline simulate`: every request of a workload on a deployment, one event after another."""
 
 from __future__ import annotations
+
+import sys
 
 import typer
 
 from roofline.cli import copy_options, plan_options
 from roofline.cli import simulate_options as own
-from roofline.cli.options import HardwareOption, JsonOption, ModelArgument, Options, OutputOption, QuietOption, takes
+from roofline.cli.options import HardwareOption, ModelArgument, Options, command_line, given, takes
+from roofline.cli.output import Output, Result, progress
+from roofline.cli.tables import markdown_described, print_described
 from roofline.predict.options import DEPLOYMENT
 
 
@@ -47,19 +51,41 @@ def simulate(  # noqa: PLR0917 - a flag each
     *,
     options: Options,
     perfetto: own.Perfetto = None,
-    json: JsonOption = False,
-    output: OutputOption = None,
-    quiet: QuietOption = False,
+    out: Output,
 ) -> int:
     """Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.
 
     -o with .csv or .parquet writes a row a request while it runs; .html, .json and .md the result. Example:
     roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len lognormal:1155:900 --output-len 211
     """
-    given = {**locals(), **options}
-    for name in ("model", "hardware", "pinned", "options", "json", "output", "quiet"):
-        given.pop(name)
-    from roofline.cli import simulating
+    query = given({**locals(), **options}, "model", "hardware", "pinned") | {"pinned": pinned}
+    from roofline.report.simulation.summary import sentences, tables
+    from roofline.serving.simulation.interrupts import Interrupts
+    from roofline.serving.simulation.rows import SUFFIXES
+    from roofline.serving.simulation.simulate import simulate as run
 
-    given = {name: value for name, value in given.items() if value not in (None, False)}
-    return simulating.answer(model, hardware, {**given, "pinned": pinned}, json=json, output=output, quiet=quiet)
+    out.check_suffix((*SUFFIXES, ".json", ".md", ".html"))
+    rows = out.file if out.has_suffix(*SUFFIXES) else None
+    with progress("requests", quiet=out.quiet) as report, Interrupts() as interrupts:
+        result = run(model, hardware, rows=rows, interrupts=interrupts, told=report, **query)
+    if result.interrupted:
+        sys.stderr.write("stopped: the result is of what was served so far\n")
+    if result.fits:
+        for written in filter(None, (rows, perfetto)):
+            out.note(f"wrote {written}")
+    if rows is not None:
+        out = Output(out.json, None, out.quiet)  # the result itself goes to stdout
+
+    def page() -> str:
+        from roofline.report.simulation.page import simulation_page
+
+        return simulation_page(result, command_line("simulate", model, hardware, query, without=("perfetto",)))
+
+    def markdown() -> str:
+        return markdown_described(result, sentences(result), tables(result))
+
+    formats = {".md": markdown, ".html": page}
+    show = lambda: print_described(result, sentences(result), tables(result))  # noqa: E731
+    out.emit(Result(result.to_dict(), None, show, formats))
+    all_refused = result.requests.refused > 0 and result.requests.refused == result.requests.arrived
+    return 4 if result.interrupted else int(all_refused or not result.fits)

@@ -1,20 +1,36 @@
-"""`roofline worksheet`: problems that compute their own answers."""
+"""`roofline worksheet`: problems that compute their own answers; a sheet in one of three formats, a class set, or the list."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli import options
+from roofline import files
+from roofline.cli.options import takes
+from roofline.cli.output import Output, Result, as_csv, write_stdout
+from roofline.cli.tables import print_table
+from roofline.errors import InputError, UnknownNameError
+from roofline.text import Table
+from roofline.version import envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from roofline.teach.worksheets import Sheet
+
+FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb"}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="worksheet")(worksheet)
+    app.command(name="worksheet")(takes()(worksheet))
 
 
-def worksheet(  # noqa: PLR0917 - a flag each
+def worksheet(
     topic: Annotated[
         str | None,
         typer.Argument(
@@ -36,16 +52,123 @@ def worksheet(  # noqa: PLR0917 - a flag each
         typer.Option("--format", metavar="FORMAT", help="html, md or notebook. Default: by the suffix of -o, else md."),
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="The templates of each topic, and no sheet.")] = False,
-    json: options.JsonOption = False,
-    output: options.OutputOption = None,
-    quiet: options.QuietOption = False,
+    *,
+    out: Output,
 ) -> int:
     """A sheet of problems whose answers the toolkit computes; as a page it checks them and says what is off.
 
     The same seed and version give the same sheet, everywhere. Example:
     roofline worksheet kv-cache --seed 7 -o kv-cache.html
     """
-    from roofline.cli import worksheeting
+    from roofline.teach.worksheets import TOPICS, by_topic, sheet
 
-    asked = worksheeting.Asked(topic=topic, seed=seed, seeds=seeds, answers=answers, form=form, listed=listed)
-    return worksheeting.answer(asked, json=json, output=output, quiet=quiet)
+    if listed:
+        _list(topic, out)
+        return 0
+    if topic is None:
+        raise InputError(f"a worksheet needs a topic: {', '.join(TOPICS)}")
+    by_topic(topic)
+    if seeds is not None:
+        if seed is not None or out.json:
+            raise InputError(f"--seeds writes a folder of sheets: leave out {'--json' if out.json else '--seed'}")
+        _class_set(topic, seeds, form, out, answers=answers)
+        return 0
+    name = _format(form, out.file)
+    made = sheet(topic, _seed(seed))
+    formats: dict[str, Callable[[], str | bytes]] = {
+        suffix: partial(_written, made, each, answers=answers) for each, suffix in FORMATS.items()
+    }
+    if out.file is not None and form is not None:
+        formats.setdefault(out.file.suffix.lower(), formats[FORMATS[name]])
+    document = {**envelope({}), **_data(made, answers=answers)}
+    out.emit(Result(document, None, lambda: write_stdout(_written(made, name, answers=answers)), formats))
+    return 0
+
+
+def _format(form: str | None, output: Path | None) -> str:
+    """The format of a sheet, by its name or by the suffix of its file; the two must agree."""
+    if form is not None and form not in FORMATS:
+        raise UnknownNameError("format", form, FORMATS, list_all=True)
+    suffix = None if output is None else output.suffix.lower()
+    by_suffix = next((name for name, ending in FORMATS.items() if ending == suffix), None)
+    if form is not None and by_suffix is not None and form != by_suffix:
+        raise InputError(f"--format {form} and {output} disagree: its file ends with {FORMATS[form]}")
+    return form or by_suffix or "md"
+
+
+def _seed(text: str | None) -> int:
+    if text is None:
+        return 0
+    if not text.strip().isdecimal() or len(text) > 20:
+        raise InputError(f"--seed {text[:40]!r}: a seed is a whole number such as 7")
+    return int(text)
+
+
+def _written(made: Sheet, form: str, *, answers: bool) -> str:
+    """A sheet in a format."""
+    if form == "html":
+        from roofline.teach.worksheets.page import page
+
+        return page(made, answers=answers)
+    if form == "notebook":
+        from roofline.teach.worksheets.export import notebook
+
+        return notebook(made, answers=answers)
+    from roofline.teach.worksheets.export import markdown
+
+    return markdown(made, answers=answers)
+
+
+def _class_set(topic: str, text: str, form: str | None, out: Output, *, answers: bool) -> None:
+    """A folder with a sheet per seed, and the key of all of them. Files of these names are replaced."""
+    from roofline.teach.worksheets import sheet
+    from roofline.teach.worksheets.sheet import answer_rows, parse_seeds
+
+    folder = out.file
+    if folder is None:
+        raise InputError("--seeds writes a folder of sheets: say where with -o FOLDER")
+    seeds = parse_seeds(text)
+    name = _format(form, None) if form is not None else "html"
+    if not files.is_folder(folder):
+        files.check_target(folder)
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise InputError(f"cannot write {folder}: {error.strerror}") from None
+    sheets = [sheet(topic, seed) for seed in seeds]
+    width = len(str(seeds[-1]))
+    for made in sheets:
+        file = f"{topic}-{made.seed:0{width}d}{FORMATS[name]}"
+        files.write_whole(folder / file, _written(made, name, answers=answers).encode())
+    files.write_whole(folder / "key.csv", as_csv(answer_rows(sheets)).encode())
+    out.note(f"wrote {folder}: {len(sheets)} sheets and key.csv")
+
+
+def _list(topic: str | None, out: Output) -> None:
+    """Topics and templates."""
+    from roofline.teach.worksheets import TOPICS, by_topic
+
+    templates = [template for name in ([topic] if topic is not None else TOPICS) for template in by_topic(name)]
+    rows = [{"topic": one.topic, "template": one.id, "minutes": one.minutes} for one in templates]
+    note = f"{len(templates)} problems, about {sum(one.minutes for one in templates)} minutes"
+    cells = tuple((one.topic, one.id, str(one.minutes)) for one in templates)
+    table = Table("Templates", note, ("topic", "template", "minutes"), (False, False, True), cells)
+    out.emit(Result({**envelope({}), "templates": rows}, lambda: rows, lambda: print_table(table)))
+
+
+def _data(made: Sheet, *, answers: bool) -> dict[str, Any]:
+    """A sheet as data; without `answers`, the problems alone."""
+    problems = []
+    for entry in made.problems:
+        problem = entry.problem
+        row: dict[str, Any] = {
+            "number": entry.number, "template": entry.template, "title": problem.title, "minutes": entry.minutes,
+            "text": problem.text, "kind": problem.answer.kind, "tolerance": problem.answer.tolerance,
+            "choices": list(problem.answer.choices),
+        }  # fmt: skip
+        if answers:
+            row["answer"] = {"value": problem.answer.value, "shown": problem.right_answer}
+            row["mistakes"] = [asdict(mistake) for mistake in problem.mistakes]
+            row["source"] = problem.source
+        problems.append(row)
+    return {"topic": made.topic, "seed": made.seed, "title": made.title, "minutes": made.minutes, "problems": problems}

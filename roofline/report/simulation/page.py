@@ -32,6 +32,7 @@ from roofline.report.simulation.summary import (
     sentences,
 )
 from roofline.serving.simulation.result import Simulation
+from roofline.text import Table as TextTable
 
 if TYPE_CHECKING:
     from roofline.formulas.javascript import Program
@@ -129,7 +130,7 @@ def _section(key: str, title: str, *listed: Table) -> Section:
     return Section(key=key, title=title, note="", figure=None, tables=listed)
 
 
-def _cells(key: str, shown: summary.Table, values: Any = None) -> Table:
+def _cells(key: str, shown: TextTable, values: Any = None) -> Table:
     """A table of texts as one of cells, with the numbers behind them where they are known."""
     columns = tuple(Column(name=name, number=right) for name, right in zip(shown.columns, shown.right, strict=True))
     rows = [tuple(words(text) for text in row) for row in shown.rows]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from roofline.formatting import percent, plural, seconds
-from roofline.report.summary import Table
 from roofline.serving.simulation.result import Latency, Simulation
+from roofline.text import Table
 from roofline.version import DATA_VERSION, __version__
 
 

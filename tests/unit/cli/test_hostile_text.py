@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from roofline.cli.text import clean, csv_cell, markdown_cell
+from roofline.text import clean, csv_cell, markdown_cell
 
 Run = Callable[..., Any]
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from unit.report.plan_samples import infeasible, plan
 
-from roofline.cli.pages import write
+from roofline.cli.commands.report import write_page
+from roofline.cli.output import Output
 from roofline.errors import SpecError
 
 
@@ -16,7 +17,7 @@ def made(found: object, folder: Path) -> str:
     """The page of a saved result."""
     saved, output = folder / "my plan.json", folder / "plan.html"
     saved.write_text(json.dumps(found), encoding="utf-8")
-    write(None, [], {}, calculator=False, saved=saved, output=output, quiet=True)
+    write_page(None, [], {}, calculator=False, saved=saved, out=Output(json=False, file=output, quiet=True))
     return output.read_text(encoding="utf-8")
 
 

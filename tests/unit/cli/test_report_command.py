@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from roofline.cli.pages import write
+from roofline.cli.commands.report import write_page
+from roofline.cli.output import Output
 from roofline.errors import InputError, RooflineError, SpecError
 from roofline.predict.analyze import analyze
 from roofline.report.analysis.page import report
@@ -24,7 +25,8 @@ def call(output: Path | None, model: str | None = None, hardware: tuple[str, ...
     """What the command does."""
     calculator, saved = bool(more.pop("calculator", False)), more.pop("saved", None)
     assert saved is None or isinstance(saved, Path)
-    write(model, list(hardware), dict(more), calculator=calculator, saved=saved, output=output, quiet=True)
+    out = Output(json=False, file=output, quiet=True)
+    write_page(model, list(hardware), dict(more), calculator=calculator, saved=saved, out=out)
 
 
 @pytest.fixture(scope="module")

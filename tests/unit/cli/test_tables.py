@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from roofline.cli.page import print_table
-from roofline.report.summary import Table
+from roofline.cli.tables import print_table
+from roofline.text import Table
 
 ROWS = (
     (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roofline.audit.claims.statement import statement
-from roofline.cli.measuring import seconds as parse_budget
+from roofline.cli.commands.bench import parse_budget
 from roofline.errors import UnitError
 from roofline.predict.options import read_quantity
 from roofline.serving.simulation.arrivals import parse_arrivals

@@ -1,0 +1,144 @@
+"""What the commands `models` and `hardware` share: checks of files, formats in which one thing is shown, files of one's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofline import files
+from roofline.cli.output import Output, Result, Rows, write_stdout
+from roofline.errors import RooflineError, SpecError, UnknownNameError
+from roofline.text import clean
+from roofline.version import envelope
+
+if TYPE_CHECKING:
+    from roofline.specs.library import Input, Kind
+
+FORMATS = ("text", "yaml", "json")
+_PRINTED, _LISTED = 5, 100
+"""Names of tensors that do not match, of each kind, on the terminal and in JSON."""
+
+
+def show_as(result: Result, name: str, out: Output) -> None:
+    """Emit a result whose page is in the format of that name."""
+    from roofline.predict.result import dump_json
+
+    if name not in FORMATS:
+        raise UnknownNameError("format", name, FORMATS, list_all=True)
+    shows = {
+        "text": result.show,
+        "yaml": lambda: write_stdout(str(result.formats[".yaml"]())),
+        "json": lambda: write_stdout(dump_json(result.document)),
+    }
+    out.emit(Result(result.document, result.rows, shows[name], result.formats))
+
+
+def shadowing(inputs: Iterable[Input]) -> list[str]:
+    """A note on the shipped ids that are files of the user's own; none if there are none."""
+    from roofline.specs.library import shadowed
+
+    listed = [f"{entry.name} is {entry.path}" for entry in inputs if shadowed(entry.path) is not None]
+    return [f"instead of shipped files, by ROOFLINE_PATH: {', '.join(listed)}"] if listed else []
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to stdout, each cleaned."""
+    for line in lines:
+        write_stdout(clean(line))
+
+
+def check_files(kind: Kind, names: list[str], out: Output) -> int:
+    """Load each file (default: all that are known), and compare a config with the checkpoint beside it, if there is one.
+
+    Returns:
+        The exit code: 1 when something is wrong.
+    """
+    from roofline.blocks.model_files import load_model
+    from roofline.specs.library import find, ids, load_hardware
+
+    checked = [(name, find(kind, name)) for name in names] or list(ids(kind).items())
+    rows: Rows = []
+    for name, path in checked:
+        if not files.exists(path):
+            raise SpecError("no such file", path=path)
+        row: dict[str, Any] = {"name": name, "path": str(path), "ok": True, "error": None}
+        try:
+            load_model(str(path)) if kind == "models" else load_hardware(str(path))
+            if kind == "models" and path.name == "config.json":
+                row |= _against_checkpoint(path)
+        except RooflineError as error:
+            row |= {"ok": False, "error": str(error)}
+        rows.append(row)
+    wrong = [row for row in rows if not row["ok"]]
+
+    def show() -> None:
+        noun = "model" if kind == "models" else kind
+        write_stdout(f"{len(rows) - len(wrong)} of {len(rows)} {noun} file{'s are' if len(rows) != 1 else ' is'} right")
+        for row in rows:
+            if "checkpoint" in row:
+                write_stdout(clean(_comparison(row), keep_lines=True))
+        for row in wrong:
+            sys.stderr.write(f"error: {clean(row['error'], keep_lines=True)}\n")
+
+    def flat() -> Rows:
+        return [{key: value for key, value in row.items() if key != "checkpoint"} for row in rows]
+
+    out.emit(Result({**envelope({}), "checked": rows}, flat, show))
+    return 1 if wrong else 0
+
+
+def _against_checkpoint(config: Path) -> dict[str, Any]:
+    """The comparison of a model with the tensors in the folder of its config; null where there are none."""
+    from roofline.blocks.model_files import load_model
+    from roofline.predict.checkpoint import compare
+    from roofline.specs.huggingface.safetensors import read_checkpoint
+
+    checkpoint = read_checkpoint(config.parent)
+    if checkpoint is None:
+        return {"checkpoint": None}
+    comparison = compare(load_model(config)[0], checkpoint)
+    lists = ("missing", "extra", "wrong_shape")
+    counts = {f"{name}_count": len(getattr(comparison, name)) for name in lists}
+    shown = {name: list(getattr(comparison, name)[:_LISTED]) for name in lists}
+    document = {"tensors": len(checkpoint.tensors), "complete": checkpoint.complete, **asdict(comparison), **counts, **shown}
+    error = None if comparison.ok else f"{config.parent}: {'; '.join(comparison.problems)}"
+    return {"ok": comparison.ok, "error": error, "checkpoint": document}
+
+
+def _comparison(row: dict[str, Any]) -> str:
+    """A comparison in a few lines."""
+    if (checkpoint := row["checkpoint"]) is None:
+        return f"{row['name']}: the config is read; there are no safetensors beside it, so that no tensor is compared"
+    if checkpoint["known"]:
+        parts = [f"{checkpoint['matched'] + checkpoint['packed']:,} match"]
+        parts += [f"{checkpoint['packed']:,} of them packed"] if checkpoint["packed"] else []
+        parts += [f"{checkpoint['beside']:,} scales and the like"] if checkpoint["beside"] else []
+        parts += [f"{checkpoint[f'{name}_count']:,} {word}" for name, word in _WORDS.items()]
+    else:
+        parts = ["the names of this family are not known: totals are compared"]
+    parts += [f"{count:,} {what}" for what, count in checkpoint["apart"].items()]
+    lines = [f"{row['name']}: {checkpoint['tensors']:,} tensors: {', '.join(parts)}"]
+    lines += [f"  {checkpoint[key]:,.0f} bytes {word}" for key, word in _SIZES.items() if checkpoint[key] is not None]
+    lines += [
+        f"  {count:,} tensors are {dtype} and not as the model says" for dtype, count in checkpoint["other_dtypes"].items()
+    ]
+    if not checkpoint["complete"]:
+        lines.append("  not all of its files are there: names are compared, and shapes of what is there")
+        if checkpoint["apart"] and checkpoint["total_size"] is not None:
+            lines.append("  the index counts what stands apart as well, so that its total is not compared")
+    for name in ("missing", "extra"):
+        lines += [f"  {_WORDS[name]}: {tensor}" for tensor in checkpoint[name][:_PRINTED]]
+    for name, wanted, stored in checkpoint["wrong_shape"][:_PRINTED]:
+        lines.append(f"  {_WORDS['wrong_shape']}: {name} is {_shape(stored)}, the model has {_shape(wanted)}")
+    return "\n".join(lines)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
+
+
+_WORDS = {"missing": "missing", "extra": "extra", "wrong_shape": "of another shape"}
+_SIZES = {"predicted_bytes": "predicted", "stored_bytes": "in tensors of the language model", "total_size": "by the index"}
