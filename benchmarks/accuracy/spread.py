@@ -19,9 +19,8 @@ from roofline.measure.calibrate import families, spread_yaml
 from roofline.measure.calibrate.family import Kernels, solve_family
 from roofline.measure.records.read import read
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
-from roofline.specs.fit import Family
+from roofline.specs.fit import Allowance, Family, Spread
 from roofline.specs.library import fit_files, load_fit, load_hardware
-from roofline.specs.spread import Allowance, Spread
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARE = 0.8

@@ -7,11 +7,11 @@ from collections.abc import Container
 from roofline.blocks.model import Model
 from roofline.dtypes import FORMATS, Format, Precision, parse_dtype
 from roofline.errors import UnknownNameError
-from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.engine import Engine
 from roofline.specs.quantization import scheme
 from roofline.specs.quantization.base import Scheme
+from roofline.specs.source import Assumption
 
 _FLOATS = ("fp32", "bf16", "fp16")
 

@@ -31,8 +31,8 @@ from roofline.predict.parameters import count_parameters
 from roofline.predict.request import PhaseName, Request, prepare
 from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase
 from roofline.predict.timing import Parts, pipeline, replica, request_times, stage_estimate, with_engine, with_estimate
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, sequences, tokens
 
 

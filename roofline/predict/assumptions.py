@@ -15,12 +15,11 @@ from roofline.predict.efficiency.estimate import Estimator, beyond
 from roofline.predict.efficiency.fits import DEFAULT, Fitted
 from roofline.predict.efficiency.kernels import Kernel
 from roofline.predict.memory import MemoryModel
-from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.engine import Engine
-from roofline.specs.engine_steps import EngineSteps
+from roofline.specs.engine import Engine, EngineSteps
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, shadowed
+from roofline.specs.source import Assumption, Origin
 
 MODEL = "model."
 """What the names of assumptions about the model itself begin with."""

@@ -21,8 +21,8 @@ from roofline.predict.memory import MemoryModel, weights_by_path
 from roofline.predict.options import ALIASES, COUNTING, ENGINE, OPTIONS, PARALLELISM, PRECISION, SPECULATION, of_groups
 from roofline.predict.request import Request, prepare
 from roofline.predict.timing import pipeline, stage_estimate, with_estimate
-from roofline.specs.assumption import Assumption
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Step
 
 NAMES = tuple(entry.name for entry in of_groups((SPECULATION,)))

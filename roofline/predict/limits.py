@@ -24,8 +24,8 @@ from roofline.predict.slo import Allowed, Slo, allowed, next_token, prompt_step,
 from roofline.predict.speculation import Speculation
 from roofline.predict.timing import pipeline
 from roofline.predict.what_if import Variant, variants
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, decode, prefill
 from roofline.units import parse_count
 from roofline.version import envelope

@@ -23,12 +23,11 @@ from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import HOST, Fits
 from roofline.predict.memory import MemoryModel
 from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, of_groups, read_quantity
-from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.engine import Engine
-from roofline.specs.engine_steps import EngineSteps
+from roofline.specs.engine import Engine, EngineSteps
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, load_engine, load_engine_steps, load_hardware
+from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment, Step, decode, merged, parse_segments, prefill, sequences
 from roofline.units import parse_count
 

@@ -15,7 +15,7 @@ from roofline.cost import Cost
 from roofline.predict.bounds import Times
 from roofline.predict.duration import Duration
 from roofline.registry import HTML, HasFigures
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.text import escaped
 from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 

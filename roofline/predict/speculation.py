@@ -22,7 +22,7 @@ from roofline.predict.memory import MemoryModel, Setting, StageMemory
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis, Speculative
 from roofline.predict.timing import pipeline
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment, Step, decode, prefill
 
 _MEAN_POINTS = 9  # in the middle of equal parts of what is generated

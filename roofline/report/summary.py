@@ -9,7 +9,7 @@ from roofline.formatting import percent, plural
 from roofline.predict.assumptions import ANOTHER_VENDOR
 from roofline.predict.duration import Duration
 from roofline.predict.result import Analysis, Phase, Speculative
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.text import Table
 
 GIB = 2.0**30

@@ -1,4 +1,7 @@
-"""A fit: what the kernels of one backend reach on one accelerator, and how far the estimate is off. `hardware/fits`."""
+"""Fits: what the kernels of one backend reach on one accelerator, and how far the estimate is off. `hardware/fits`.
+
+`Spread` says how much further an estimate may be off where it was measured on something else: `hardware/fits/_spread.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -78,3 +81,22 @@ class Fit(Spec):
     sources: tuple[Source, ...] = Field(default=(), description="whose records")
     families: dict[str, Family] = Field(description="by op and formats: gemm/bf16, attention_decode/bf16/kv-fp8")
     notes: tuple[str, ...] = ()
+
+
+class Allowance(Spec):
+    """Natural logarithms of the factor that 80 % of estimates stay within, beyond the band of the fit itself."""
+
+    backend: float = Field(ge=0, description="kernels of another backend on the same accelerator")
+    formats: float = Field(ge=0, description="the same kernel in other formats")
+    architecture: float = Field(ge=0, description="another accelerator of the same architecture")
+    accelerator: float = Field(ge=0, description="an accelerator of another architecture")
+
+
+class Spread(Spec):
+    """Allowances by op; `all` where an op has none of its own."""
+
+    schema_version: Literal[1]
+    kind: Literal["spread"]
+    measured: date
+    allowances: dict[str, Allowance]
+    doubling: float = Field(ge=0, description="for each doubling beyond the range that was measured")

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from roofline import files
 from roofline.errors import AmbiguousNameError, InputError, SpecError, UnknownNameError
 from roofline.specs.base import Spec
-from roofline.specs.engine import Engine
-from roofline.specs.engine_steps import EngineSteps
-from roofline.specs.fit import Fit
+from roofline.specs.engine import Engine, EngineSteps
+from roofline.specs.fit import Fit, Spread
 from roofline.specs.hardware import Accelerator, Hardware, Node
-from roofline.specs.spread import Spread
 from roofline.specs.yaml_file import MAX_BYTES, YamlFile, read_trusted, read_yaml
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
-"""Where a number comes from: every fact of a hardware file names its source."""
+"""Where a number comes from: the source of a fact in a hardware file, the origin of an assumption in a result."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, ClassVar, Literal
 
@@ -91,3 +92,17 @@ class Count(Fact):
             msg = f"must be a whole number, at least 1, not {value!r}"
             raise ValueError(msg)
         return value
+
+
+Origin = Literal["given", "default", "assumed", "transferred"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A choice. `given` by the user, a documented `default`, `assumed` because a fact was missing, or `transferred`
+    from something similar."""
+
+    name: str
+    value: object
+    origin: Origin
+    why: str

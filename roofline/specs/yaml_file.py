@@ -299,3 +299,30 @@ def _collect(
     elif isinstance(node, SequenceNode):
         for index, value in enumerate(node.value):
             _collect(value, (*path, index), marks, file, seen)
+
+
+def with_section(file: YamlFile, section: str, spec: type[Spec]) -> YamlFile:
+    """A file without `section`, as if all keys that the spec does not know stood under it; one that has it, as it is."""
+    if section in file.data:
+        return file
+    loose = {key: value for key, value in file.data.items() if key not in spec.model_fields}
+    data = {key: value for key, value in file.data.items() if key not in loose} | {section: loose}
+    marks = {(section, *keys) if keys and keys[0] in loose else keys: mark for keys, mark in file.marks.items()}
+    return replace(file, data=data, marks=marks)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionErrors:
+    """Makes the errors of a section of a file: called with a key of it (or several, downwards) and what is wrong. Of a key
+    that is not there the place is that of what should hold it."""
+
+    file: YamlFile
+    section: tuple[str | int, ...] = ()
+
+    def __call__(self, key: str | tuple[str | int, ...], problem: str) -> SpecError:
+        """The error."""
+        keys = (*self.section, *((key,) if isinstance(key, str) else key))
+        marks = self.file.marks
+        line, column = next((marks[keys[:n]] for n in range(len(keys), -1, -1) if keys[:n] in marks), (1, 1))
+        where = ".".join(str(part) for part in keys)
+        return SpecError(f"{where}: {problem}" if where else problem, path=self.file.path, line=line, column=column)

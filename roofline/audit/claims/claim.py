@@ -11,8 +11,8 @@ from typing import Any, Literal
 from roofline import formatting
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 
 ClaimKind = Literal["tokens_per_s", "ttft", "tpot", "fits", "peak_flops"]
 Scope = Literal["total", "user", "gpu"]

@@ -18,9 +18,9 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
 from roofline.formatting import percent
 from roofline.predict.memory import largest
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, load_hardware
+from roofline.specs.source import Assumption
 
 
 def judge_statement(statement: Statement) -> Judgement:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from roofline.errors import AmbiguousNameError, InputError, UnknownNameError
-from roofline.specs.assumption import Assumption
 from roofline.specs.library import find, ids, text_of
+from roofline.specs.source import Assumption
 
 NameKind = Literal["models", "hardware"]
 

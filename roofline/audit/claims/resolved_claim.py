@@ -13,8 +13,8 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph import check_parallel, communicating
 from roofline.predict.request import SHORT, Request, prepare
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Step
 
 SLACK = 1.005

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roofline.audit.claims.claim import Claim
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.version import envelope
 
 Verdict = Literal["possible", "implausible", "impossible"]

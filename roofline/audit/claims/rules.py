@@ -14,7 +14,7 @@ from roofline.audit.claims.resolved_claim import Ceiling, ResolvedClaim, Rules
 from roofline.audit.claims.step_rules import DECODE, PREFILL, memory_lines, setting
 from roofline.dtypes import parse_dtype
 from roofline.errors import InputError
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.specs.workload import decode
 
 _DENSE_ONLY = ("volta", "turing", "cdna2", "tpu-v4", "tpu-v5e", "tpu-v5p", "tpu-v6e", "tpu-v7", "gaudi2", "gaudi3")

@@ -19,8 +19,8 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.options import COUNTING, ENGINE, HARDWARE, OPTIONS, PARALLELISM, PRECISION, of_groups, read_quantity
 from roofline.predict.request import Options
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 MAX_TEXT = 1000

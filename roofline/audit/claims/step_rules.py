@@ -20,7 +20,7 @@ from roofline.errors import InputError
 from roofline.numeric import ceil_div
 from roofline.predict.request import Request
 from roofline.predict.timing import pipeline
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment, Step, decode, prefill, sequences, tokens
 
 SHORTEST_CONTEXT = 1

@@ -15,8 +15,7 @@ from ruamel.yaml.scalarbool import ScalarBoolean
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from roofline.errors import SpecError
-from roofline.specs.places import Places
-from roofline.specs.yaml_file import MAX_DEPTH, MAX_NODES, Mark, YamlFile, read_text
+from roofline.specs.yaml_file import MAX_DEPTH, MAX_NODES, Mark, SectionErrors, YamlFile, read_text
 
 Keys = tuple[str | int, ...]
 
@@ -84,7 +83,7 @@ class Document:
 
     def wrong(self, keys: Keys, problem: str) -> SpecError:
         """The error that something is wrong there."""
-        return Places(self.file)(keys, problem)
+        return SectionErrors(self.file)(keys, problem)
 
 
 def read_documents(path: Path) -> tuple[Document, ...]:

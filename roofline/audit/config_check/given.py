@@ -12,7 +12,7 @@ from roofline.audit.config_check.hardware import by_label
 from roofline.audit.config_check.run import Run
 from roofline.audit.engine_logs import names
 from roofline.errors import InputError, SpecError
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 

@@ -13,8 +13,8 @@ from roofline.audit.config_check.servers.base import Understood, understand
 from roofline.audit.engine_logs.weights_format import scheme
 from roofline.errors import InputError
 from roofline.serving.planning.query import Query
-from roofline.specs.assumption import Assumption
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")

@@ -6,8 +6,8 @@ from roofline.audit.engine_logs import names
 from roofline.audit.engine_logs.benches import Bench
 from roofline.audit.engine_logs.engine_log import EngineLog
 from roofline.errors import InputError
-from roofline.specs.assumption import Assumption
 from roofline.specs.library import ids
+from roofline.specs.source import Assumption
 
 
 def one_model(log: EngineLog | None, bench: Bench | None) -> None:

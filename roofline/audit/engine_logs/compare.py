@@ -17,8 +17,8 @@ from roofline.audit.engine_logs.rows import Row, Unit
 from roofline.audit.engine_logs.subject import Subject, subject
 from roofline.errors import InputError
 from roofline.predict.request import Request, prepare
-from roofline.specs.assumption import Assumption
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption
 
 if TYPE_CHECKING:
     from roofline.audit.engine_logs.loaded import Served

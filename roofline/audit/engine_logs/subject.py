@@ -15,9 +15,9 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.errors import InputError, RooflineError
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_hardware
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 _SIZES = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "expert_parallel_size")

@@ -19,9 +19,9 @@ from roofline.predict.bounds import matrix_dtype
 from roofline.predict.options import ALIASES
 from roofline.serving.simulation.server import Server, deployed, serve
 from roofline.serving.traffic.engine_run import EngineMeta, EngineRun
-from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import by_driver_name, load_hardware
+from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment
 
 _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")

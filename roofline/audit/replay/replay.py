@@ -11,8 +11,8 @@ from roofline.audit.replay.result import Replay
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.serving.traffic.engine_run import EngineRun, read_run
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 _LEAST = 10

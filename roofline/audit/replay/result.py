@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.audit.replay.times import FIGURES, NAMES, Times
 from roofline.predict.result import dump_json
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.version import envelope
 
 

@@ -20,7 +20,7 @@ from roofline.version import envelope
 if TYPE_CHECKING:
     from roofline.audit.engine_logs.compare import Comparison
     from roofline.audit.engine_logs.rows import Row
-    from roofline.specs.assumption import Assumption
+    from roofline.specs.source import Assumption
 
 
 def register(app: typer.Typer) -> None:

@@ -19,12 +19,11 @@ from roofline.measure.validate.predict import Library
 from roofline.predict.efficiency.form import Form, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.predict.efficiency.kernels import family_key
-from roofline.specs.engine_steps import EngineSteps
-from roofline.specs.fit import Family, Fit
+from roofline.specs.engine import EngineSteps
+from roofline.specs.fit import Family, Fit, Spread
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
 from roofline.specs.source import Source
-from roofline.specs.spread import Spread
 
 if TYPE_CHECKING:
     import pandas as pd

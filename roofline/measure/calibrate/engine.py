@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.errors import InputError
 from roofline.measure.calibrate.family import KNEE, QUANTILES
 from roofline.measure.validate.serving import validate_serving
-from roofline.specs.engine_steps import EngineSteps, ServingErrors
+from roofline.specs.engine import EngineSteps, ServingErrors
 from roofline.specs.source import Source
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from roofline.predict.bounds import times
 from roofline.predict.efficiency.fits import Fits, Fitted
 from roofline.predict.efficiency.form import COLD, SERVING, Conditions, Operators
 from roofline.predict.efficiency.kernels import Kernel, kernel_family
-from roofline.specs.fit import Regime
-from roofline.specs.spread import Allowance, Spread
+from roofline.specs.fit import Allowance, Regime, Spread
 
 _LAUNCHED_LIKE = "rmsnorm"
 """The family whose launch stands for that of a kernel that was not measured: a small one."""

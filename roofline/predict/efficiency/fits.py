@@ -17,10 +17,9 @@ from roofline.errors import InputError, SpecError, UnknownNameError
 from roofline.predict.efficiency.form import Chip, Form, Values, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.predict.efficiency.kernels import exact, nearest
-from roofline.specs.fit import Family, Fit
+from roofline.specs.fit import Family, Fit, Spread
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, fit_files, load_fit, load_hardware, load_spread
-from roofline.specs.spread import Spread
 from roofline.specs.yaml_file import read_text
 
 Origin = Literal["fitted", "other formats", "other backend", "transferred", "assumed"]

@@ -22,7 +22,7 @@ from roofline.predict.bounds import matrix_dtype
 from roofline.predict.explain.explanation import Explanation, explanation
 from roofline.predict.explain.symbolic_request import SymbolicRequest
 from roofline.predict.timing import pipeline
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.specs.workload import prefill
 
 _PAGED = "Kwon et al. 2023 (paged KV cache), arXiv:2309.06180"

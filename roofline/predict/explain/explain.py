@@ -43,9 +43,9 @@ from roofline.predict.explain.explanation import (
 )
 from roofline.predict.explain.symbolic_request import SymbolicRequest
 from roofline.predict.request import Request, prepare
-from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
+from roofline.specs.source import Assumption
 from roofline.specs.workload import decode, prefill
 
 _ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'

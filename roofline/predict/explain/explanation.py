@@ -16,7 +16,7 @@ from roofline.formulas.latex import latex, name, substituted, text
 from roofline.formulas.mathml import mathml, substituted_mathml
 from roofline.formulas.symbolic import described, evaluate, quantity, symbol
 from roofline.numeric import Expr
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

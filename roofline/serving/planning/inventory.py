@@ -8,12 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from roofline.errors import InputError
-from roofline.specs.base import Spec
+from roofline.specs.base import Scalar, Spec
 from roofline.specs.library import load_hardware
-from roofline.specs.lifted import lifted
-from roofline.specs.places import Places
-from roofline.specs.scalar import Scalar
-from roofline.specs.yaml_file import read_yaml
+from roofline.specs.yaml_file import SectionErrors, read_yaml, with_section
 from roofline.text import clean
 from roofline.units import parse_count
 
@@ -52,16 +49,16 @@ def parse_inventory(text: str) -> dict[str, int]:
 
 
 def _file(path: Path) -> dict[str, int]:
-    file = lifted(read_yaml(path), "inventory", InventoryFile)
+    file = with_section(read_yaml(path), "inventory", InventoryFile)
     entries = file.validate(InventoryFile).inventory
     if not entries:
-        raise Places(file)("inventory", "at least one accelerator is needed, such as h100-sxm: 16")
+        raise SectionErrors(file)("inventory", "at least one accelerator is needed, such as h100-sxm: 16")
     accelerators: dict[str, int] = {}
     for name, count in entries.items():
         try:
             _add(accelerators, name, count)
         except InputError as error:
-            raise Places(file)(("inventory", name), str(error)) from None
+            raise SectionErrors(file)(("inventory", name), str(error)) from None
     return accelerators
 
 

@@ -30,9 +30,9 @@ from roofline.serving.planning.search import Option, Unfit, search
 from roofline.serving.planning.sizing import UTILISATION
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, ids, load_hardware, shipped
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, decode, prefill
 from roofline.units import parse_count
 

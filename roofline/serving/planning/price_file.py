@@ -14,13 +14,10 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from roofline.errors import AmbiguousNameError, InputError, UnknownNameError
 from roofline.serving.traffic.scalars import number
-from roofline.specs.base import Spec
+from roofline.specs.base import Scalar, Spec
 from roofline.specs.library import find
-from roofline.specs.lifted import lifted
-from roofline.specs.places import Places
-from roofline.specs.scalar import Scalar
 from roofline.specs.source import Source
-from roofline.specs.yaml_file import YamlFile, read_yaml
+from roofline.specs.yaml_file import SectionErrors, YamlFile, read_yaml, with_section
 from roofline.text import clean
 from roofline.units import parse_quantity
 
@@ -179,7 +176,7 @@ class Listed:
     source: str
     read: date | None
     note: str
-    fail: Places
+    fail: SectionErrors
 
 
 def read_prices(path: Path) -> tuple[YamlFile, str, dict[str, Listed]]:
@@ -190,12 +187,12 @@ def read_prices(path: Path) -> tuple[YamlFile, str, dict[str, Listed]]:
     Raises:
         SpecError: an unknown accelerator or key, an amount that is none, with its place.
     """
-    file = lifted(read_yaml(path), "prices", PriceFile)
+    file = with_section(read_yaml(path), "prices", PriceFile)
     names = _names(file)
     content = file.validate(PriceFile)
     listed: dict[str, Listed] = {}
     for key, entry in content.prices.items():
-        fail = Places(file, ("prices", key))
+        fail = SectionErrors(file, ("prices", key))
         if names[key] in listed:
             raise fail((), f"{names[key]} has a price already: one is needed")
         listed[names[key]] = _Reader(content, fail).listed(entry)
@@ -206,10 +203,10 @@ def _names(file: YamlFile) -> dict[str, str]:
     """The id of each key under `prices`."""
     prices = file.data["prices"]
     if not isinstance(prices, dict) or not prices:
-        raise Places(file)("prices", "at least one is needed, such as h100-sxm: 2.5 USD/h")
+        raise SectionErrors(file)("prices", "at least one is needed, such as h100-sxm: 2.5 USD/h")
     names: dict[str, str] = {}
     for key in prices:
-        fail = Places(file, ("prices",))
+        fail = SectionErrors(file, ("prices",))
         try:
             names[key] = find("hardware", key).stem
         except UnknownNameError as error:
@@ -226,7 +223,7 @@ class _Reader:
     """Amounts of one entry, in the currency of the file."""
 
     file: PriceFile
-    fail: Places
+    fail: SectionErrors
 
     def listed(self, entry: PriceEntry) -> Listed:
         """The entry with its amounts."""
@@ -270,7 +267,7 @@ class _Reader:
     def _owned(self, amounts: Mapping[str, Any] | None) -> Owned | None:
         if amounts is None:
             return None
-        fail = Places(self.fail.file, (*self.fail.section, "owned"))
+        fail = SectionErrors(self.fail.file, (*self.fail.section, "owned"))
         inside = _Reader(self.file, fail)
         return Owned(
             capital=inside._needed(amounts, "capital", ""),

@@ -9,7 +9,7 @@ from roofline.predict.result import dump_json
 from roofline.registry import HasFigures
 from roofline.serving.planning.performance import Performance
 from roofline.serving.planning.sizing import Binds
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.version import envelope
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from roofline.numeric import Expr
 from roofline.predict.efficiency.fits import Fits, Fitted
 from roofline.predict.request import Request
 from roofline.serving.preemption.typical import Figure, HostCopies, load
-from roofline.specs.assumption import Assumption, Origin
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption, Origin
 
 Basis = Literal["estimate", "assumed"]
 _OUT, _IN = "copy_d2h", "copy_h2d"

@@ -21,8 +21,8 @@ from roofline.serving.preemption.result import Answer, Asked, HostRoom, Preempte
 from roofline.serving.preemption.to_host import to_host
 from roofline.serving.preemption.variants import variants
 from roofline.serving.queueing.replica import BOUND
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
 

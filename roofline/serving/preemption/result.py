@@ -14,7 +14,7 @@ from roofline.serving.preemption.partial import Partial
 from roofline.serving.preemption.preemption import Cheaper
 from roofline.serving.preemption.recompute import Recomputed
 from roofline.serving.preemption.variants import VariantRow
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.version import envelope
 
 

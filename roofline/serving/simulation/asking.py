@@ -18,7 +18,7 @@ from roofline.serving.traffic.classes import Class, Traffic
 from roofline.serving.traffic.lengths import around
 from roofline.serving.traffic.scalars import parse_rate, parse_seconds
 from roofline.serving.traffic.trace import Trace, read_trace
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 _LENGTHS = ("input_len", "output_len")

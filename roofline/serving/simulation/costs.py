@@ -8,7 +8,7 @@ from roofline.predict.request import Request
 from roofline.serving.preemption.preemption import Preemption
 from roofline.serving.preemption.to_host import ToHost
 from roofline.serving.simulation.eviction import MODES, Mode, Preempting
-from roofline.specs.assumption import Assumption, Origin
+from roofline.specs.source import Assumption, Origin
 
 _TOKENS = 1024
 

@@ -15,8 +15,8 @@ from roofline.serving.simulation.run import Run
 from roofline.serving.simulation.server import Server
 from roofline.serving.simulation.tally import COSTS, TIMES
 from roofline.serving.simulation.workload import Workload
-from roofline.specs.assumption import Assumption
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption
 
 
 def summarise(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.predict.result import dump_json
 from roofline.registry import HasFigures
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.version import envelope
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import Request
 from roofline.serving.simulation.schedulers.base import Scheduler
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
 

@@ -16,7 +16,7 @@ from roofline.serving.simulation.room import Room, longest, room
 from roofline.serving.simulation.schedulers import Scheduler, scheduler
 from roofline.serving.simulation.tables import StepTables
 from roofline.serving.simulation.workload import MOST_AT_ONCE
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
 _DEFAULT = "vllm-v1"

@@ -23,8 +23,8 @@ from roofline.serving.simulation.run import Run, Watchers, run
 from roofline.serving.simulation.server import Server, deployed, serve
 from roofline.serving.simulation.workload import Workload
 from roofline.serving.traffic.scalars import parse_share
-from roofline.specs.assumption import Assumption
 from roofline.specs.hardware import Hardware
+from roofline.specs.source import Assumption
 from roofline.units import parse_count
 from roofline.version import __version__
 

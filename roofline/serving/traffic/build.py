@@ -16,12 +16,10 @@ from roofline.serving.traffic.lengths import Lengths, around, parse_lengths, par
 from roofline.serving.traffic.pairs import Pairs
 from roofline.serving.traffic.profile import Profile, parse_profile
 from roofline.serving.traffic.trace import Trace, read_trace
-from roofline.specs.assumption import Assumption
-from roofline.specs.base import Spec
+from roofline.specs.base import Scalar, Spec
 from roofline.specs.library import Input
-from roofline.specs.places import Places
-from roofline.specs.scalar import Scalar
-from roofline.specs.yaml_file import read_yaml
+from roofline.specs.source import Assumption
+from roofline.specs.yaml_file import SectionErrors, read_yaml
 from roofline.text import clean
 from roofline.units import parse_count
 
@@ -142,18 +140,18 @@ def load_traffic(path: str | Path, skip_bad_rows: bool = False) -> Traffic:
     file = read_yaml(location)
     content = file.validate(TrafficFile)
     if not content.classes:
-        raise Places(file)("classes", "at least one class is needed")
+        raise SectionErrors(file)("classes", "at least one class is needed")
     assumptions = []
     classes: list[Class] = []
     for index, entry in enumerate(content.classes):
-        builder = ClassBuilder(entry.model_dump(), Places(file, ("classes", index)), location.parent, skip_bad_rows)
+        builder = ClassBuilder(entry.model_dump(), SectionErrors(file, ("classes", index)), location.parent, skip_bad_rows)
         built = builder.build()
         if built.name in [other.name for other in classes]:
             raise builder.fail("name", f"two classes are called {built.name!r}: give each a name of its own")
         classes.append(built)
         assumptions += builder.assumptions
     source = Input("traffic", clean(location.name), str(location), file.sha256)
-    profile, peak = _profile_or_peak(content.profile, content.peak_factor, Places(file), location.parent)
+    profile, peak = _profile_or_peak(content.profile, content.peak_factor, SectionErrors(file), location.parent)
     return Traffic(classes=tuple(classes), profile=profile, peak=peak, source=source, assumptions=tuple(assumptions))
 
 

@@ -10,8 +10,8 @@ from roofline.errors import InputError
 from roofline.serving.traffic.lengths import Lengths
 from roofline.serving.traffic.pairs import Pairs, independent
 from roofline.serving.traffic.profile import Profile
-from roofline.specs.assumption import Assumption
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption
 
 if TYPE_CHECKING:
     import numpy as np

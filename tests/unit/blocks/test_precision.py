@@ -13,8 +13,8 @@ from roofline.errors import InputError
 from roofline.graph import CANONICAL, build
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
-from roofline.specs.assumption import Assumption
 from roofline.specs.deployment import Deployment
+from roofline.specs.source import Assumption
 
 
 def _resolve(model: str, hardware: str, **flags: str) -> tuple[Precision, dict[str, Assumption]]:

@@ -18,8 +18,8 @@ from roofline.predict.efficiency import estimate
 from roofline.predict.efficiency.estimate import Estimator, Interval, independent, together
 from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.specs.fit import Allowance, Spread
 from roofline.specs.library import load_hardware
-from roofline.specs.spread import Allowance, Spread
 
 SPREAD = Spread(
     schema_version=1,

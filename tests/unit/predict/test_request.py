@@ -9,7 +9,7 @@ import pytest
 import roofline
 from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.predict.request import prepare
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 
 MODEL, HARDWARE = "llama-3.1-8b", "h100-sxm"
 

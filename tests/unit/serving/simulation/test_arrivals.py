@@ -15,7 +15,7 @@ from roofline.serving.simulation.arrivals import Arrivals, Clients, kinds, parse
 from roofline.serving.simulation.asking import ask
 from roofline.serving.simulation.job import Job
 from roofline.serving.simulation.workload import Workload
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 
 
 def times(text: str, many: int = 200_000) -> np.ndarray:

@@ -17,7 +17,7 @@ from roofline.serving.simulation.job import Job
 from roofline.serving.simulation.room import Room
 from roofline.serving.simulation.step_time import Affine
 from roofline.serving.simulation.workload import Workload
-from roofline.specs.assumption import Assumption
+from roofline.specs.source import Assumption
 
 
 def asked(**given: Any) -> tuple[Workload, list[Assumption]]:
