@@ -29,7 +29,7 @@ from roofline.specs.engine import Kept, KvCacheRules
 class Layers:
     """Layers that keep the same of each token: bytes of one layer, how many there are, and how far back they see.
 
-    `ratio`: the bytes are of an entry that stands for so many tokens.
+    `ratio`: the bytes are of an entry that stands for that many tokens.
     """
 
     size: float
@@ -110,27 +110,29 @@ class Allocation:
 
 
 def allocation(
-    layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, kept: set[Kept]
+    layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, retained: set[Kept]
 ) -> Allocation:
     """How layers with caches and layers with state (bytes of one, and how many there are) are laid out.
 
-    `kept` is what they keep, in the words of the rules. Where these do not know it all, layers take whole blocks, each for
+    `retained` is what they keep, in the words of the rules. Where these do not know it all, layers take whole blocks, each for
     itself, and the result says so.
 
     >>> from roofline.specs.engine import KvCacheRules
     >>> full, sliding = Layers(4096, 10), Layers(4096, 52, window=1024)
-    >>> found = allocation([full, sliding], [], KvCacheRules(), 16, {"full", "window"})
-    >>> [kind.block_bytes / (16 * 4096) for kind in found.kinds]  # groups of ten: one, and six of which the last has two
+    >>> layout = allocation([full, sliding], [], KvCacheRules(), 16, {"full", "window"})
+    >>> [kind.block_bytes / (16 * 4096) for kind in layout.kinds]  # groups of ten: one, and six of which the last has two
     [10.0, 60.0]
     """
     layers = _merged([_seen(kind, layers, rules) for kind in layers])
     state = sum(size * count for size, count in states) * rules.state_blocks
-    alike = len({(kind.window, kind.chunk) for kind in layers}) <= 1 and not (layers and states)
-    if strange := kept - set(rules.known):
-        return Allocation(tuple(_apart(kind, block) for kind in layers), state, f"it has none for {', '.join(sorted(strange))}")
-    if alike or not rules.shared_pages:
-        return Allocation(tuple(_apart(kind, block) for kind in layers), state)
-    step = rules.latent_block_step if "latent" in kept else rules.state_block_step
+    same_span = len({(kind.window, kind.chunk) for kind in layers}) <= 1 and not (layers and states)
+    if strange := retained - set(rules.known):
+        return Allocation(
+            tuple(_separate(kind, block) for kind in layers), state, f"it has none for {', '.join(sorted(strange))}"
+        )
+    if same_span or not rules.shared_pages:
+        return Allocation(tuple(_separate(kind, block) for kind in layers), state)
+    step = rules.latent_block_step if "latent" in retained else rules.state_block_step
     return _in_pages(layers, states, rules, block, step, state)
 
 
@@ -153,7 +155,7 @@ def _merged(layers: list[Layers]) -> list[Layers]:
     return [replace(one, count=count) for one, count in counts.items()]
 
 
-def _apart(kind: Layers, block: int) -> Kind:
+def _separate(kind: Layers, block: int) -> Kind:
     return Kind(block, kind.size * kind.count * block, kind.window, kind.chunk, kind.ratio)
 
 
@@ -168,7 +170,7 @@ def _in_pages(
     page = max(kind.size * block for kind in layers)
     if odd := [kind for kind in layers if page % (kind.size * block)]:
         why = f"a block of {odd[0].size * block:,.0f} bytes does not divide the largest, of {page:,.0f}"
-        return Allocation(tuple(_apart(kind, block) for kind in layers), state, why)
+        return Allocation(tuple(_separate(kind, block) for kind in layers), state, why)
     counts = [*(kind.count for kind in layers), *(count for _, count in states)]
     group = max(counts) if max(counts) < rules.widen_below * min(counts) else min(counts)
     kinds = tuple(

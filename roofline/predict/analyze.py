@@ -243,11 +243,11 @@ def _engine(seconds: float, request: Request) -> OperatorResult:
 
 def _operators(graph: Graph, hardware: Hardware, parts: Parts | None) -> tuple[OperatorResult, ...]:
     """The operators of a stage; without times where they have no meaning (`parts` is None)."""
-    found = []
+    results = []
     for path, (operator, repeat) in graph.items():
         cost = operator.cost() * repeat
-        busy = times(operator, cost, hardware)
-        found.append(
+        resources = times(operator, cost, hardware)
+        results.append(
             OperatorResult(
                 path=path,
                 kind=operator.kind,
@@ -255,11 +255,11 @@ def _operators(graph: Graph, hardware: Hardware, parts: Parts | None) -> tuple[O
                 dtype=matrix_dtype(operator, hardware) if cost.matrix_flops else operator.dtypes.activation.name,
                 repeat=repeat,
                 cost=cost,
-                times=busy,
-                time=Duration(None, None) if parts is None else with_estimate(busy.bound, busy.sum, parts[path]),
+                times=resources,
+                time=Duration(None, None) if parts is None else with_estimate(resources.bound, resources.sum, parts[path]),
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def _limits(request: Request) -> Limits:

@@ -1,4 +1,4 @@
-"""The conventions and the gaps in the data that shape a result, put on record in words."""
+"""Assumptions: the conventions and the gaps in the data that shape a result, in words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WHY = {
     ("shared_prefix", 0): "no cached tokens are common to the sequences",
 }
 _OF_SOME_BLOCKS = ("mla", "routing_skew")
-"""Conventions that are told where a block of the model names them (`Block.conventions`), or the user."""
+"""Conventions that are noted where a block of the model names them (`Block.conventions`), or the user."""
 ANOTHER_VENDOR = "another vendor's"
 """How the reason of an assumption says that a fit is of another vendor's hardware."""
 _FUSION = (
@@ -53,9 +53,9 @@ def reading(model: Model) -> list[Assumption]:
 
 def shadowing(inputs: Iterable[Input]) -> list[Assumption]:
     """Files on `ROOFLINE_PATH` that have the id of a shipped one."""
-    found = ((entry, shadowed(entry.path)) for entry in inputs)
+    shadows = ((entry, shadowed(entry.path)) for entry in inputs)
     why = "of ROOFLINE_PATH, instead of the shipped file of that id"
-    return [Assumption(f"{entry.role}.file", entry.path, "given", why) for entry, name in found if name is not None]
+    return [Assumption(f"{entry.role}.file", entry.path, "given", why) for entry, name in shadows if name is not None]
 
 
 def allocated(memory: MemoryModel, engine: Engine) -> list[Assumption]:
@@ -97,7 +97,9 @@ def _imbalance(model: Model, deployment: Deployment) -> str:
     most = max((float(busiest(wanted, experts, top_k, ranks)) for experts, top_k in counts), default=1.0)
     if not counts or ranks == 1:
         return "experts are not spread over devices: no device has more tokens than another"
-    what = "of the device shown: its experts' rows, what is sent to it and back; its experts are chosen so many times as often"
+    what = (
+        "of the device shown: its experts' rows, what is sent to it and back; its experts are chosen that many times as often"
+    )
     return what if most == wanted else f"{what}. More than {most:g} is not possible, and taken as that"
 
 
@@ -114,7 +116,9 @@ def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
         elif chosen.mla == "expand" and any("mla" in mixer.conventions for mixer in mixers):
             why = "expanded attention is dense, and the choice a mask over it: all pairs are counted"
         else:
-            why = f"a query attends to the {what} that an indexer chose, at most so many; those of a prompt differ in theirs"
+            why = (
+                f"a query attends to the {what} that an indexer chose, at most this number; those of a prompt differ in theirs"
+            )
         notes.append(Assumption("index_topk", ", ".join(map(str, limits)), "default", why))
     return notes
 
@@ -122,10 +126,10 @@ def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
 def state(model: Model, deployment: Deployment, precision: Precision, engine: Engine) -> list[Assumption]:
     """The format of recurrent state, where the model has any or the user gave one."""
     given = deployment.mamba_ssm_cache_dtype is not None
-    kept = bool(states(model, Deployment()))
-    if not given and not kept:
+    has_state = bool(states(model, Deployment()))
+    if not given and not has_state:
         return []
-    why = "recurrent state is kept in it between steps; " if kept else "the model keeps no recurrent state; "
+    why = "recurrent state is kept in it between steps; " if has_state else "the model keeps no recurrent state; "
     why += (
         "what short convolutions keep is in the activations' dtype"
         if given
@@ -137,39 +141,39 @@ def state(model: Model, deployment: Deployment, precision: Precision, engine: En
 
 
 def no_estimate(backend: str | None) -> list[Assumption]:
-    """A backend that was asked for, where there is no fit of any accelerator."""
+    """The backend that was given, where there is no fit of any accelerator."""
     if backend is None:
         return []
     return [Assumption("backend", backend, "given", "no fit of matrix products is known: there is no estimate")]
 
 
-TOLD = 0.007
-"""Doublings beyond what was measured that are told: a factor of 1.005."""
+NOTED_DOUBLINGS = 0.007
+"""Doublings beyond what was measured from which it is noted: a factor of 1.005."""
 
 
 def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumption]:
-    """What the estimates of a step's kernels stand on, and how far off they were where it was measured."""
-    asked = estimator.fits.backend
+    """The fits that the estimates of a step's kernels use, and their error where it was measured."""
+    backend = estimator.fits.backend
     why = "whose kernels the estimates are of"
-    if asked is None:
+    if backend is None:
         why += "; the interval holds those of other backends too"
-    notes = [Assumption("backend", asked or DEFAULT, "given" if asked else "default", why)]
+    notes = [Assumption("backend", backend or DEFAULT, "given" if backend else "default", why)]
     outside: dict[str, dict[str, float]] = {}
-    stands: dict[str, Fitted] = {}
+    used: dict[str, Fitted] = {}
     unmeasured: list[str] = []
     for kernel in kernels:
         fitted = estimator.fitted(kernel)
         if fitted is None:
             unmeasured += [operator.kind for operator in kernel.operators.values()]
             continue
-        stands[kernel.op] = fitted
+        used[kernel.op] = fitted
         for name, doublings in beyond(fitted, kernel.operators).items():
-            if doublings > TOLD:
+            if doublings > NOTED_DOUBLINGS:
                 most = outside.setdefault(kernel.op, {})
                 most[name] = max(most.get(name, 0.0), doublings)
-    for op, fitted in sorted(stands.items()):
-        origin = _SAYS.get(fitted.origin, "default")
-        notes.append(Assumption(f"fit.{op}", fitted.source, origin, _stands(op, fitted, outside.get(op))))
+    for op, fitted in sorted(used.items()):
+        origin = _ORIGINS.get(fitted.origin, "default")
+        notes.append(Assumption(f"fit.{op}", fitted.source, origin, _fit_quality(op, fitted, outside.get(op))))
     if unmeasured:
         why = "no kernel like it was measured: a launch, then compute, memory and link times in turn; within a factor of 3"
         notes.append(Assumption("fit", ", ".join(sorted(set(unmeasured))), "assumed", why))
@@ -189,10 +193,10 @@ def engine_steps(steps: EngineSteps | None) -> list[Assumption]:
 
 
 _FEW_ROWS = 50
-_SAYS: dict[str, Origin] = {"assumed": "assumed", "transferred": "transferred"}
+_ORIGINS: dict[str, Origin] = {"assumed": "assumed", "transferred": "transferred"}
 
 
-def _stands(op: str, fitted: Fitted, outside: dict[str, float] | None) -> str:
+def _fit_quality(op: str, fitted: Fitted, outside: dict[str, float] | None) -> str:
     """How good a fit is, and in what way it is used beyond what it was measured on."""
     if fitted.origin == "assumed":
         return "nothing like it was measured: typical values, within a factor of 2"
@@ -231,8 +235,8 @@ def gaps(hardware: Hardware) -> list[Assumption]:
         notes.append(Assumption("devices_in_package", accelerator.devices, "assumed", why))
     memory = accelerator.memory
     headline = [("bandwidth", "bandwidth", memory.bandwidth), ("memory_bytes", "memory", memory.reported or memory.label)]
-    kept = [(word, fact) for key, word, fact in headline if key not in hardware.overrides]
-    if recalled := [word for word, fact in kept if fact.grade == "C"]:
+    unchanged = [(word, fact) for key, word, fact in headline if key not in hardware.overrides]
+    if recalled := [word for word, fact in unchanged if fact.grade == "C"]:
         why = f"figures of {accelerator.name} are from memory, not checked against a source"
         notes.append(Assumption("recalled", ", ".join(recalled), "assumed", why))
     return notes

@@ -1,4 +1,4 @@
-"""Batches: from which on compute binds, and up to which memory holds them."""
+"""Batch limits: the batch from which a step is compute-bound, and the largest that memory holds."""
 
 from __future__ import annotations
 
@@ -84,18 +84,18 @@ def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -
         graph = build(memory.model, memory.deployment, memory.precision, step, memory.stage, per_replica=True)
         total, kinds = 0.0, []
         for operator, repeat in graph.values():
-            busy = times(operator, operator.cost(), hardware)
-            kind = busy.bound_by
+            resources = times(operator, operator.cost(), hardware)
+            kind = resources.bound_by
             kinds.append(kind == "compute")
             if kind != "link":
-                total += busy.bound * repeat * (1 if kind == "compute" else -1)
+                total += resources.bound * repeat * (1 if kind == "compute" else -1)
         return tuple(kinds), total
 
     starts = [1, *_turns(state, 1, _LAST_BATCH)]
     for start, following in zip(starts, [*starts[1:], _LAST_BATCH + 1], strict=True):
-        if (found := _first_surplus(state, start, following - 1)) is not None:
-            # dealt round, the fullest replica has so many from the first batch on that leaves one over
-            return (found - 1) * memory.deployment.data_parallel_size + 1
+        if (first := _first_surplus(state, start, following - 1)) is not None:
+            # dealt round, the fullest replica has that many from the first batch on that leaves one over
+            return (first - 1) * memory.deployment.data_parallel_size + 1
     return None
 
 
@@ -148,9 +148,9 @@ def standard_contexts(longest: int) -> list[int]:
     >>> standard_contexts(5000)
     [1024, 2048, 4096, 5000]
     """
-    found = []
+    contexts = []
     context = 1024
     while context < longest:
-        found.append(context)
+        contexts.append(context)
         context *= 2
-    return [*found, longest]
+    return [*contexts, longest]

@@ -71,7 +71,7 @@ def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:
             crossing = cost.link_bytes * operator.crossing(joined.together)
             link = joined.seconds(cost.link_bytes, crossing, operator.peers(joined.together))
     vector = hardware.vector_peak
-    nothing = isinstance(cost.matrix_flops, int) and cost.matrix_flops == 0  # then no peak is asked for
+    nothing = isinstance(cost.matrix_flops, int) and cost.matrix_flops == 0  # then no peak is needed
     return Times(
         matrix=0.0 if nothing else cost.matrix_flops / hardware.peak(matrix_dtype(operator, hardware)),
         vector=cost.vector_flops / vector if vector else 0.0,

@@ -20,7 +20,7 @@ from roofline.specs.huggingface.names import names
 from roofline.specs.huggingface.safetensors import Checkpoint, Stored
 
 # What stands in checkpoints and is not of the language model's parameters, by what it is.
-_APART = {
+_NOT_LANGUAGE = {
     "vision and audio": re.compile(
         r"(^|\.)(\w*vision\w*|visual|\w*image\w*|\w*audio\w*|\w*speech\w*|vit\w*|sam\w*|resampler|perceive)\."
         r"|projector|(^|\.)(mm_|connector\.)"
@@ -33,13 +33,13 @@ _APART = {
     "router corrections": re.compile(r"(?<!moe_statics\.)e_score_correction_bias$|\.router_bias$|\.ffn\.gate\.bias$"),
 }
 _LAYER = re.compile(r"^(.*?)(?P<list>layers|h|blocks)\.(?P<index>\d+)\.")
-# What stands beside the weights of a quantised module, behind its name.
-_BESIDE = re.compile(
+# What is stored with the weights of a quantised module, behind its name.
+_SCALES = re.compile(
     r"[._](weight_scale(_inv|_2)?|scales?|scale_inv|weight_shape|weight_zero_point|weight_g_idx|qzeros|g_idx|input_scale"
     r"|input_global_scale|weight_global_scale|pre_quant_scale|SCB|weight_format|weight\.(absmax|quant_map|nested_absmax"
     r"|nested_quant_map|quant_state\.\w+)|[kvq]_scale|[kvq]_proj\.(output|[kv])_scale|bias_scale)$"
 )
-# Names under which packed weights stand in the place of NAME.weight, or of NAME.
+# Names under which packed weights stand instead of NAME.weight, or of NAME.
 _PACKED = (".qweight", ".weight_packed", "_blocks", "_packed")
 
 
@@ -75,19 +75,21 @@ class Comparison:
 def compare(model: Model, checkpoint: Checkpoint) -> Comparison:
     """Lay a checkpoint beside its model, in the way of naming that fits best."""
     precision, _ = resolve_precision(model, Deployment(), FORMATS)
-    ways = [_Way(model, precision, checkpoint, list(tensors(model, way))) for way in names(model.family)]
-    best = min(ways, key=lambda way: len(way.missing) + len(way.extra)) if ways else _Way(model, precision, checkpoint, None)
+    ways = [_Matching(model, precision, checkpoint, list(tensors(model, way))) for way in names(model.family)]
+    best = (
+        min(ways, key=lambda way: len(way.missing) + len(way.extra)) if ways else _Matching(model, precision, checkpoint, None)
+    )
     return best.comparison()
 
 
-class _Way:
-    """A checkpoint laid beside the tensors that a model should have; None: their names are not known."""
+class _Matching:
+    """A checkpoint matched with the tensors that a model should have; None: their names are not known."""
 
     def __init__(self, model: Model, precision: Precision, checkpoint: Checkpoint, wanted: list[Tensor] | None) -> None:
         self.model, self.precision, self.checkpoint = model, precision, checkpoint
         self.known = wanted is not None
-        self.apart = {name: what for name in checkpoint.tensors if (what := _apart(name, model)) is not None}
-        left = {name for name in checkpoint.tensors if name not in self.apart}
+        self.separate = {name: what for name in checkpoint.tensors if (what := _not_language(name, model)) is not None}
+        left = {name for name in checkpoint.tensors if name not in self.separate}
         self.matched: list[tuple[Tensor, str]] = []
         self.packed: list[tuple[Tensor, str]] = []
         self.missing: list[str] = []
@@ -96,10 +98,10 @@ class _Way:
             self._place(tensor, name, left)
         if model.tie_word_embeddings:
             copies = {name for name in left if name.rpartition("lm_head.weight")[1] or name == "output.weight"}
-            self.apart |= dict.fromkeys(copies, "LM head of a model whose embeddings are tied")
+            self.separate |= dict.fromkeys(copies, "LM head of a model whose embeddings are tied")
             left -= copies
-        self.beside = {name for name in left if self.known and _BESIDE.search(name)}
-        self.extra = sorted(left - self.beside) if self.known else []
+        self.scales = {name for name in left if self.known and _SCALES.search(name)}
+        self.extra = sorted(left - self.scales) if self.known else []
         self.unnamed = set() if self.known else left
 
     def _place(self, tensor: Tensor, name: str, left: set[str]) -> None:
@@ -134,7 +136,7 @@ class _Way:
 
     def comparison(self) -> Comparison:
         """The result, with everything that is wrong in words."""
-        of_model = [*(name for _, name in (*self.matched, *self.packed)), *self.beside, *self.unnamed]
+        of_model = [*(name for _, name in (*self.matched, *self.packed)), *self.scales, *self.unnamed]
         other = self._other_dtypes()
         stored = _bytes(self.checkpoint, of_model) if self.checkpoint.complete else None
         graph = build(self.model, Deployment(), self.precision, CANONICAL)
@@ -143,11 +145,11 @@ class _Way:
             known=self.known,
             matched=len(self.matched),
             packed=len(self.packed),
-            beside=len(self.beside),
+            beside=len(self.scales),
             missing=tuple(self.missing),
             extra=tuple(self.extra),
             wrong_shape=tuple(self.wrong),
-            apart=dict(Counter(self.apart.values())),
+            apart=dict(Counter(self.separate.values())),
             predicted_bytes=predicted,
             stored_bytes=stored,
             total_size=self.checkpoint.total_size,
@@ -157,14 +159,14 @@ class _Way:
 
     def _other_dtypes(self) -> list[tuple[str, float]]:
         """Tensors that are stored in another dtype than the model says, and how many bytes more that is."""
-        found = []
+        others = []
         for tensor, name in self.matched:
             stored = self.checkpoint.tensors[name]
             if stored is not None:
                 weight = self.precision.dtypes(tensor.role).weight if tensor.role else parse_dtype(self.model.dtype)
                 if more := stored.bytes - tensor.elements * weight.bytes:
-                    found.append((stored.dtype, float(more)))
-        return found
+                    others.append((stored.dtype, float(more)))
+        return others
 
     def _problems(self, predicted: float, stored: int | None, more: float) -> Iterable[str]:
         for what, listed in (("missing", self.missing), ("not of the model", self.extra), ("of another shape", self.wrong)):
@@ -179,7 +181,7 @@ class _Way:
             return  # why sizes differ has been said
         elif stored is not None and abs(stored - predicted - more) > 0.5:
             yield f"{predicted + more:,.0f} bytes are predicted, {stored:,} are stored ({stored - predicted - more:+,.0f})"
-        elif stored is None and not self.apart and total is not None and total != predicted:
+        elif stored is None and not self.separate and total is not None and total != predicted:
             yield f"{predicted:,.0f} bytes are predicted, the index says {total:,} ({total - predicted:+,.0f})"
 
     def _totals(self) -> Iterable[str]:
@@ -201,9 +203,9 @@ def _elements(stored: Stored | None) -> int:
     return 0 if stored is None else prod(stored.shape)
 
 
-def _apart(name: str, model: Model) -> str | None:
+def _not_language(name: str, model: Model) -> str | None:
     """What a tensor is that is not of the language model; None for all others."""
-    for what, pattern in _APART.items():
+    for what, pattern in _NOT_LANGUAGE.items():
         if pattern.search(name):
             return what
     layer = _LAYER.match(name)
@@ -229,14 +231,16 @@ def _aligned(wanted: list[Tensor], stored: set[str], layers: int) -> Iterable[tu
     before, _, leaf = wanted[0].name.removesuffix(".weight").rpartition(".")  # the embedding comes first
     prefix = f"{before}." if before else ""
     here = sorted((name for name in stored if re.search(rf"(^|\.){re.escape(leaf)}(\.|$)", name)), key=len)
-    found = re.split(rf"(?:(?<=\.)|^){re.escape(leaf)}(?:\.|$)", here[0])[0] if here else prefix
+    stored_prefix = re.split(rf"(?:(?<=\.)|^){re.escape(leaf)}(?:\.|$)", here[0])[0] if here else prefix
     heads = {name.rpartition(".")[0].rpartition(".")[2]: name for name in sorted(stored, key=len, reverse=True)}
-    numbers = sorted({int(match["index"]) for name in stored if name.startswith(found) and (match := _LAYER.match(name))})
+    numbers = sorted(
+        {int(match["index"]) for name in stored if name.startswith(stored_prefix) and (match := _LAYER.match(name))}
+    )
     renumbered = dict(enumerate(numbers)) if len(numbers) == layers and numbers != list(range(layers)) else {}
     for tensor in wanted:
         name = tensor.name
         if name.startswith(prefix):
-            name = found + name.removeprefix(prefix)
+            name = stored_prefix + name.removeprefix(prefix)
         if tensor.role == "lm_head" and name not in stored:
             head = heads.get(tensor.name.rpartition(".")[0].rpartition(".")[2], name)
             name = head.rpartition(".")[0] + ".weight"

@@ -60,7 +60,7 @@ def compile(
     if clash := [name for name in _WORKLOAD if deployment.get(name) is not None]:
         msg = f"{clash[0]} is not part of a deployment: give batch, input_len and context to the compiled function"
         raise InputError(msg)
-    # Asked for the shortest workload, so that limits on length are checked where lengths are known: at the call.
+    # Prepared with the shortest workload, so that limits on length are checked where lengths are known: at the call.
     cached = parse_count(deployment.get("shared_prefix") or 0, "shared-prefix")
     request = prepare(model, hardware, **{**deployment, "batch": 1, "input_len": 1, "context": cached, "phase": phase})
     compiled = Compiled(request, phase)
@@ -97,7 +97,7 @@ class Compiled:
         """Answers at every point of the broadcast arguments, as arrays of that shape.
 
         `batch` sequences of the whole deployment; `context` tokens cached before the step (decode: `input_len` unless
-        given; prefill: none unless given); `input_len` new tokens a sequence (prefill).
+        given; prefill: none unless given); `input_len` new tokens per sequence (prefill).
 
         Per device, of the fullest pipeline stage: `time_bound_s` (perfect overlap), `time_sum_s` (none), `flops`, `bytes`,
         `arithmetic_intensity`, `bound_by` (compute, memory or link: the largest share of the bound), `memory_bytes`
@@ -108,10 +108,10 @@ class Compiled:
         """
         import numpy as np
 
-        found = self.points(batch=batch, input_len=input_len, context=context, columns=_columns(columns, estimate))
-        if "bound_by" in found:
-            found["bound_by"] = np.array(RESOURCES)[found["bound_by"]]
-        return found
+        answers = self.points(batch=batch, input_len=input_len, context=context, columns=_columns(columns, estimate))
+        if "bound_by" in answers:
+            answers["bound_by"] = np.array(RESOURCES)[answers["bound_by"]]
+        return answers
 
     def points(
         self, *, batch: ArrayLike, input_len: ArrayLike, context: ArrayLike | None, columns: tuple[str, ...]
@@ -131,9 +131,9 @@ class Compiled:
         every = {name: axis.reshape((1,) * (len(shape) - axis.ndim) + axis.shape) for name, axis in axes.items()}
         step = self._step(every)
         self._check(step)
-        found = {name: np.empty(shape, COLUMNS[name].dtype) for name in columns}
+        answers = {name: np.empty(shape, COLUMNS[name].dtype) for name in columns}
         if not prod(shape):
-            return found
+            return answers
         most = POINTS // (len(columns) + 1)
         if (parts := self._listed(every, shape)) is not None:
             axes, points = parts
@@ -141,14 +141,14 @@ class Compiled:
             grid = Grid(self.request, step, (axes["batch"].size, axes["context"].size), step[0].count, columns)
             for at in range(0, prod(shape), most):
                 for name, values in grid.at(tuple(index[at : at + most] for index in points)).items():
-                    found[name].reshape(-1)[at : at + most] = values
-            return found
+                    answers[name].reshape(-1)[at : at + most] = values
+            return answers
         (segment,) = step
         grid = Grid(self.request, step, shape, segment.count if self.phase == "decode" else segment.tokens, columns)
         for tile in tiles(shape, most):
             for name, values in grid.at(tile).items():
-                found[name][tile] = values
-        return found
+                answers[name][tile] = values
+        return answers
 
     def _listed(self, axes: dict[str, Array], shape: tuple[int, ...]) -> tuple[dict[str, Array], tuple[Array, ...]] | None:
         """Decode points in a list, as points of the grid of their distinct batches and contexts. NB: not prompts, whose tokens
@@ -193,13 +193,13 @@ class Compiled:
         arrays."""
         import numpy as np
 
-        found = StepTimes(*(np.zeros(()) for _ in range(4)))
+        total = StepTimes(*(np.zeros(()) for _ in range(4)))
         for stage in stages(self.request.model, self.request.deployment.pipeline_parallel_size):
             kernels, alone, launches = self._estimate(step, stage)
-            found = StepTimes(
-                found.bound + self._bound(step, stage), found.kernels + kernels, found.alone + alone, found.launches + launches
+            total = StepTimes(
+                total.bound + self._bound(step, stage), total.kernels + kernels, total.alone + alone, total.launches + launches
             )
-        return found
+        return total
 
     def _estimate(self, step: Step, stage: Stage) -> tuple[Array, Array, Array]:
         """The estimate of a stage's kernels, of the same as if each ran alone, and of that the launches; NaN where no kernels

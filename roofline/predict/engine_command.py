@@ -27,20 +27,20 @@ def engine_command(request: Request, longest: int) -> tuple[str, ...]:
     """
     deployment = request.deployment
     replica = -(-request.workload.batch // deployment.data_parallel_size)
-    found = ["vllm", "serve", request.model.hf_id or request.model.name, *_parallelism(deployment)]
-    found += ["--max-model-len", str(longest), "--max-num-seqs", str(deployment.max_num_seqs or replica)]
+    arguments = ["vllm", "serve", request.model.hf_id or request.model.name, *_parallelism(deployment)]
+    arguments += ["--max-model-len", str(longest), "--max-num-seqs", str(deployment.max_num_seqs or replica)]
     for flag, value in (
         ("--max-num-batched-tokens", deployment.max_num_batched_tokens),
         ("--gpu-memory-utilization", deployment.gpu_memory_utilization),
         ("--block-size", deployment.block_size),
     ):
         if value is not None:
-            found += [flag, f"{value:.10g}"]
-    return (*found, *_formats(request))
+            arguments += [flag, f"{value:.10g}"]
+    return (*arguments, *_formats(request))
 
 
 def _parallelism(deployment: Deployment) -> list[str]:
-    found: list[str] = []
+    arguments: list[str] = []
     for flag, size in (
         ("--tensor-parallel-size", deployment.tensor_parallel_size),
         ("--pipeline-parallel-size", deployment.pipeline_parallel_size),
@@ -49,22 +49,22 @@ def _parallelism(deployment: Deployment) -> list[str]:
         ("--decode-context-parallel-size", deployment.context_parallel_size),
     ):
         if size > 1:
-            found += [flag, str(size)]
+            arguments += [flag, str(size)]
     if deployment.expert_parallel_size > 1:
-        found.append("--enable-expert-parallel")
+        arguments.append("--enable-expert-parallel")
     if deployment.sequence_parallel:
-        found += ["--compilation-config", _SEQUENCE_PARALLEL]
-    return found
+        arguments += ["--compilation-config", _SEQUENCE_PARALLEL]
+    return arguments
 
 
 def _formats(request: Request) -> list[str]:
     deployment, kv = request.deployment, request.precision.kv.name
-    found = ["--kv-cache-dtype", kv] if deployment.kv_cache_dtype and kv != request.precision.activation.name else []
+    arguments = ["--kv-cache-dtype", kv] if deployment.kv_cache_dtype and kv != request.precision.activation.name else []
     if deployment.quantization not in (None, "none"):
-        return [*found, "--quantization", str(deployment.quantization)]
+        return [*arguments, "--quantization", str(deployment.quantization)]
     if deployment.dtype == "fp8":
-        return [*found, "--quantization", "fp8"]
-    return [*found, "--dtype", _TORCH[deployment.dtype]] if deployment.dtype in _TORCH else found
+        return [*arguments, "--quantization", "fp8"]
+    return [*arguments, "--dtype", _TORCH[deployment.dtype]] if deployment.dtype in _TORCH else arguments
 
 
 def shell_line(arguments: tuple[str, ...]) -> str:

@@ -160,7 +160,7 @@ class Grid:
             (self.own if key == same else StageGrid(request, self.step, stage, self.shape, ("bound",)), often)
             for key, (stage, often) in differing.items()
         ]
-        parts = request.memory.stages if "room" in needs else ()
+        parts = request.memory.stages if "memory" in needs else ()
         self.memory = [MemoryGrid(part, self.step, self.shape) for part in parts]
         self.replica = ceil_div(sequences(self.step), request.deployment.data_parallel_size)
 
@@ -171,7 +171,7 @@ class Grid:
 
 
 class Piece:
-    """A tile of a grid: what several columns stand on is computed once."""
+    """A tile of a grid: what several columns use is computed once."""
 
     def __init__(self, grid: Grid, tile: Tile) -> None:
         self.grid, self.tile = grid, tile
@@ -293,28 +293,28 @@ COLUMNS: dict[str, Column] = {
     "bound_by": Column(_binding_resource, RESOURCES, "the resource with the largest share of the bound", "int8"),
     "memory_bytes": Column(
         lambda at: reduce(maximum, (at.budget - usable + needed for needed, usable in at.held)),
-        ("room",),
-        "weights, allocated cache and state, activations and reserve of a device of the stage that has least room",
+        ("memory",),
+        "weights, allocated cache and state, activations and reserve of a device of the stage with the least memory left",
     ),
     "fits": Column(
         lambda at: reduce(_both, (needed <= usable for needed, usable in at.held)),
-        ("room",),
+        ("memory",),
         "whether the devices of every stage hold it",
         "bool",
     ),
     "tokens_per_s": Column(
-        lambda at: at.produced / at.through, ("bound",), "tokens a second of the whole deployment, at the bound"
+        lambda at: at.produced / at.through, ("bound",), "tokens per second of the whole deployment, at the bound"
     ),
     "tokens_per_s_estimate": Column(
-        lambda at: at.produced / at.whole.seconds, (), "tokens a second of the whole deployment, as estimated", estimated=True
+        lambda at: at.produced / at.whole.seconds, (), "tokens per second of the whole deployment, as estimated", estimated=True
     ),
     "tokens_per_s_per_device": Column(
-        lambda at: at.produced / at.through / at.devices, ("bound",), "tokens a second of one device, at the bound"
+        lambda at: at.produced / at.through / at.devices, ("bound",), "tokens per second of one device, at the bound"
     ),
     "tokens_per_s_per_device_estimate": Column(
         lambda at: at.produced / at.whole.seconds / at.devices,
         (),
-        "tokens a second of one device, as estimated",
+        "tokens per second of one device, as estimated",
         estimated=True,
     ),
 }

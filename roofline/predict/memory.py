@@ -79,8 +79,8 @@ class StageMemory(Setting):
     @cached_property
     def layout(self) -> Allocation:
         """What the engine makes of caches and states."""
-        found = states(self.model, self.deployment, self.stage)
-        held = [(float(state.bytes(self.precision, allocated=True)), count) for state, count in found]
+        recurrent = states(self.model, self.deployment, self.stage)
+        held = [(float(state.bytes(self.precision, allocated=True)), count) for state, count in recurrent]
         layers = [
             Layers(
                 self._of_a_token(cache),
@@ -122,8 +122,8 @@ class StageMemory(Setting):
             return self.layout.state_bytes
         # NB: recurrent state is fp32 in the layout of transformers, whatever an engine makes of it
         exact = self.precision if self.deployment.mamba_ssm_cache_dtype else replace(self.precision, state=FP32)
-        found = states(self.model, self.deployment, self.stage)
-        return float(sum(state.bytes(exact, allocated=False) * count for state, count in found))
+        recurrent = states(self.model, self.deployment, self.stage)
+        return float(sum(state.bytes(exact, allocated=False) * count for state, count in recurrent))
 
     def needed_bytes(self, step: Step) -> Expr:
         """What the engine holds for all sequences of one replica in a step: caches (`--shared-prefix` once) and states.
@@ -195,7 +195,8 @@ class StageMemory(Setting):
         def holds(batch: int) -> bool:
             return self.fits((Segment(batch * replicas, 1, context, decode=True),))
 
-        # Activations are small beside the cache: with one sequence's, the room divided by a sequence is nearly the answer.
+        # Activations are small next to the cache: with one sequence's, the memory left divided by a sequence is nearly the
+        # result.
         one = (Segment(replicas, 1, context, decode=True),)
         a_sequence = self.layout.bytes(context, 1) - self.layout.shared(self.deployment.conventions.shared_prefix, context)
         guess = int(max(self.usable_bytes(one), 0) // a_sequence) if a_sequence > 0 else 1
@@ -242,7 +243,7 @@ class MemoryModel(Setting):
         return self.fullest.stage
 
     def tightest(self, step: Step) -> StageMemory:
-        """The stage that a step leaves least room in, for plain numbers."""
+        """The stage with the least memory left in a step, for plain numbers."""
         return max(self.stages, key=lambda part: part.needed_bytes(step) - part.usable_bytes(step))
 
     def fits(self, step: Step) -> bool:
@@ -261,22 +262,22 @@ class MemoryModel(Setting):
 
 def last_chunk(step: Step, budget: int) -> Step:
     """The last of the chunks in which an engine takes a step, each of at most `budget` tokens: every decoded token, as
-    many whole prompts as there is room for, and the end of one more. Counts may be arrays.
+    many whole prompts as fit, and the end of one more. Counts may be arrays.
 
     >>> [str(segment) for segment in last_chunk((Segment(8, 4097, 0),), 8192)]
     ['1x4097@0', '1x4095@2']
     >>> [str(segment) for segment in last_chunk((Segment(32, 1, 100, decode=True), Segment(1, 9000, 0)), 8192)]
     ['32x1@100', '1x8160@840']
     """
-    found = [segment for segment in step if segment.decode]
-    left = maximum(budget - sum(segment.tokens for segment in found), 1)
+    segments = [segment for segment in step if segment.decode]
+    left = maximum(budget - sum(segment.tokens for segment in segments), 1)
     for segment in (segment for segment in step if not segment.decode):
         whole = minimum(segment.count, left // segment.new)
         left = left - whole * segment.new
         end = minimum(segment.new, left) * minimum(segment.count - whole, 1)
         left = left - end
-        found += [replace(segment, count=whole), Segment(minimum(end, 1), end, segment.cached + segment.new - end)]
-    return tuple(segment for segment in found if not _empty(segment))
+        segments += [replace(segment, count=whole), Segment(minimum(end, 1), end, segment.cached + segment.new - end)]
+    return tuple(segment for segment in segments if not _empty(segment))
 
 
 def _empty(segment: Segment) -> bool:
@@ -285,8 +286,8 @@ def _empty(segment: Segment) -> bool:
 
 def weights_by_path(graph: Graph) -> dict[str, float]:
     """Bytes of weights by the path of the operator that holds them."""
-    found = {path: operator.held_bytes * repeat for path, (operator, repeat) in graph.items()}
-    return {path: size for path, size in found.items() if size}
+    sizes = {path: operator.held_bytes * repeat for path, (operator, repeat) in graph.items()}
+    return {path: size for path, size in sizes.items() if size}
 
 
 def largest(holds: Callable[[int], bool], limit: int = UNLIMITED, guess: int = 1) -> int:

@@ -103,7 +103,7 @@ class Memory:
     max_context: int | None
     kv_capacity_tokens: int
     step: str
-    """The step that leaves least room, of which these figures are, with a replica's sequences and their longest."""
+    """The step with the least memory left, of which these figures are, with a replica's sequences and their longest."""
     sequences: int
     tokens_per_sequence: int
     would_fit: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ _ALL = slice(None)
 FEW_POINTS = 2**10
 """Of a list: fewer are evaluated as they are."""
 POINTS = 2**19
-"""Of a tile, times the columns that are asked for: so many float64 and what they are made of stay in the caches."""
+"""Of a tile, times the columns that are wanted: that many float64 and what they are made of stay in the caches."""
 
 
 def tiles(shape: Shape, most: int) -> Iterator[Tile]:

@@ -1,4 +1,4 @@
-"""Which fit an estimate stands on: the accelerator's own for the backend, another backend's, another accelerator's.
+"""Which fit an estimate uses: the accelerator's own for the backend, another backend's, another accelerator's.
 
 Nothing is mixed up silently: a fit carries where it comes from (`Origin`), and what was not measured on this accelerator
 and backend widens the band.
@@ -29,12 +29,12 @@ ASSUMED = ("copy_h2d", "copy_d2h")
 """Ops of which typical values are assumed where nothing was measured."""
 WIDE = (0.5, 2.0)
 DEFAULT = "vllm"
-"""Whose kernels are estimated where nobody says."""
+"""Whose kernels are estimated unless a backend is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A family of a fit, its form, and the values for the chip that is asked about."""
+    """A family of a fit, its form, and the values for the chip in question."""
 
     key: str
     family: Family
@@ -59,14 +59,14 @@ class Fits:
     hardware: Hardware
     backend: str | None = None
     inputs: dict[str, Input] = field(default_factory=dict)
-    _found: dict[str, Fitted | None] = field(default_factory=dict)
+    _by_key: dict[str, Fitted | None] = field(default_factory=dict)
     _read: dict[Path, Fit] = field(default_factory=dict)
     _chips: dict[str, Chip] = field(default_factory=dict)
     _texts: dict[Path, str] = field(default_factory=dict)
 
     @cached_property
     def chip(self) -> Chip:
-        """The accelerator that is asked about."""
+        """The accelerator to estimate for."""
         return chip(self.hardware)
 
     @cached_property
@@ -76,12 +76,12 @@ class Fits:
 
     def find(self, key: str) -> Fitted | None:
         """The fit for a family; None where no fit of its op, or of one that stands for it, is known."""
-        if key not in self._found:
-            self._found[key] = next(self._candidates(key), None) or self._typical(key)
-        return self._found[key]
+        if key not in self._by_key:
+            self._by_key[key] = next(self._candidates(key), None) or self._typical(key)
+        return self._by_key[key]
 
     def _typical(self, key: str) -> Fitted | None:
-        """Of copies to and from the host nobody has published records: the values that their form starts from, and a wide
+        """Of copies to and from the host no records are published: the values that their form starts from, and a wide
         band."""
         if key not in ASSUMED:
             return None
@@ -96,8 +96,8 @@ class Fits:
         others = [wanted for wanted in nearest(key) if wanted not in such]
         for formats in (such, others):
             yield from self._in((own,), key, formats)
-            yield from self._in(self._others(formats, alike=True), key, formats)
-        yield from self._in(self._others([*such, *others], alike=False), key, [*such, *others])
+            yield from self._in(self._others(formats, same_architecture=True), key, formats)
+        yield from self._in(self._others([*such, *others], same_architecture=False), key, [*such, *others])
 
     def _in(self, accelerators: Iterable[str], key: str, formats: list[str]) -> Iterator[Fitted]:
         """What the files of these accelerators hold for a family, or for one that may stand for it."""
@@ -114,7 +114,7 @@ class Fits:
         return wanted in self._texts[path]
 
     def _fitted(self, fit: Fit, key: str, wanted: str) -> Fitted:
-        """A family of a fit for the chip that is asked about."""
+        """A family of a fit for the chip in question."""
         family = fit.families[wanted]
         form, values = FORMS[family.form], family.parameters
         first = self._wanted is None or slug(fit.backend) == slug(self._wanted)
@@ -173,9 +173,9 @@ class Fits:
             return [Path(self.backend), *order]
         return order
 
-    def _others(self, formats: list[str], *, alike: bool) -> list[str]:
+    def _others(self, formats: list[str], *, same_architecture: bool) -> list[str]:
         """Other accelerators with a fit of one of these families, of the same architecture or of another, the nearest in peak
-        and bandwidth first. Kernels of an accelerator tell nothing of a processor's."""
+        and bandwidth first. Kernels of an accelerator say nothing about a processor's."""
         if self.hardware.accelerator.vendor == HOST:
             return []
         own = self.hardware.accelerator.name
@@ -183,7 +183,7 @@ class Fits:
             name for name in self._listed
             if name != own and any(self._names(path, wanted) for path in self._listed[name] for wanted in formats)
         )  # fmt: skip
-        fitting = (name for name in listed if (self._chip(name).architecture == self.chip.architecture) is alike)
+        fitting = (name for name in listed if (self._chip(name).architecture == self.chip.architecture) is same_architecture)
         return sorted(fitting, key=self._distance)
 
     @cached_property
@@ -192,11 +192,11 @@ class Fits:
         return fit_files()
 
     def _distance(self, accelerator: str) -> tuple[bool, bool, float]:
-        """How unlike another accelerator is: vendor, architecture, logarithms of the ratios of peak and bandwidth."""
+        """The distance of another accelerator: vendor, architecture, logarithms of the ratios of peak and bandwidth."""
         here, there = self.chip, self._chip(accelerator)
         other = there.hardware.accelerator
-        apart = abs(math.log(here.bandwidth / there.bandwidth)) + abs(math.log(here.sixteen_bit / there.sixteen_bit))
-        return (other.vendor != self.hardware.accelerator.vendor, there.architecture != here.architecture, apart)
+        log_ratio = abs(math.log(here.bandwidth / there.bandwidth)) + abs(math.log(here.sixteen_bit / there.sixteen_bit))
+        return (other.vendor != self.hardware.accelerator.vendor, there.architecture != here.architecture, log_ratio)
 
     def _chip(self, accelerator: str) -> Chip:
         if accelerator not in self._chips:

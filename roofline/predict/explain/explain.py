@@ -58,8 +58,8 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     Options are those of `analyze`: `batch`, `input_len`, `context`, `phase` (an operator's: decode unless given) and
     the deployment's. Numbers are of one device of the fullest pipeline stage; batches of the whole deployment.
 
-    >>> found = explain("llama-3.1-8b", "kv_bytes_per_token")
-    >>> found.formula, found.substituted, found.value
+    >>> result = explain("llama-3.1-8b", "kv_bytes_per_token")
+    >>> result.formula, result.substituted, result.value
     ('2·L·n_kv·d_head·b_kv', '2·32·8·128·2', 131072)
     """
     if options.get("segments") is not None:
@@ -75,12 +75,12 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
         raise UnknownNameError("phase", phase, ("decode", "prefill", "both"))
     phases = (phase,) if phase in ("decode", "prefill") else ("decode", "prefill")
     ask = SymbolicRequest(request)
-    found = QUANTITIES[subject](ask, phases[0]) if subject in QUANTITIES else _operator(ask, subject, phases)
-    _agrees(found, request)
-    return replace(found, assumptions=(*request.assumptions, *found.assumptions))
+    result = QUANTITIES[subject](ask, phases[0]) if subject in QUANTITIES else _operator(ask, subject, phases)
+    _agrees(result, request)
+    return replace(result, assumptions=(*request.assumptions, *result.assumptions))
 
 
-def _agrees(found: Explanation, request: Request) -> None:
+def _agrees(result: Explanation, request: Request) -> None:
     """Refuse a formula whose value is not what `analyze` finds by search: there it leaves something out."""
     memory, workload = request.memory, request.workload
     searched: dict[str, Callable[[], float | None]] = {
@@ -88,12 +88,12 @@ def _agrees(found: Explanation, request: Request) -> None:
         "max_batch": lambda: memory.max_batch(workload.context),
         "max_context": lambda: memory.max_context(workload.batch),
     }
-    if found.subject not in searched:
+    if result.subject not in searched:
         return
-    value = searched[found.subject]()
-    same = found.value is None if value is None else found.value is not None and isclose(found.value, value, rel_tol=1e-6)
+    value = searched[result.subject]()
+    same = result.value is None if value is None else result.value is not None and isclose(result.value, value, rel_tol=1e-6)
     if not same:
-        msg = f"{found.subject} has no short closed form for these options: analyze finds {value} by search"
+        msg = f"{result.subject} has no short closed form for these options: analyze finds {value} by search"
         raise InputError(msg)
 
 
@@ -110,11 +110,11 @@ def explain_step(request: Request) -> list[tuple[str, Explanation]]:
     if "mixed" in names or any(len(step) > 1 for _, step in request.workload.steps):
         msg = "formulas are shown for one kind of sequence: leave out --segments"
         raise InputError(msg)
-    found: list[tuple[str, Explanation]] = []
+    explanations: list[tuple[str, Explanation]] = []
     for name in names:
         graph = ask.graph(ask.step(name))
-        found += [(name, _explained(ask, path, name, graph[path][0])) for path in _paths(ask, (name,))]
-    return found
+        explanations += [(name, _explained(ask, path, name, graph[path][0])) for path in _paths(ask, (name,))]
+    return explanations
 
 
 def _paths(ask: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
@@ -261,24 +261,28 @@ def _critical_batch(ask: SymbolicRequest, phase: str) -> Explanation:
         dtype = matrix_dtype(operator, hardware)
         rates.setdefault(hardware.peak(dtype), dtype)
     peaks = {rate: symbol("P", dtype if len(rates) > 1 else "") for rate, dtype in rates.items()}
-    values: Values = {**ask.values, **{found: rate for rate, found in peaks.items()}, symbol("beta"): hardware.bandwidth}
+    values: Values = {
+        **ask.values,
+        **{rate_symbol: rate for rate, rate_symbol in peaks.items()},
+        symbol("beta"): hardware.bandwidth,
+    }
     one = {symbol("B"): 1}
     read = ask.total(linear, _all_weights)
-    busy: Expr = sympy.Integer(0)
-    for rate, found in peaks.items():
+    compute_time: Expr = sympy.Integer(0)
+    for rate, rate_symbol in peaks.items():
         same = {path: entry for path, entry in linear.items() if hardware.peak(matrix_dtype(entry[0], hardware)) == rate}
-        busy += ask.total(same, lambda operator: operator.cost().matrix_flops) / found
-    short = sympy.cancel(read / symbol("beta") / (busy / symbol("B")))
+        compute_time += ask.total(same, lambda operator: operator.cost().matrix_flops) / rate_symbol
+    short = sympy.cancel(read / symbol("beta") / (compute_time / symbol("B")))
     parts: list[Explanation] = []
     if not short.free_symbols <= {symbol("P"), symbol("beta"), symbol("b_w"), symbol("b_w", "linear")}:
         weights = quantity("W_linear", r"W_{\mathrm{linear}}", "bytes", "weights of the linear operators")
         work = quantity("t_1", "t_1", "s", "time to multiply one sequence's token by them")
         parts = [
             explanation("linear weights", read, values, unit="bytes", source="derived"),
-            explanation("time of one sequence", busy.subs(one), values, unit="s", source="derived"),
+            explanation("time of one sequence", compute_time.subs(one), values, unit="s", source="derived"),
         ]
         short = weights / (symbol("beta") * work)
-        values = {**values, weights: parts[0].value, work: evaluate(busy, {**values, **one})}
+        values = {**values, weights: parts[0].value, work: evaluate(compute_time, {**values, **one})}
     notes = [Assumption("traffic", "weights", "default", "weight traffic alone; attention and activations are left out")]
     if any(isinstance(operator, GroupedGemm) for operator, _ in linear.values()):
         notes.append(Assumption("experts", "all", "default", "so large a batch meets every expert, so that all are read"))

@@ -66,9 +66,9 @@ class SymbolicRequest:
     def values(self) -> Values:
         """What every symbol stands for."""
         workload = self.request.workload
-        found = {symbol("B"): workload.batch, symbol("S_q"): workload.input_len, symbol("S_c"): workload.context}
-        found[symbol("L")] = sum(count for _, count in self.stage.layers)
-        return {**found, **self.symbolic.values, **self._precision[1], **self._repeats[1]}
+        own = {symbol("B"): workload.batch, symbol("S_q"): workload.input_len, symbol("S_c"): workload.context}
+        own[symbol("L")] = sum(count for _, count in self.stage.layers)
+        return {**own, **self.symbolic.values, **self._precision[1], **self._repeats[1]}
 
     def step(self, phase: Phase) -> Step:
         """B sequences, each with a prompt of S_q tokens or with one new token after S_c."""
@@ -107,15 +107,15 @@ class SymbolicRequest:
 
     def blocks(self, graph: Graph, rule: Callable[[Operator], Expr]) -> dict[str, Expr]:
         """The sum of a rule over the operators of each block, all layers of it together, by the block's path."""
-        found: dict[tuple[str | None, str], Expr] = {}
+        by_block: dict[tuple[str | None, str], Expr] = {}
         for path, (operator, _) in graph.items():
             layer = self.layer_of(path)
             inside = path if layer is None else path.removeprefix("layers/").removeprefix(f"{layer}/")
             key = (layer, inside.split("/")[0])
-            found[key] = found.get(key, 0) + rule(operator)
+            by_block[key] = by_block.get(key, 0) + rule(operator)
         merged: dict[tuple[str, Expr], list[str]] = {}
         blocks: dict[str, Expr] = {}
-        for (layer, block), expr in found.items():
+        for (layer, block), expr in by_block.items():
             if expr == 0:
                 continue
             if layer is None:
@@ -134,21 +134,21 @@ class SymbolicRequest:
 
     def caches(self) -> list[tuple[Cache, Expr]]:
         """What the layers keep, and how many layers: equal ones together."""
-        found: dict[Cache, list[str]] = {}
+        by_cache: dict[Cache, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
             for cache, _ in caches(self.symbolic.model, self.request.deployment, alone):
-                found.setdefault(cache, []).append(name)
-        return [(cache, self._times(layers)) for cache, layers in found.items()]
+                by_cache.setdefault(cache, []).append(name)
+        return [(cache, self._times(layers)) for cache, layers in by_cache.items()]
 
     def state(self) -> Expr:
         """Bytes of recurrent state that a sequence has on a device, as an engine allocates them."""
-        found: dict[Expr, list[str]] = {}
+        by_size: dict[Expr, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
             for state, _ in states(self.symbolic.model, self.request.deployment, alone):
-                found.setdefault(state.bytes(self.precision, allocated=True), []).append(name)
-        return sum((size * self._times(layers) for size, layers in found.items()), start=sympy.Integer(0))
+                by_size.setdefault(state.bytes(self.precision, allocated=True), []).append(name)
+        return sum((size * self._times(layers) for size, layers in by_size.items()), start=sympy.Integer(0))
 
 
 def _shortest(expr: Expr) -> Expr:

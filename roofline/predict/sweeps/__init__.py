@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def sweep(grid: Mapping[str, Any], *, columns: Iterable[str] | None = None, ignore_capacity: bool = False) -> pd.DataFrame:
-    """A tidy frame, one row a point of a grid.
+    """A tidy frame, one row per point of a grid.
 
     `grid` has values by axis: `model`, `hardware`, `phase` (decode unless given), the options of a deployment as of
     `roofline.compile` (`tp`, `kv_cache_dtype`, ...), and `batch`, `input_len` and `context`, each a value, a list, or text such

@@ -12,7 +12,7 @@ import pytest
 
 from roofline.blocks.model import Choice
 from roofline.blocks.model_files import load_model
-from roofline.predict.checkpoint import _apart
+from roofline.predict.checkpoint import _not_language
 
 Run = Callable[..., Any]
 Shapes = dict[str, tuple[int, ...]]
@@ -260,5 +260,5 @@ def test_layers_of_multi_token_prediction() -> None:
     """As many behind the last as the config speaks of: DeepSeek stores them so."""
     said = Choice(name="num_nextn_predict_layers", value=1, why="layers for multi-token prediction are not counted")
     model = load_model("llama-3.1-8b")[0].model_copy(update={"assumptions": (said,)})
-    found = [_apart(f"model.layers.{index}.self_attn.o_proj.weight", model) for index in (31, 32, 33)]
+    found = [_not_language(f"model.layers.{index}.self_attn.o_proj.weight", model) for index in (31, 32, 33)]
     assert found == [None, "multi-token prediction", None]

@@ -46,7 +46,7 @@ STEP = 128
 LATENT_STEP = 64
 # Rows of queries of one block: a warp group's matrix instruction.
 ROWS = 64
-# FlashAttention 3 prepares the schedule of so many sequences beforehand, 31 in each of 32 warps.
+# FlashAttention 3 prepares the schedule of up to that many sequences beforehand, 31 in each of 32 warps.
 PREPARED = 992
 # Read again and again, this share of L2 stays in it, and of twice as much nothing does. These chips have theirs in halves, and
 # what SMs of both halves read lies in it twice.
@@ -80,7 +80,8 @@ Policy = Callable[[Attention, Expr, Chip], Cut]
 
 
 def _flash_3(*, most: int, whole: int, paged: bool, prepared: float) -> Policy:
-    """At most so many parts; sequences of so few steps whole; a schedule of so many sequences at most. `paged`: a window that
+    """At most `most` parts; sequences of up to `whole` steps whole; a schedule of at most `prepared` sequences. `paged`: a
+    window that
     slides lies across one step more. Values of one byte are transposed in the block: half of its cost goes with their width."""
 
     def cut(core: Attention, length: Expr, chip: Chip) -> Cut:
@@ -134,7 +135,7 @@ def _multi_block(core: Attention, length: Expr, chip: Chip) -> Cut:
 
 
 def resident(between: Expr, chip: Chip) -> Expr:
-    """Share of the bytes that are still in L2 when they are read again, so many bytes later."""
+    """Share of the bytes that are still in L2 when they are read again, `between` bytes later."""
     held = RESIDENT * chip.l2 * (0.5 if chip.architecture in HALVED else 1.0) + 1
     return minimum(1, maximum(0, 2 - between / held))
 

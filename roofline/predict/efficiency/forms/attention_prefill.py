@@ -14,7 +14,7 @@ There are two kinds of kernels, and the parameter `packed` tells which one a bac
 * 1: a block has 128 rows (192 of narrow heads) of all query heads of a group (FlashAttention-3; SGLang on Ampere behaves
   so). Where CTAs are few the keys are divided among more of them, at the price of a second launch that combines.
 
-NB: what the new tokens move is taken to lie in L2 as far as it has room, as just after the kernel before; `conditions.kv`
+NB: what the new tokens move is taken to lie in L2 as far as it fits, as just after the kernel before; `conditions.kv`
 is about cached tokens. One query alone (a decode step) is a block of rows as any other, most of them empty.
 
 Sources: Dao 2023 (FlashAttention-2), arXiv:2307.08691; Shah et al. 2024 (FlashAttention-3), arXiv:2407.08608; sizes of blocks
@@ -47,7 +47,7 @@ LATENT_ROWS = 64
 def blocks(
     new: Expr, cached: Expr, window: Expr | None, group: Expr, rows: Expr, keys: Expr, grain: Expr
 ) -> tuple[Expr, Expr, Expr]:
-    """Blocks of `rows` query rows of one sequence and `group` heads; keys that they meet together; the most that one meets.
+    """Blocks of `rows` query rows of one sequence and `group` heads; keys that they meet together; the maximum that one meets.
 
     Block i of n ends at new query i new/n. It meets the keys up to there, or those of the windows of its queries, in whole
     blocks of keys. Borders of both coincide every `grain` rows, the greatest common divisor of the two sizes; up to there
@@ -94,12 +94,12 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
         group = ratio(core.n_heads, core.n_kv_heads)
         count, met, most = blocks(core.new, core.cached, core.window, group, rows, 128, 128 - 64 * (width <= 64))
         met, most = met * rows * pair, most * rows * pair
-        busy = shared_out(core.batch * core.n_kv_heads, count, met, most, chip.units, values, divides=True)
+        compute = shared_out(core.batch * core.n_kv_heads, count, met, most, chip.units, values, divides=True)
     else:
         count, met, most = blocks(core.new, core.cached, core.window, 1, 64, 16384 / width, 64)
         heads = core.n_kv_heads + (core.n_heads - core.n_kv_heads) * (core.new > 1)  # one query: all of a group in one block
-        busy = shared_out(core.batch * heads, count, met * 64 * pair, most * 64 * pair, chip.units, values, divides=False)
-    busy = busy * (1 + values["throttle"] * busy / (busy + THROTTLE))
+        compute = shared_out(core.batch * heads, count, met * 64 * pair, most * 64 * pair, chip.units, values, divides=False)
+    compute = compute * (1 + values["throttle"] * compute / (compute + THROTTLE))
 
     cost = core.cost()
     tokens = core.batch * core.new
@@ -112,11 +112,11 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
     write = tokens * values["token"] / chip.units
     return {
         "launch": values["launch"],
-        "blocks": busy,
+        "blocks": compute,
         "cached": cached,
         "activations": activations,
         "write": write,
-        "total": values["launch"] + maximum(busy, cached) + activations + write,
+        "total": values["launch"] + maximum(compute, cached) + activations + write,
     }
 
 
@@ -167,13 +167,13 @@ def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, valu
     if values["absorbed"]:
         count, met, most = blocks(core.new, core.cached, None, core.n_heads, LATENT_ROWS, KEYS, KEYS)
         met, most = (pairs * LATENT_ROWS * latent * flop for pairs in (met, most))
-        busy = shared_out(core.batch, count, met, most, chip.units, values, divides=True)
+        compute = shared_out(core.batch, count, met, most, chip.units, values, divides=True)
         moved = queries * latent * core.dtypes.activation.bytes + keys * (core.r_kv + core.d_rope) * core.dtypes.kv.bytes
     else:
         rows = 64 if chip.architecture in {"volta", "turing", "ampere", "ada"} else 128
         count, met, most = blocks(core.new, core.cached, None, 1, rows, KEYS, KEYS)
         met, most = (pairs * rows * wide * flop for pairs in (met, most))
-        busy = shared_out(core.batch * core.n_heads, count, met, most, chip.units, values, divides=False)
+        compute = shared_out(core.batch * core.n_heads, count, met, most, chip.units, values, divides=False)
         expanded = queries * wide + keys * (core.n_heads * (core.d_nope + core.d_v) + core.d_rope)
         moved = expanded * core.dtypes.activation.bytes
 
@@ -181,10 +181,10 @@ def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, valu
     write = core.batch * core.new * values["token"] / chip.units
     return {
         "launch": values["launch"],
-        "blocks": busy,
+        "blocks": compute,
         "memory": memory,
         "write": write,
-        "total": values["launch"] + maximum(busy, memory) + write,
+        "total": values["launch"] + maximum(compute, memory) + write,
     }
 
 

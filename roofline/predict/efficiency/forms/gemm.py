@@ -40,7 +40,7 @@ from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, 
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128))
 # Kernels for these stay on their SM: tiles balance out over it, and the store of one hides behind the loads of the next.
 PERSISTENT = ("hopper", "blackwell")
-STAGE = 64  # a main loop takes k in stages of so many
+STAGE = 64  # elements of k in a stage of the main loop
 SHORTEST = 256  # k that one SM is left with after a split, at least
 # Caches of these are one whole, and what a benchmark reads again and again is found in them. On A100 and Hopper, whose L2 are
 # two halves, the measurements show nothing of it.
@@ -49,7 +49,7 @@ WARM = 3  # times as fast as memory such a cache is: 2.5 TB/s of L40S
 POWERS = 1e-3  # seconds at full speed after which half of the fall of clocks has come
 
 BLOCK = 128  # k that has one scale, and one step of a kernel for such blocks
-SWAPPED = 32  # rows below which TensorRT-LLM has weights in the place of activations
+SWAPPED = 32  # rows below which TensorRT-LLM swaps weights and activations
 PAIRED = 1024  # rows from which its tiles are in pairs, where the outputs are a multiple of two tiles
 WAVES_MOST = 1000  # for an order by waves, then SMs idle, then width in one number: more than SMs, more than any width
 # Bytes a cycle that DeepGEMM counts with: of L1 for an SM; of L2 for an SM, and for all.
@@ -57,7 +57,7 @@ L1, L2, L2_ALL = 128, 64, 8e6 / 1.3e3
 WARP_ROWS = 64  # a matrix instruction has as many rows at least
 SPILLED = 128 * 192  # outputs of a tile that do not fit in registers
 
-# Rows and columns of a tile, and how many of both an SM has from another that works on a tile beside it.
+# Rows and columns of a tile, and the number of both that an SM has from another at work on a tile next to it.
 Tiling = Callable[[Gemm, Chip], tuple[Expr, Expr, Expr]]
 
 
@@ -118,11 +118,11 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
 
     slowest = memory * memory
 
-    def beside(busy: Expr) -> Expr:
-        """Tiles with memory beside them, the slower of the two and a little more."""
+    def with_memory(tiles_time: Expr) -> Expr:
+        """Tiles while memory streams: the slower of the two, and a little more."""
         if "throttle" in values:
-            busy = busy * (1 + values["throttle"] * busy / (busy + POWERS))
-        return root(square(square(busy)) + slowest * slowest)
+            tiles_time = tiles_time * (1 + values["throttle"] * tiles_time / (tiles_time + POWERS))
+        return root(square(square(tiles_time)) + slowest * slowest)
 
     along = {rows: ceil_div(m, rows) for rows, _ in TILES}
     across = {columns: ceil_div(n, columns) for _, columns in TILES}
@@ -137,25 +137,25 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
             each = root(square(square(each)) + square(square((rows + columns) / (values["feed"] * peak))))
         edge = (start if persistent else 2 * start) * (rows * columns / 128**2) ** 0.5
 
-        def busy(split: Expr, tiles: Expr = tiles, each: float = each, edge: float = edge) -> Expr:
+        def seconds_of(split: Expr, tiles: Expr = tiles, each: float = each, edge: float = edge) -> Expr:
             # Hopper's kernels stay on their SM and balance their tiles; before, the last wave took as long as a full one.
             waves = tiles * split / chip.units if persistent else ceil_div(tiles * split, chip.units)
             return maximum(1, waves) * (STAGE * (stages if _one(split) else ceil_div(stages, split)) * each + edge)
 
-        unsplit = busy(1)
+        unsplit = seconds_of(1)
         least = unsplit if least is None else minimum(least, unsplit)
         if "narrow" in values:  # a tile is taken by the number of rows
-            times.append(beside(unsplit) + (rows * columns < 64 * minimum(m, 256)) * values["narrow"])
+            times.append(with_memory(unsplit) + (rows * columns < 64 * minimum(m, 256)) * values["narrow"])
             continue
         if "split" in values:
-            halved = busy(2)
+            halved = seconds_of(2)
             twice = halved if twice is None else minimum(twice, halved)
             fill = maximum(1, minimum(floor_div(chip.units, tiles), ceil_div(k, SHORTEST)))
-            times.append(beside(busy(fill)) + (fill > 1) * _joined(fill, gemm, values, bandwidth))
+            times.append(with_memory(seconds_of(fill)) + (fill > 1) * _joined(fill, gemm, values, bandwidth))
     if "narrow" not in values:
-        times.append(beside(least))
+        times.append(with_memory(least))
     if twice is not None:
-        times.append(beside(twice) + _joined(2, gemm, values, bandwidth))
+        times.append(with_memory(twice) + _joined(2, gemm, values, bandwidth))
     best = reduce(minimum, times)
     quantise = _quantisation(gemm, chip, values, bandwidth)
     return {
@@ -232,7 +232,7 @@ def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], d
         # A step waits for its loads, however little it multiplies.
         multiply = 2 * BLOCK * rows * columns * chip.units / peak
         step = root(square(square(multiply)) + square(square(values["step"])))
-        busy = maximum(1, tiles / chip.units) * (steps * step + values["tile"] * (rows * columns / 128**2) ** 0.5)
+        compute = maximum(1, tiles / chip.units) * (steps * step + values["tile"] * (rows * columns / 128**2) ** 0.5)
         missing = along * rows - m
         # SMs are in pairs: where all have the same rows, one of two fetches what is not there.
         fetched = across - (along == 1) * maximum(0, across - chip.units / 2)
@@ -240,7 +240,7 @@ def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], d
         feed = (tiles * (rows + columns - given) - missing * across) * steps * BLOCK / (values["feed"] * peak) + absent
         cost = gemm.cost()
         memory = values["tile"] / 2 + cost.bytes / bandwidth
-        total = (square(busy) + square(memory) + square(feed)) ** 0.5
+        total = (square(compute) + square(memory) + square(feed)) ** 0.5
         if "spill" in values:
             total = total + (tiles <= chip.units) * (rows * columns >= SPILLED) * steps * values["spill"]
         quantise: Expr = 0.0
@@ -252,7 +252,7 @@ def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], d
         return {
             "launch": values["launch"],
             "quantise": quantise,
-            "tiles": busy,
+            "tiles": compute,
             "feed": feed,
             "memory": memory,
             "total": values["launch"] + quantise + total,

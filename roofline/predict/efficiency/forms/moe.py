@@ -48,26 +48,26 @@ class _Rows:
     def __init__(self, classes: list[tuple[Expr, Expr]], *, even: bool) -> None:
         self.classes = classes
         self.even = even
-        """Whether all experts of a class have exactly its rows, not so many on average."""
+        """Whether all experts of a class have exactly its rows, not that many on average."""
         self.total = sum(experts * rows for experts, rows in classes)
         self.experts = maximum(sum(experts for experts, _ in classes), 1)
 
     def and_one(self, rows: Expr) -> _Rows:
-        """The same with so many more rows of one expert."""
+        """The same with a number of rows of one expert added."""
         some = minimum(rows, 1)
         return _Rows([*self.classes, (some, rows / maximum(some, 1e-9))], even=self.even)
 
     def tiles(self, height: int) -> Expr:
-        """Tiles of that many rows. Where rows spread about a mean, the last tile of an expert is half full."""
+        """Tiles of a number of rows each. Where rows spread about a mean, the last tile of an expert is half full."""
         if self.even:
             return sum(experts * ceil_div(rows, height) for experts, rows in self.classes)
         return sum(experts * maximum(rows / height + 0.5, 1) for experts, rows in self.classes)
 
 
 def _routed(product: GroupedGemm, held: Expr, routing: float | None, excess: Expr = 1) -> _Rows:
-    """Rows of the busiest of the devices that hold so many of the experts each.
+    """Rows of the busiest of the devices that hold `held` of the experts each.
 
-    Uniform routing is that of predictions: the mean of all devices, times the `excess` that the user has said. The power law
+    Uniform routing is that of predictions: the mean of all devices, times the `excess` that the user gave. The power law
     is that of measurements, and finds the busiest device's excess itself: nothing has both.
     """
     tokens, experts = product.tokens, product.experts
@@ -84,9 +84,9 @@ def _routed(product: GroupedGemm, held: Expr, routing: float | None, excess: Exp
 def _power_law(tokens: Expr, rows: Expr, experts: Expr, held: Expr, exponent: float) -> list[tuple[Expr, Expr]]:
     """Classes of the busiest rank under counts drawn from x^-exponent and scaled to sum to all rows."""
     a = exponent + 1e-3 if exponent in {1.0, 2.0, 3.0} else exponent  # there an integral is a logarithm, which it nears
-    many = (rows > experts) * 1.0
-    low = (0.01 + 0.99 * many) ** (1 - a)
-    width = (2 + many * (maximum(0.8 * tokens, 1.6) - 2)) ** (1 - a) - low
+    enough = (rows > experts) * 1.0
+    low = (0.01 + 0.99 * enough) ** (1 - a)
+    width = (2 + enough * (maximum(0.8 * tokens, 1.6) - 2)) ** (1 - a) - low
     # With y = x^(1-a) linear in the share of experts, the integral of x over y is x y (1-a)/(2-a), of x^2 x^2 y (1-a)/(3-a).
     ys = [low + edge * width for edge in EDGES]
     xs = [y ** (1 / (1 - a)) for y in ys]
@@ -96,7 +96,7 @@ def _power_law(tokens: Expr, rows: Expr, experts: Expr, held: Expr, exponent: fl
     variance = square / mean**2 - 1
     shares = [after - before for before, after in pairwise(EDGES)]
     counts = [(firsts[j + 1] - firsts[j]) / share / mean for j, share in enumerate(shares)]
-    # By how much the busiest of so many ranks exceeds their mean: the largest of normal sums where a rank holds many
+    # By how much the busiest of a number of ranks exceeds their mean: the largest of normal sums where a rank holds many
     # experts (3.3 (1 - n^-1/4) is within a tenth of the expected maximum of n normals up to 64), one expert where it holds few.
     ranks = experts / held
     largest = (low + experts / (experts + 1) * width) ** (1 / (1 - a)) / mean - 1
@@ -128,7 +128,7 @@ def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few:
     rate = values["compute"] * chip.peak(product) / chip.units
     unaligned = (ceil_div(k, ALIGNED) * ALIGNED > k) * 1.0
 
-    def busy(height: int, width: int) -> Expr:
+    def product_seconds(height: int, width: int) -> Expr:
         columns = ceil_div(n, width)
         loaded = height * k * product.dtypes.activation.bytes + width * expert / n
         compute, load = 2 * height * width * k / rate, loaded / FROM_L2
@@ -137,10 +137,10 @@ def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few:
         waves = maximum(here.tiles(height) * columns / chip.units, 1)
         return waves * tile + values["remote"] * values["tile"] * far(height) * columns / chip.units
 
-    best = busy(*MENU[0])
+    best = product_seconds(*MENU[0])
     for height, width in MENU[1:]:
-        best = minimum(best, busy(height, width))
-    default = few * busy(*DEFAULTS[0]) + (1 - few) * busy(*DEFAULTS[1])
+        best = minimum(best, product_seconds(height, width))
+    default = few * product_seconds(*DEFAULTS[0]) + (1 - few) * product_seconds(*DEFAULTS[1])
     compute = best + values["default"] * maximum(default - best, 0)
     memory = here.experts * expert / (values["memory"] * chip.bandwidth)
     return (compute * compute + memory * memory) ** 0.5 + values["latency"] * k

@@ -1,8 +1,8 @@
 """Operators that stream rows through the chip: norms, rotations, activations, additions, look-ups, samplers, copies.
 
 A block of threads takes a row and walks along it, one round trip to memory (`step`) a pass, and one more to start and to
-drain. An SM holds so many blocks; rows beyond them wait for another wave. The bytes have to pass as well, at a fraction of the
-memory's bandwidth, faster where a previous kernel left them in L2. Latency and bandwidth share the same loads, so that a
+drain. An SM holds a number of blocks; rows beyond them wait for another wave. The bytes have to pass as well, at a fraction of
+the memory's bandwidth, faster where a previous kernel left them in L2. Latency and bandwidth share the same loads, so that a
 kernel in which both are as long takes less than their sum: the root of their squares.
 
 Source of the grids: `csrc/layernorm_kernels.cu`, `pos_encoding_kernels.cu` and `activation_kernels.cu` of vLLM (a block a row,
@@ -24,7 +24,7 @@ from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, 
 HELD = 2048
 # Elements that a block takes in one pass: 1024 threads one each, of a rotation 512 threads a pair each.
 PASS = 1024
-# Look-ups of so few rows have every block walk through all of them (`indexSelectSmallIndex`).
+# Look-ups of that few rows have every block walk through all of them (`indexSelectSmallIndex`).
 FEW = 16
 # An L2 of two halves that keeps in both what both read holds half of what it says.
 HALVES = 0.5
@@ -46,10 +46,10 @@ def _steps(operator: Operator, chip: Chip) -> Expr:
     if isinstance(operator, Embedding):
         few = operator.tokens * (operator.tokens <= FEW)
         return maximum(few, operator.tokens * operator.width / (PASS * chip.units))
-    found = _rows(operator)
-    if found is None:
+    row_shape = _rows(operator)
+    if row_shape is None:
         return 1
-    rows, width, each = found
+    rows, width, each = row_shape
     threads = minimum(PASS // each, ceil_div(width, each))
     waves = ceil_div(rows, floor_div(HELD, threads) * chip.units)
     return waves * (ceil_div(width, PASS) + 1)
@@ -58,9 +58,9 @@ def _steps(operator: Operator, chip: Chip) -> Expr:
 def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
     (operator,) = operators.values()
     size = operator.cost().bytes
-    # What a kernel reads and writes over and over stays in L2 up to its room, and is driven out altogether at twice that.
-    room = HALVES * chip.l2 / conditions.weights
-    resident = maximum(0, minimum(size, 2 * room - size))
+    # What a kernel reads and writes over and over stays in L2 up to its capacity, and is driven out altogether at twice that.
+    capacity = HALVES * chip.l2 / conditions.weights
+    resident = maximum(0, minimum(size, 2 * capacity - size))
     latency = values["step"] * _steps(operator, chip)
     memory = (size - resident + resident / values["cache"]) / (values["memory"] * chip.bandwidth)
     return {
