@@ -114,11 +114,11 @@ def test_capacity_from_the_logs_memory(small: Comparison) -> None:
 
 def test_device(truth: Path) -> None:
     """What the process saw of the card, against what is predicted from what the driver reports."""
-    from roofline.audit.engine_logs.budgets.device import seen
+    from roofline.audit.engine_logs.budgets import device_memory
     from roofline.specs.library import load_hardware
 
     total = _run(truth, "rtx4090_llama-3.1-8b").meta["hardware"]["device_total_memory_bytes"]
-    assert seen(load_hardware("rtx-4090")[0]).size == pytest.approx(total, rel=0.005)
+    assert device_memory(load_hardware("rtx-4090")[0]).size == pytest.approx(total, rel=0.005)
 
 
 def test_times_where_the_cache_binds(small: Comparison) -> None:
@@ -126,9 +126,9 @@ def test_times_where_the_cache_binds(small: Comparison) -> None:
 
     TPOT, throughput and the time in the queue are in their bands. No kernel was measured on this card.
     """
-    assert small.served is not None
-    assert small.served.saturated
-    assert "the cache" in small.served.way
+    assert small.load is not None
+    assert small.load.saturated
+    assert "the cache" in small.load.description
     for quantity, room in (("tpot_s", 0.15), ("requests_per_s", 0.15), ("ttft_s", 0.25)):
         row = _row(small, quantity)
         assert row.ratio == pytest.approx(1, abs=room), quantity
@@ -140,9 +140,9 @@ def test_times_where_the_engine_binds(truth: Path, tmp_path: Path) -> None:
     run = _run(truth, "rtxpro6000_qwen3-32b")
     log = _log(run, tmp_path, "[gpu_model_runner.py:1] Model loading took 30.59 GiB memory and 20.0 seconds")
     found = compare(None, "rtx-pro-6000-server", engine_log_path=log, bench_path=_bench(run, tmp_path))
-    assert found.served is not None
-    assert found.served.concurrency == 128
-    assert "max_num_seqs" in found.served.way
+    assert found.load is not None
+    assert found.load.concurrency == 128
+    assert "max_num_seqs" in found.load.description
     assert _row(found, "tpot_s").ratio == pytest.approx(1, abs=0.15)
     assert _row(found, "requests_per_s").within  # a short run: the band reaches down to a whole answer with slots running empty
     assert _row(found, "weights_bytes").ratio == pytest.approx(1, abs=0.01)
@@ -156,8 +156,8 @@ def test_ttft_of_closed_loops(truth: Path) -> None:
     import csv
     import math
 
-    from roofline.audit.engine_logs.benches import Load
-    from roofline.audit.engine_logs.loaded import Server
+    from roofline.audit.engine_logs.bench_result import Load
+    from roofline.audit.engine_logs.load_prediction import Server
     from roofline.serving.queueing.closed_loop import ClosedLoop
 
     path = truth / "truth" / "serving" / "end_to_end.csv"
@@ -175,7 +175,7 @@ def test_ttft_of_closed_loops(truth: Path) -> None:
             loops[key] = ClosedLoop.of(model, "h100-sxm", tp=int(float(row["tp_size"])), quantization="fp8", backend="vllm")
         clients = int(float(row["batch_size"]))
         load = Load(10 * clients, float(row["isl"]), float(row["osl"]), math.inf, clients)
-        found = Server(loops[key], load, 1e9, 1024).served().ttft.estimate
+        found = Server(loops[key], load, 1e9, 1024).predict().ttft.estimate
         assert found is not None
         errors.append(abs(found / (float(row["silicon_ttft_ms"]) * 1e-3) - 1))
     assert sorted(errors)[len(errors) // 2] < 0.25

@@ -10,7 +10,7 @@ from roofline.audit.config_check.documents import Said
 from roofline.audit.config_check.given import Record, hardware_of, model_of, replicas_of
 from roofline.audit.config_check.run import Run
 from roofline.audit.config_check.servers.base import Understood, understand
-from roofline.audit.engine_logs.weights_format import scheme
+from roofline.audit.engine_logs.names import scheme
 from roofline.errors import InputError
 from roofline.serving.planning.query import Query
 from roofline.specs.library import Input

@@ -1,4 +1,4 @@
-"""Memory and cache: what an engine's log says beside what is predicted, unaided and from the log's own memory lines.
+"""Memory and cache: an engine's log compared with the prediction, unaided and from the log's own memory lines.
 
 Unaided is a prediction from the model, the hardware and the arguments. From the log's memory: its bytes for the cache, put
 through the layout of the cache, so that what is left is how the engine lays it out.
@@ -22,7 +22,7 @@ _SAME = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The cache of one replica, and where its size comes from."""
+    """The cache of one replica, and where its size comes from: `log` where one was given, else the budget of `engine`."""
 
     request: Request
     engine: str
@@ -35,7 +35,7 @@ class Capacity:
 
     @property
     def budgets(self) -> list[tuple[StageMemory, Budget]]:
-        """A budget each pipeline stage."""
+        """The budget of each pipeline stage."""
         release = self.log.release if self.log is not None else None
         return [
             (part, budget(self.engine, self.request, part, release, eager=self.eager)) for part in self.request.memory.stages
@@ -76,9 +76,9 @@ class Capacity:
             None if weights is None else Row("weights_bytes", "byte", weights, part.weights_bytes),
         ]
         for name, fact in (("activations", "peak_bytes"), ("graphs", "graph_bytes")):
-            measured, found = self._number(fact), named.get(name)
-            if measured is not None and found is not None:
-                rows.append(Row(f"{name}_bytes", "byte", measured, found.size, found.low, found.high))
+            measured, entry = self._number(fact), named.get(name)
+            if measured is not None and entry is not None:
+                rows.append(Row(f"{name}_bytes", "byte", measured, entry.size, entry.low, entry.high))
         return rows
 
     def _cache(self) -> list[Row | None]:
@@ -93,22 +93,22 @@ class Capacity:
         if (fixed := self._fixed()) is not None:
             rows.append(Row("kv_capacity_tokens", "token", measured, float(fixed), basis="the log's arguments"))
         else:
-            expected, fewest, most = map(self._tokens, (least, low, high))
-            rows.append(Row("kv_capacity_tokens", "token", measured, expected, fewest, most))
+            expected, fewest, largest = map(self._tokens, (least, low, high))
+            rows.append(Row("kv_capacity_tokens", "token", measured, expected, fewest, largest))
         if available is not None:
-            expected, fewest, most = map(self._tokens, (available, available - _PRINTED, available + _PRINTED))
-            rows.append(Row(AIDED, "token", measured, expected, fewest, most, basis="the log's memory"))
+            expected, fewest, largest = map(self._tokens, (available, available - _PRINTED, available + _PRINTED))
+            rows.append(Row(AIDED, "token", measured, expected, fewest, largest, basis="the log's memory"))
         longest, times = self._number("concurrency_len"), self._number("concurrency")
         if longest and times is not None:
-            expected, fewest, most = (self._held(int(longest), size) / longest for size in (least, low, high))
-            rows.append(Row("max_concurrency", "x", times, expected, fewest, most))
+            expected, fewest, largest = (self._held(int(longest), size) / longest for size in (least, low, high))
+            rows.append(Row("max_concurrency", "x", times, expected, fewest, largest))
         return rows
 
     def _least(self) -> tuple[float, tuple[float, float]]:
-        """Bytes for the cache on the stage with the least room for it, and their band."""
-        found = min((expected for _, expected in self.budgets), key=lambda expected: expected.available)
-        low, high = found.band
-        return max(found.available, 0.0), (max(low, 0.0), max(high, 0.0))
+        """Bytes for the cache on the stage with the least memory for it, and their band."""
+        tightest = min((expected for _, expected in self.budgets), key=lambda expected: expected.available)
+        low, high = tightest.band
+        return max(tightest.available, 0.0), (max(low, 0.0), max(high, 0.0))
 
     @property
     def available(self) -> float | None:
@@ -117,29 +117,29 @@ class Capacity:
         if self.engine == "sglang":
             share = self.request.memory.utilization
             return None if begin is None or end is None else end - begin * (1 - share)
-        if (said := self._number("available_kv_bytes")) is not None:
-            return said
-        parts = [self._number(name) for name in ("total_bytes", "weights_bytes", "peak_bytes")]
-        if any(part is None for part in parts):
+        if (available := self._number("available_kv_bytes")) is not None:
+            return available
+        sizes = [self._number(name) for name in ("total_bytes", "weights_bytes", "peak_bytes")]
+        if any(size is None for size in sizes):
             return None
-        total, weights, peak = (float(part or 0.0) for part in parts)
+        total, weights, peak = (float(size or 0.0) for size in sizes)
         other = (self._number("non_torch_bytes") or 0.0) + (self._number("graph_bytes") or 0.0)
         return total * self.request.memory.utilization - weights - peak - other
 
     def _fixed(self) -> int | None:
         """Tokens of a cache whose size was given, and not left to the engine."""
-        blocks, most = self._argument("num_gpu_blocks_override"), self._argument("max_total_tokens")
+        blocks, limit = self._argument("num_gpu_blocks_override"), self._argument("max_total_tokens")
         if blocks is not None and blocks.isdigit():
             return int(blocks) * self.request.memory.block_size
-        given = self._argument("kv_cache_memory_bytes")
-        if given is not None and given.isdigit():
-            return int(self._tokens(float(given)))
-        if most is not None and most.isdigit():
-            return min(int(most), int(self._tokens(self._least()[0])))
+        size = self._argument("kv_cache_memory_bytes")
+        if size is not None and size.isdigit():
+            return int(self._tokens(float(size)))
+        if limit is not None and limit.isdigit():
+            return min(int(limit), int(self._tokens(self._least()[0])))
         return None
 
     def _tokens(self, available: float) -> float:
-        """Tokens that fit into so many bytes a device, in one replica."""
+        """Tokens in one replica that fit into `available` bytes per device."""
         if available <= 0:
             return 0.0
         if self._in_groups:
@@ -154,24 +154,24 @@ class Capacity:
         return self._held(self.max_model_len, available)
 
     def _held(self, length: int, available: float) -> float:
-        """Tokens in sequences of a length that fit into so many bytes a device, in one replica.
+        """Tokens in one replica, in sequences of a length, that fit into `available` bytes per device.
 
-        A kind of layers with a window keeps it and the prompt's chunk of a step, as the engine counts on.
+        A kind of layers with a window keeps it and the prompt's chunk of a step, as the engine does.
         """
-        found = []
+        tokens = []
         for part in self.request.memory.stages:
             layout = part.layout
             if layout.block is not None:
-                found.append(float(available // sum(kind.block_bytes for kind in layout.kinds) * layout.block))
+                tokens.append(float(available // sum(kind.block_bytes for kind in layout.kinds) * layout.block))
             else:
                 new = min(part.max_num_batched_tokens, length)
-                found.append(available / float(layout.bytes(length - new, new)) * length)
-        return min(found)
+                tokens.append(available / float(layout.bytes(length - new, new)) * length)
+        return min(tokens)
 
     @property
     def _in_groups(self) -> bool:
         """Whether the log counts tokens as blocks of each group of layers, as vLLM did up to 0.19, and not as those of
-        sequences as long as may be: where layers differ the two are not the same, and the log's own figures tell."""
+        the longest sequences: where layers differ the two are not the same, and the log's own figures tell."""
         tokens, longest, times = (self._number(name) for name in ("kv_tokens", "concurrency_len", "concurrency"))
         if not tokens or not longest or not times:
             return False

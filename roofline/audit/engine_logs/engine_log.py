@@ -1,16 +1,18 @@
-"""What an engine's log says about its start: memory, cache, and the arguments that it was started with."""
+"""An engine's log: memory, cache and arguments of its last start, whatever is around the lines."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roofline.audit.engine_logs.arguments import arguments
-from roofline.audit.engine_logs.lines import Lines
-from roofline.audit.engine_logs.logs import Format, formats
-from roofline.audit.engine_logs.logs.base import CAPACITY, LEAST, MOST, Line, facts
+from roofline import files
+from roofline.audit.engine_logs.log_formats import CAPACITY, LEAST, LOG_FORMATS, MOST, Line, LogFormat, facts
 from roofline.errors import InputError
 from roofline.formatting import plural
 
@@ -19,7 +21,7 @@ _RANK = re.compile(r"\(((?:EngineCore|Worker|VllmWorker)[^)]*)\)|\[[^\]]*?\b((?:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A number or a name out of a log, and the line that it stands on."""
+    """A number or a name in a log, and its line."""
 
     value: float | str
     line: int
@@ -31,19 +33,19 @@ class EngineLog:
 
     path: Path
     sha256: str
-    format: Format
+    format: LogFormat
     facts: dict[str, Fact]
     arguments: dict[str, Fact]
     notes: tuple[str, ...] = ()
 
     @property
     def engine(self) -> str:
-        """Vllm or sglang."""
+        """`vllm` or `sglang`."""
         return self.format.engine
 
     @property
     def version(self) -> str | None:
-        """The engine's own, where the log names it."""
+        """Of the engine, where the log names it."""
         return self.text("version")
 
     @property
@@ -52,19 +54,19 @@ class EngineLog:
         return None if self.version is None else _version(self.version)
 
     def text(self, name: str) -> str | None:
-        """A name."""
-        found = self.facts.get(name)
-        return None if found is None else str(found.value)
+        """A fact that is a name."""
+        fact = self.facts.get(name)
+        return None if fact is None else str(fact.value)
 
     def number(self, name: str) -> float | None:
-        """A number, in base units."""
-        found = self.facts.get(name)
-        return float(found.value) if found is not None and not isinstance(found.value, str) else None
+        """A fact that is a number, in base units."""
+        fact = self.facts.get(name)
+        return float(fact.value) if fact is not None and not isinstance(fact.value, str) else None
 
     def argument(self, name: str) -> str | None:
         """An argument as it was printed; None where it was not."""
-        found = self.arguments.get(name)
-        return None if found is None else str(found.value)
+        argument = self.arguments.get(name)
+        return None if argument is None else str(argument.value)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what was read, and where."""
@@ -81,7 +83,7 @@ class EngineLog:
 
 @dataclass
 class _Start:
-    """What one start has said so far: each fact by rank, and the arguments by how much their line is trusted."""
+    """The lines of one start so far: facts with the rank that printed them, and lines of arguments."""
 
     first: int
     hits: list[tuple[Line, int, str, dict[str, float | str]]] = field(default_factory=list)
@@ -100,11 +102,11 @@ def read(path: str | Path) -> EngineLog:
     Raises:
         InputError: no such file, or no start-up lines of an engine that is known; the message lists those that are.
     """
-    known = list(dict.fromkeys(line for form in formats() for line in form.lines))
-    begins = tuple(dict.fromkeys(needle for form in formats() for needle in form.start))
-    settings = tuple(dict.fromkeys(needle for form in formats() for needle in form.settings))
+    known = list(dict.fromkeys(line for form in LOG_FORMATS.values() for line in form.lines))
+    begins = tuple(dict.fromkeys(needle for form in LOG_FORMATS.values() for needle in form.start))
+    settings = tuple(dict.fromkeys(needle for form in LOG_FORMATS.values() for needle in form.settings))
     needles = tuple(dict.fromkeys([*begins, *settings, *(line.needle for line in known)]))
-    lines = Lines(Path(path), needles)
+    lines = LogLines(Path(path), needles)
     starts = [_Start(1)]
     for number, text in lines:
         rank = _rank(text)
@@ -116,9 +118,9 @@ def read(path: str | Path) -> EngineLog:
         start = starts[-1]
         start.settings += [(needle, number, text) for needle in settings if needle in text]
         for line in known:
-            if line.needle in text and (found := facts(line, text)):
-                start.hits.append((line, number, rank, found))
-                start.seen |= found.keys()
+            if line.needle in text and (values := facts(line, text)):
+                start.hits.append((line, number, rank, values))
+                start.seen |= values.keys()
     return _best(lines, starts)
 
 
@@ -127,15 +129,18 @@ def _rank(text: str) -> str:
     return "" if match is None else re.sub(r"\s*pid=\d+", "", match[1] or match[2])
 
 
-def _best(lines: Lines, starts: list[_Start]) -> EngineLog:
+def _best(lines: LogLines, starts: list[_Start]) -> EngineLog:
     """The last complete start, else the last that says anything, in the format that it says most in."""
-    telling = [start for start in starts if start.seen - {"version", "device_name", "max_num_batched_tokens"}]
-    if not telling:
+    informative = [start for start in starts if start.seen - {"version", "device_name", "max_num_batched_tokens"}]
+    if not informative:
         raise InputError(_nothing(lines.path, starts))
-    start = next((start for start in reversed(telling) if start.complete), telling[-1])
-    version = next((_version(str(found["version"])) for *_, found in start.hits if "version" in found), ())
-    form = max(formats(), key=lambda form: (_told(form, start), form.covers(version) * form.since[1], -len(form.lines)))
-    found, ranks = _facts(form, start)
+    start = next((start for start in reversed(informative) if start.complete), informative[-1])
+    version = next((_version(str(values["version"])) for *_, values in start.hits if "version" in values), ())
+    form = max(
+        LOG_FORMATS.values(),
+        key=lambda form: (_fact_count(form, start), form.covers(version) * form.since[1], -len(form.lines)),
+    )
+    known, ranks = _facts(form, start)
     notes = []
     begun = [entry for entry in starts if entry.begun or entry.seen]
     if len(begun) > 1:
@@ -145,14 +150,14 @@ def _best(lines: Lines, starts: list[_Start]) -> EngineLog:
         notes.append(f"{ranks} ranks report: of free memory and of the cache the least is taken, of what is held the most")
     if lines.cut:
         notes.append(f"{plural(lines.cut, 'line')} of more than 256 KiB: only the start was looked at")
-    if absent := _absent(form, found):
+    if absent := _absent(form, known):
         notes.append(f"the log was cut, or the start failed: there is no line with {absent}, and nothing to compare with it")
-    return EngineLog(lines.path, lines.sha256, form, found, _arguments(form, start), tuple(notes))
+    return EngineLog(lines.path, lines.sha256, form, known, _arguments(form, start), tuple(notes))
 
 
-def _absent(form: Format, found: dict[str, Fact]) -> str:
-    """What a whole start would have said and this one does not: the words of each line that is missing."""
-    missing = [name for name in form.expects if name not in found]
+def _absent(form: LogFormat, known: dict[str, Fact]) -> str:
+    """The needles of lines that a whole start has and this one has not."""
+    missing = [name for name in form.expects if name not in known]
     needles = dict.fromkeys(next(line.needle.strip() for line in form.lines if f"<{name}>" in line.pattern) for name in missing)
     return " or ".join(f'"{needle}"' for needle in needles)
 
@@ -167,7 +172,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _nothing(path: Path, starts: list[_Start]) -> str:
-    listed = ", ".join(form.title for form in formats())
+    listed = ", ".join(form.title for form in LOG_FORMATS.values())
     if any(start.begun for start in starts):
         return (
             f"{path}: an engine starts here, but none of its lines about memory or cache is there: "
@@ -176,20 +181,20 @@ def _nothing(path: Path, starts: list[_Start]) -> str:
     return f"{path}: no start-up lines of vLLM or SGLang in it. Known formats: {listed}."
 
 
-def _told(form: Format, start: _Start) -> int:
-    """How many facts a format reads out of a start."""
+def _fact_count(form: LogFormat, start: _Start) -> int:
+    """Number of facts that a format reads out of a start."""
     own = set(form.lines)
-    return len({name for line, _, _, found in start.hits if line in own for name in found})
+    return len({name for line, _, _, values in start.hits if line in own for name in values})
 
 
-def _facts(form: Format, start: _Start) -> tuple[dict[str, Fact], int]:
+def _facts(form: LogFormat, start: _Start) -> tuple[dict[str, Fact], int]:
     """Facts over all ranks, and how many ranks there are."""
     own = set(form.lines)
     by_rank: dict[tuple[str, str], Fact] = {}
-    for line, number, rank, found in start.hits:
+    for line, number, rank, values in start.hits:
         if line not in own:
             continue
-        for name, value in found.items():
+        for name, value in values.items():
             held = by_rank.get((name, rank))
             if held is None or (name in CAPACITY and float(value) < float(held.value)):
                 by_rank[name, rank] = Fact(value, number)
@@ -205,17 +210,131 @@ def _facts(form: Format, start: _Start) -> tuple[dict[str, Fact], int]:
     return whole, max(counts, default=0)
 
 
-def _arguments(form: Format, start: _Start) -> dict[str, Fact]:
+def _arguments(form: LogFormat, start: _Start) -> dict[str, Fact]:
     """Arguments, the most trusted line first; a number that a line of its own gives fills a gap."""
-    found: dict[str, Fact] = {}
+    known: dict[str, Fact] = {}
     for needle in form.settings:
         for wanted, number, text in start.settings:
             if wanted == needle:
                 tail = text[text.index(needle) :]
                 for name, value in arguments(tail, form.names).items():
-                    found.setdefault(name, Fact(value, number))
+                    known.setdefault(name, Fact(value, number))
     for line, number, _, facts_of_line in start.hits:
         for name in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"):
             if line in form.lines and name in facts_of_line:
-                found.setdefault(name, Fact(f"{facts_of_line[name]:.0f}", number))
-    return found
+                known.setdefault(name, Fact(f"{facts_of_line[name]:.0f}", number))
+    return known
+
+
+# Lines of a log.
+
+_CHUNK_BYTES, _MAX_BYTES = 2**20, 2**31
+_MAX_LINE_BYTES = 2**18
+"""Bytes of a line that are looked at: an engine's arguments take some 20 kB; a line of megabytes is none of its own."""
+_COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07]*\x07)")
+_LINE_KEYS = ("log", "message", "msg")
+"""Under which containers' logs in JSON hold the line."""
+
+
+@dataclass
+class LogLines:
+    """The numbered lines of a file that hold one of some words, as the engine wrote them: without colours, without what a
+    container runtime puts around them. The file is read once and never held as a whole; its hash is known when all is read.
+    """
+
+    path: Path
+    words: tuple[str, ...]
+    sha256: str = ""
+    cut: int = 0
+    """Lines of which only the start was looked at."""
+    _hash: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        words = [word.encode() for word in self.words]
+        first = 1
+        for block in self._blocks():
+            # a server's log is mostly of what came after its start: whole blocks are passed by
+            if any(word in block for word in words):
+                for number, raw in enumerate(block.split(b"\n"), first):
+                    if any(word in raw for word in words):
+                        self.cut += len(raw) > _MAX_LINE_BYTES
+                        yield number, _plain(raw[:_MAX_LINE_BYTES].decode("utf-8", errors="replace"))
+            first += block.count(b"\n") + 1
+        self.sha256 = self._hash.hexdigest()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Whole lines, about a chunk of them at a time, without the last end. Of a line that is longer than a chunk only
+        the start is returned."""
+        with files.open_input(self.path, _MAX_BYTES, "the log of an engine") as file:
+            pending, skipping = b"", False
+            while chunk := file.read(_CHUNK_BYTES):
+                self._hash.update(chunk)
+                whole, end, rest = chunk.rpartition(b"\n")
+                if not end:
+                    pending, skipping = (pending, True) if len(pending) > _MAX_LINE_BYTES else (pending + chunk, skipping)
+                    continue
+                if skipping:
+                    yield pending
+                    _, more, after = whole.partition(b"\n")
+                    if more:
+                        yield after
+                    skipping = False
+                else:
+                    yield pending + whole
+                pending = rest
+            if pending:
+                yield pending
+
+
+def _plain(line: str) -> str:
+    r"""A line without colours and without its wrapping.
+
+    >>> _plain('{"log":"\\u001b[36mINFO\\u001b[0m ready\\n","stream":"stderr"}')
+    'INFO ready'
+    """
+    if line.startswith("{"):
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError):
+            data = None
+        if isinstance(data, dict):
+            line = next((data[key] for key in _LINE_KEYS if isinstance(data.get(key), str)), line)
+    return _COLOUR.sub("", line).strip()
+
+
+# Arguments in the line in which an engine prints them.
+
+_NO_VALUE = ("None", "null", "")
+
+
+def arguments(line: str, names: dict[str, str]) -> dict[str, str]:
+    """The arguments that a line prints, as text, under our names (`names`: the engine's name to ours).
+
+    Engines print them as `name=value` (of a data class, a namespace) or as `'name': value` (of a dict). Of a name that is
+    there more than once the first counts: nested settings of a draft model come later. What is None is left out.
+
+    >>> arguments("config: model='org/a', dtype=torch.bfloat16, seed=None)", {"model": "model", "dtype": "dtype", "seed": "s"})
+    {'model': 'org/a', 'dtype': 'torch.bfloat16'}
+    >>> arguments("{'model': 'org/a', 'max_num_seqs': 64}", {"max_num_seqs": "max_num_seqs"})
+    {'max_num_seqs': '64'}
+    """
+    values: dict[str, str] = {}
+    for name, ours in names.items():
+        match = _argument_pattern(name).search(line)
+        if match is None or ours in values:
+            continue
+        value = next(group for group in match.groups() if group is not None).strip()
+        if value not in _NO_VALUE:
+            values[ours] = value
+    return values
+
+
+@cache
+def _argument_pattern(name: str) -> re.Pattern[str]:
+    value = r"""(?:'([^']*)'|"([^"]*)"|([^,\s)}\]]+))"""
+    return re.compile(rf"""(?<![\w'"-])(?:['"]{name}['"]\s*:|{name}\s*=)\s*{value}""")
+
+
+def flag(value: str | None) -> bool:
+    """Whether an argument is switched on."""
+    return value is not None and value.lower() in ("true", "1")

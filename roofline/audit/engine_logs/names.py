@@ -1,4 +1,4 @@
-"""From the names in a log to what is shipped: models by their names on Hugging Face, devices by what the driver calls them."""
+"""From names in logs to ours: models by their names on Hugging Face, devices by the driver's, quantization methods."""
 
 from __future__ import annotations
 
@@ -42,22 +42,21 @@ def model(name: str) -> str:
         if match and match[1].strip("\"'").lower() == wanted.lower():
             return entry
     for base in _bases(wanted.rpartition("/")[2].lower()):
-        found = _known(base, known)
-        if found is not None:
-            return found
+        if (known_id := _known(base, known)) is not None:
+            return known_id
     raise InputError(f"the log's model {name!r:.120} is none that is shipped: give MODEL, an id, a YAML file or a config.json")
 
 
 def _bases(name: str) -> list[str]:
     """A name with one suffix less at a time, each with and without Meta's prefix, and in the spelling of ids."""
-    found = []
+    bases = []
     for _ in range(8):
-        found += [name, name.removeprefix("meta-")]
+        bases += [name, name.removeprefix("meta-")]
         shorter = _SUFFIX.sub("", name)
         if shorter == name:
             break
         name = shorter
-    return found
+    return bases
 
 
 def _known(name: str, known: dict[str, Path]) -> str | None:
@@ -73,9 +72,40 @@ def _known(name: str, known: dict[str, Path]) -> str | None:
 
 
 def device(name: str, known: Callable[[str], str | None] = by_driver_name) -> str | None:
-    """The accelerator whose name stands in the name of a file of tuned kernels, where blanks are underscores.
+    """The accelerator in the name of a file of tuned kernels, where blanks are underscores.
 
     >>> device("NVIDIA_H100_80GB_HBM3")
     'h100-sxm'
     """
     return known(name.replace("_", " "))
+
+
+_SCHEMES = {
+    "fp8": "fp8", "ptpc_fp8": "fp8", "fbgemm_fp8": "fp8", "modelopt": "fp8", "modelopt_fp8": "fp8", "w8a8_fp8": "fp8",
+    "w8a8_int8": "int8", "awq": "awq", "awq_marlin": "awq", "gptq": "gptq", "gptq_marlin": "gptq", "bitsandbytes": "nf4",
+    "mxfp4": "mxfp4", "modelopt_fp4": "nvfp4", "petit_nvfp4": "nvfp4",
+}  # fmt: skip
+# compressed-tensors names the container, not the format: the model's name usually does.
+_IN_NAMES = {"fp8": "fp8", "w8a8": "int8", "int8": "int8", "nvfp4": "nvfp4", "w4a16": "gptq", "int4": "gptq", "awq": "awq"}
+
+
+def scheme(quantization: str | None, model: str) -> str | None:
+    """The quantization scheme of the weights by our name, from the engine's method; None where they are not quantised.
+
+    >>> scheme("awq_marlin", "org/m"), scheme("compressed-tensors", "org/m-FP8-dynamic"), scheme(None, "org/m")
+    ('awq', 'fp8', None)
+
+    Raises:
+        InputError: a method whose format is not known.
+    """
+    if quantization is None:
+        return None
+    name = quantization.strip().lower()
+    if name in _SCHEMES:
+        return _SCHEMES[name]
+    for part, name in _IN_NAMES.items():
+        if part in model.lower():
+            return name
+    raise InputError(
+        f"the log says quantization {quantization}, which does not tell the format of the weights: give --quantization"
+    )

@@ -1,4 +1,4 @@
-"""One compared quantity: what was measured, what is predicted, and how they stand to each other."""
+"""One compared quantity: what was measured, what is predicted, and whether they agree."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Unit = Literal["byte", "token", "x", "s", "1/s"]
-# Where a prediction has no band, so far from the measurement is near enough not to ask why.
 NEAR = 0.05
-# So near it is well predicted, however narrow the band.
+"""Where a prediction has no band: a gap up to this needs no reason."""
 CLOSE = 0.01
+"""A gap up to this needs no reason, however narrow the band."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A quantity measured and predicted, in base units.
 
-    `basis` says what the prediction stands on: the model and the hardware, or also lines of the log. `low` and `high` are
-    the band of the prediction, where it has one. `bound` is what no kernel can beat: the least of times, the most of rates.
+    Attributes:
+        quantity: its name.
+        unit: of all figures.
+        measured: by the engine or the benchmark.
+        predicted: None where it cannot be predicted.
+        low: the lower end of the prediction's band, where it has one.
+        high: the upper end.
+        bound: what no kernel can beat: the shortest time, the highest rate.
+        basis: what the prediction is computed from: the model and the hardware, or also lines of the log.
+        why: likely reasons for a gap.
     """
 
     quantity: str

@@ -68,7 +68,7 @@ def _notes(result: Comparison) -> list[str]:
     files = [file for file in (result.log, result.bench) if file is not None]
     notes = [f"{file.path}: {note}" for file in files for note in file.notes]
     notes += [
-        f"{note.value} is compared {note.why}" for note in result.subject.notes if note.name == "model" and _instead(note)
+        f"{note.value} is compared {note.why}" for note in result.deployment.notes if note.name == "model" and _instead(note)
     ]
     return [clean(text) for text in notes]
 
@@ -91,9 +91,9 @@ def _files(result: Comparison) -> list[str]:
         version = f" {log.version}" if log.version else ""
         lines.append(f"log        {log.path}: {log.engine}{version}, read as {log.format.title}")
     if (bench := result.bench) is not None:
-        lines += [f"benchmark  {bench.path}: {bench.format.title}", f"load       {bench.load.words}"]
-    if result.served is not None:
-        lines.append(f"taken as   {result.served.way}")
+        lines += [f"benchmark  {bench.path}: {bench.format.title}", f"load       {bench.load.description}"]
+    if result.load is not None:
+        lines.append(f"taken as   {result.load.description}")
     return lines
 
 
@@ -190,8 +190,8 @@ def _read(result: Comparison) -> Table | None:
 
 def _assumed(result: Comparison) -> Table | None:
     """What the files do not say, and what was given in the place of what they say."""
-    shown = [note for note in result.subject.notes if note.origin != "given" or _instead(note)]
-    shown += [note for note in result.subject.notes if note.name in ("model", "hardware") and not _instead(note)]
+    shown = [note for note in result.deployment.notes if note.origin != "given" or _instead(note)]
+    shown += [note for note in result.deployment.notes if note.name in ("model", "hardware") and not _instead(note)]
     cells = tuple((note.name, str(note.value), note.origin, note.why) for note in shown)
     return Table("Assumptions", "", ("name", "value", "origin", "why"), (False,) * 4, cells) if cells else None
 

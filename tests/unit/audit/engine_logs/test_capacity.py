@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from unit.audit.engine_logs.engine_lines import INIT, MEMORY, SAMPLES
 
-from roofline.audit.engine_logs.budgets.base import Budget, Part
-from roofline.audit.engine_logs.budgets.device import KEPT, KEPT_SHARE, seen
-from roofline.audit.engine_logs.budgets.vllm import GRAPHS, SAMPLER
+from roofline.audit.engine_logs.budgets import DRIVER, DRIVER_SHARE, GRAPHS, SAMPLER, Budget, Part, device_memory
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
 from roofline.audit.engine_logs.rows import Row
@@ -34,14 +32,14 @@ def test_budget() -> None:
 def test_device() -> None:
     """24,564 MiB less 450 MiB and 0.15 %; a capacity that is given is not touched."""
     hardware, _ = load_hardware("rtx-4090")
-    assert seen(hardware).size == pytest.approx(24_564 * 2**20 * (1 - KEPT_SHARE) - KEPT)
-    assert seen(type(hardware)(hardware.accelerator, None, {"memory_bytes": 2.0**34})).size == 2**34
+    assert device_memory(hardware).size == pytest.approx(24_564 * 2**20 * (1 - DRIVER_SHARE) - DRIVER)
+    assert device_memory(type(hardware)(hardware.accelerator, None, {"memory_bytes": 2.0**34})).size == 2**34
 
 
 def test_unaided(write: Callable[..., Path]) -> None:
     """0.9 of the device, less 8.03 G weights of 2 bytes, the logits of 256 sequences, and 0.08 GiB, in blocks of 16."""
     found = compare(None, "rtx-4090", engine_log_path=write(INIT, *MEMORY))
-    device = 24_564 * 2**20 * (1 - KEPT_SHARE) - KEPT
+    device = 24_564 * 2**20 * (1 - DRIVER_SHARE) - DRIVER
     available = 0.9 * device - 8_030_261_248 * 2 - SAMPLER * 4 * 256 * 128_256 - 0.08 * GIB
     assert _row(found, "kv_cache_bytes").predicted == pytest.approx(available)
     assert _row(found, "kv_capacity_tokens").predicted == available // (16 * TOKEN) * 16

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from unit.audit.engine_logs.engine_lines import INIT, MEMORY, SAMPLES
 
-from roofline.audit.engine_logs import lines as reading
-from roofline.audit.engine_logs.engine_log import EngineLog, read
-from roofline.audit.engine_logs.lines import Lines
-from roofline.audit.engine_logs.logs import formats
+from roofline.audit.engine_logs import engine_log
+from roofline.audit.engine_logs.engine_log import EngineLog, LogLines, read
+from roofline.audit.engine_logs.log_formats import LOG_FORMATS
 from roofline.errors import InputError
 
 GIB = 2**30
@@ -36,7 +35,7 @@ def test_samples_are_read_in_their_format(name: str, title: str, version: str | 
 
 def test_every_format_has_a_sample() -> None:
     """A new format comes with a log in it."""
-    assert {read(path).format.title for path in SAMPLES.glob("*.log")} == {form.title for form in formats()}
+    assert {read(path).format.title for path in SAMPLES.glob("*.log")} == set(LOG_FORMATS)
 
 
 def test_first_engine() -> None:
@@ -160,10 +159,10 @@ def test_lines_keep_their_numbers(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, chunk: int, longest: int
 ) -> None:
     """Whatever the size of a chunk, and however long lines are, a line keeps its number; long ones keep their starts."""
-    monkeypatch.setattr(reading, "_CHUNK", chunk)
-    monkeypatch.setattr(reading, "_LONGEST", longest)
+    monkeypatch.setattr(engine_log, "_CHUNK_BYTES", chunk)
+    monkeypatch.setattr(engine_log, "_MAX_LINE_BYTES", longest)
     texts = ["K1", "", "K" * 100, "nothing", "K2 and a tail", "", "x" * 90, "K3"]
-    found = dict(Lines(write(*texts), ("K",)))
+    found = dict(LogLines(write(*texts), ("K",)))
     assert found[1] == "K1"
     assert found[8] == "K3"
     assert set(found) == {1, 3, 5, 8}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.audit.engine_logs.names import device, model
-from roofline.audit.engine_logs.weights_format import scheme
+from roofline.audit.engine_logs.names import device, model, scheme
 from roofline.errors import InputError
 from roofline.specs.library import ids
 

@@ -12,7 +12,7 @@ from unit.audit.engine_logs.engine_lines import INIT, MEMORY, RESULT
 
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
-from roofline.audit.engine_logs.reasons import rules, why
+from roofline.audit.engine_logs.reasons import REASONS, why
 from roofline.audit.engine_logs.rows import Row
 from roofline.errors import InputError
 
@@ -27,14 +27,12 @@ def _bench(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def test_rules_are_alike() -> None:
-    """A rule has a rank, rows that it looks at, and a function."""
-    assert len(rules()) >= 15
-    for rule in rules():
-        assert isinstance(rule.RANK, int)
-        assert rule.QUANTITIES
-        assert callable(rule.reason)
-        assert rule.__doc__
+def test_reasons_are_complete() -> None:
+    """A rule has rows that it looks at, and a function that says what it is about; none is there twice."""
+    assert len({reason.sentence for reason in REASONS}) == len(REASONS) >= 15
+    for reason in REASONS:
+        assert reason.quantities
+        assert reason.sentence.__doc__
 
 
 def test_nothing_is_explained_within_the_band() -> None:
@@ -74,13 +72,13 @@ def test_other_card(write: Callable[..., Path]) -> None:
         ({"enforce_eager=False": "enforce_eager=True"}, {"mean_tpot_ms": 60.0}, "tpot_s", "eager mode"),
         ({}, {"mean_tpot_ms": 1.0}, "tpot_s", "faster than the hardware allows"),
         ({"speculative_config=None": "speculative_config=SpeculativeConfig(method='mtp')"}, {"mean_tpot_ms": 1.0}, "tpot_s",
-         "speculative decoding gives several tokens a step"),
+         "speculative decoding gives several tokens per step"),
         ({}, {"mean_ttft_ms": 10.0}, "ttft_s", "prompts that share a prefix are computed once"),
         ({}, {"mean_ttft_ms": 9000.0}, "ttft_s", "how the prompts arrive together"),
         ({}, {"mean_tpot_ms": 90.0, "completed": 5}, "tpot_s", "5 of 10 requests failed"),
-        ({}, {"mean_tpot_ms": 90.0, "output_lens": [10, 190]}, "tpot_s", "answers differ in length"),
+        ({}, {"mean_tpot_ms": 90.0, "output_lens": [10, 190]}, "tpot_s", "outputs differ in length"),
         ({}, {"mean_tpot_ms": 90.0}, "tpot_s", "no kernels were measured on rtx-4090"),
-        ({}, {"request_throughput": 0.2}, "requests_per_s", "a short run: 2.5 requests a slot"),
+        ({}, {"request_throughput": 0.2}, "requests_per_s", "a short run: 2.5 requests per slot"),
     ],
 )  # fmt: skip
 def test_load(
@@ -113,7 +111,7 @@ def test_open_loop_is_no_faster_than_the_hardware(tmp_path: Path) -> None:
     assert bound is not None
     assert 0.014 < bound < 0.0217
     assert not any("faster than the hardware" in row.why for row in found.rows)
-    assert "43.2 requests were under way by Little's law" in _why(found, "tpot_s")  # 7.609 x (0.15 + 255 x 0.0217)
+    assert "43.2 requests were in flight by Little's law" in _why(found, "tpot_s")  # 7.609 x (0.15 + 255 x 0.0217)
     assert "1,000 random arrivals take 3 % more or less time" in _why(found, "requests_per_s")  # 1 / sqrt(1000)
     fast = compare(None, "a100-sxm-80gb", bench_path=_open(tmp_path, mean_tpot_ms=7.0))  # weights alone take 7.9 ms
     assert "faster than the hardware" in _why(fast, "tpot_s")
@@ -133,7 +131,7 @@ def test_other_models(write: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the log names meta-llama/Llama-3\.1-8B, the benchmark's result Qwen/Qwen3-8B"):
         compare(None, "rtx-4090", engine_log_path=log, bench_path=bench)
     found = compare("qwen3-8b", "rtx-4090", engine_log_path=log, bench_path=bench)
-    assert [note.why for note in found.subject.notes if note.name == "model"] == [
+    assert [note.why for note in found.deployment.notes if note.name == "model"] == [
         "in place of the log's meta-llama/Llama-3.1-8B (line 1)"
     ]
     assert "MODEL qwen3-8b was given in place of" in _why(found, AIDED)

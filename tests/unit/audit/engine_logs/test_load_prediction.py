@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from roofline.audit.engine_logs.benches import Load
-from roofline.audit.engine_logs.loaded import Served, Server
+from roofline.audit.engine_logs.bench_result import Load
+from roofline.audit.engine_logs.load_prediction import LoadPrediction, Server
 from roofline.errors import InputError
 from roofline.serving.queueing.closed_loop import ClosedLoop
 
@@ -20,14 +20,14 @@ def loop() -> ClosedLoop:
     return ClosedLoop.of("llama-3.1-8b", "h100-sxm", max_num_batched_tokens=8192)
 
 
-def _served(loop: ClosedLoop, load: Load, tokens: float = 4e5, sequences: int = 256) -> Served:
-    return Server(loop, load, tokens, sequences).served()
+def _predicted(loop: ClosedLoop, load: Load, tokens: float = 4e5, sequences: int = 256) -> LoadPrediction:
+    return Server(loop, load, tokens, sequences).predict()
 
 
 def test_closed_loop(loop: ClosedLoop) -> None:
     """TPOT is the closed loop's; throughput is Little's: 32 over the time of a slot, which lies above 127 TPOT."""
-    found = _served(loop, LOAD)
-    assert found.way == "closed loop of 32"
+    found = _predicted(loop, LOAD)
+    assert found.description == "closed loop of 32"
     assert found.tpot.estimate == pytest.approx(float(loop.tpot(32, 1024, 128)["estimate"]))
     assert found.tpot.estimate is not None
     assert found.requests_per_s.estimate is not None
@@ -35,8 +35,8 @@ def test_closed_loop(loop: ClosedLoop) -> None:
 
 
 def test_open_loop_takes_what_arrives(loop: ClosedLoop) -> None:
-    """Below saturation the throughput is the rate, but for the end; requests under way are rate x E2E."""
-    found = _served(loop, replace(LOAD, rate=4.0, concurrency=None))
+    """Below saturation the throughput is the rate, but for the end; requests in flight are rate x E2E."""
+    found = _predicted(loop, replace(LOAD, rate=4.0, concurrency=None))
     assert not found.saturated
     assert found.e2e.estimate is not None
     assert found.requests_per_s.estimate == pytest.approx(1000 / (1000 / 4 + found.e2e.estimate))
@@ -45,10 +45,10 @@ def test_open_loop_takes_what_arrives(loop: ClosedLoop) -> None:
 
 def test_saturated(loop: ClosedLoop) -> None:
     """At ten times the rate it can take, a server gives what it gives with all at once, and half of the queue is waited."""
-    most = _served(loop, replace(LOAD, concurrency=None))
+    most = _predicted(loop, replace(LOAD, concurrency=None))
     assert most.requests_per_s.estimate is not None
     rate = 10 * most.requests_per_s.estimate
-    found = _served(loop, replace(LOAD, rate=rate, concurrency=None))
+    found = _predicted(loop, replace(LOAD, rate=rate, concurrency=None))
     assert found.saturated
     assert found.requests_per_s.estimate == pytest.approx(most.requests_per_s.estimate)
     assert found.ttft.estimate == pytest.approx((1000 - 256) / 2 * 0.9 / most.requests_per_s.estimate, rel=0.05)
@@ -56,29 +56,29 @@ def test_saturated(loop: ClosedLoop) -> None:
 
 def test_cache_limits_the_batch(loop: ClosedLoop) -> None:
     """A request holds 1024 + 64 tokens half way: 10,880 tokens are ten of them."""
-    found = _served(loop, LOAD, tokens=10_880)
+    found = _predicted(loop, LOAD, tokens=10_880)
     assert found.concurrency == 10
-    assert "32 under way, of which 10 run, as the cache allows" in found.way
+    assert "32 in flight, of which 10 run, as the cache allows" in found.description
 
 
 def test_engine_limits_the_batch(loop: ClosedLoop) -> None:
     """max_num_seqs of 16 leaves 16 of 32 waiting at the server."""
-    found = _served(loop, LOAD, sequences=16)
+    found = _predicted(loop, LOAD, sequences=16)
     assert found.concurrency == 16
-    assert "as max_num_seqs allows" in found.way
+    assert "as max_num_seqs allows" in found.description
 
 
 def test_limit_before_rate(loop: ClosedLoop) -> None:
     """A client that lets 32 through sends no faster, whatever its rate."""
-    found = _served(loop, replace(LOAD, rate=1e4))
+    found = _predicted(loop, replace(LOAD, rate=1e4))
     assert (found.concurrency, found.saturated) == (32, True)
-    assert found.tpot == _served(loop, LOAD).tpot
+    assert found.tpot == _predicted(loop, LOAD).tpot
 
 
 @pytest.mark.parametrize("rate", [0.5, 5.0, math.inf])
 def test_bands_hold_estimates(loop: ClosedLoop, rate: float) -> None:
     """Low, estimate and high are in order, and no time is below its bound."""
-    found = _served(loop, replace(LOAD, rate=rate))
+    found = _predicted(loop, replace(LOAD, rate=rate))
     for span in (found.ttft, found.tpot, found.e2e, found.requests_per_s):
         assert None not in (span.low, span.estimate, span.high, span.bound)
         assert span.low <= span.estimate <= span.high  # type: ignore[operator]
@@ -87,27 +87,27 @@ def test_bands_hold_estimates(loop: ClosedLoop, rate: float) -> None:
 
 def test_one_token_answers(loop: ClosedLoop) -> None:
     """Answers of one token have no TPOT steps: E2E is TTFT."""
-    found = _served(loop, replace(LOAD, output_len=1.0))
+    found = _predicted(loop, replace(LOAD, output_len=1.0))
     assert found.e2e.estimate == found.ttft.estimate
 
 
 @pytest.mark.parametrize(
-    ("tokens", "message"), [(0, "leaves no room for a cache on h100-sxm"), (1000, "does not fit into a cache")]
+    ("tokens", "message"), [(0, "leaves no memory for a cache on h100-sxm"), (1000, "does not fit into a cache")]
 )
 def test_refused(loop: ClosedLoop, tokens: float, message: str) -> None:
     """What cannot run has no times."""
     with pytest.raises(InputError, match=message):
-        _served(loop, LOAD, tokens=tokens)
+        _predicted(loop, LOAD, tokens=tokens)
 
 
 @pytest.mark.parametrize("rate", [2.0, 8.0, 11.0])
 def test_bounds_at_a_rate(rate: float) -> None:
-    """The bound is of those under way at the bound's own times, C = E2E / (1/rate + E2E / requests).
+    """The bound is of those in flight at the bound's own times, C = E2E / (1/rate + E2E / requests).
 
-    A slower estimate has many more under way. No rate that is offered is above what the hardware allows while a bound is met.
+    A slower estimate has many more in flight. No rate that is offered is above what the hardware allows while a bound is met.
     """
     slow = ClosedLoop.of("llama-3.1-8b", "a100-sxm-80gb", max_num_batched_tokens=2048)
-    found = _served(slow, Load(1000, 1024, 256, rate, None))
+    found = _predicted(slow, Load(1000, 1024, 256, rate, None))
     assert found.e2e.bound is not None
     under_way = found.e2e.bound / (1 / rate + found.e2e.bound / 1000)
     assert under_way < found.concurrency
@@ -121,13 +121,13 @@ def test_a_closed_loop_has_the_rate_of_its_bound(loop: ClosedLoop) -> None:
 
     The first prompts come at once, so that the mean E2E is a little longer.
     """
-    found = _served(loop, LOAD)
+    found = _predicted(loop, LOAD)
     assert found.e2e.bound is not None
     assert found.capacity == pytest.approx(32 / found.e2e.bound, rel=0.05)
 
 
 def test_few_at_once(loop: ClosedLoop) -> None:
     """Eight requests on a server that holds 256: nobody waits for a slot."""
-    found = _served(loop, replace(LOAD, requests=8, concurrency=None))
+    found = _predicted(loop, replace(LOAD, requests=8, concurrency=None))
     assert (found.concurrency, found.saturated) == (8, False)
-    assert "others wait" not in found.way
+    assert "others wait" not in found.description

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from unit.audit.engine_logs.engine_lines import RESULT, SAMPLES
 
-from roofline.audit.engine_logs.bench_file import read
-from roofline.audit.engine_logs.benches import formats
+from roofline.audit.engine_logs.bench_result import BENCH_FORMATS, read
 from roofline.errors import InputError
 
 
@@ -61,11 +60,11 @@ def test_oldest(tmp_path: Path) -> None:
     assert bench.measured["requests_per_s"] == 3
 
 
-def test_failures_and_spread(tmp_path: Path) -> None:
+def test_failures_and_variation(tmp_path: Path) -> None:
     """Means are over the requests that were answered; lengths 50 and 150 are 100, give or take half."""
     bench = read(_file(tmp_path, completed=8, total_input_tokens=8000, total_output_tokens=800, output_lens=[50, 150]))
     assert (bench.failed, bench.load.requests, bench.load.input_len) == (2, 10, 1000)
-    assert bench.load.spread == pytest.approx(0.5)
+    assert bench.load.output_variation == pytest.approx(0.5)
 
 
 def test_medians(tmp_path: Path) -> None:
@@ -117,4 +116,4 @@ def test_formats_do_not_overlap() -> None:
     """A sample fits one format."""
     for path in SAMPLES.glob("*.json*"):
         data = json.loads(path.read_text().splitlines()[-1])
-        assert sum(form.fits(data) for form in formats()) == 1
+        assert sum(form.matches(data) for form in BENCH_FORMATS.values()) == 1

@@ -1,0 +1,161 @@
+"""How engines divide a device's memory: what is left for the cache, with a band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roofline.predict.memory import StageMemory
+from roofline.predict.request import Request
+from roofline.specs.hardware import Hardware
+from roofline.specs.workload import Segment
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes that something takes: expected, at least, at most."""
+
+    name: str
+    size: float
+    low: float
+    high: float
+    why: str = ""
+
+    @classmethod
+    def around(cls, name: str, size: float, error: float, why: str = "") -> Part:
+        """A size, plus or minus an error in bytes."""
+        return cls(name, size, size - error, size + error, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The share of a device that the engine takes, and what else is in it beside the cache."""
+
+    share: float
+    device: Part
+    taken: tuple[Part, ...]
+
+    @property
+    def available(self) -> float:
+        """Bytes for the cache."""
+        return self.share * self.device.size - sum(part.size for part in self.taken)
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """The least and the most bytes for the cache: parts are independent, so that their errors add up in squares."""
+        below = (self.share * (self.device.size - self.device.low)) ** 2 + sum(
+            (part.high - part.size) ** 2 for part in self.taken
+        )
+        above = (self.share * (self.device.high - self.device.size)) ** 2 + sum(
+            (part.size - part.low) ** 2 for part in self.taken
+        )
+        return self.available - below**0.5, self.available + above**0.5
+
+
+_MIB = 2**20
+# Of the NVIDIA cards above: a part that all have and a share of the capacity, and likewise the error.
+DRIVER, DRIVER_SHARE = 450 * _MIB, 0.0015
+ERROR, ERROR_SHARE = 0.1 * GIB, 0.004
+
+
+def device_memory(hardware: Hardware) -> Part:
+    """Bytes of a device that a process can allocate: less than the driver reports, for the driver keeps some for itself.
+
+    `cudaMemGetInfo`, which engines ask, gives some 0.5 GiB less than `nvidia-smi`: what firmware, page tables and error
+    correction take. It grows a little with the capacity. A capacity that the user gave is taken as it is.
+
+    Source: totals in public logs beside the capacity that the driver reports: vLLM issue 7553 and pull request 10511 (24564
+    and 81559 MiB), and others of the cards L4, RTX 3090, RTX 5090, A100, H200; they differ by 330 to 870 MiB.
+    """
+    reported = hardware.memory_bytes
+    error = ERROR + ERROR_SHARE * reported
+    if "memory_bytes" in hardware.overrides:
+        return Part.around("device", reported, 0.0, "given")
+    if hardware.accelerator.vendor != "nvidia":
+        return Part("device", reported, reported - error, reported, "as reported: what the driver keeps is not known")
+    return Part.around("device", reported - DRIVER - DRIVER_SHARE * reported, error, "as reported, less what the driver keeps")
+
+
+_SGLANG_CONTEXT, _SGLANG_CONTEXT_ERROR = 0.5 * GIB, 0.4 * GIB
+"""The CUDA context and the process groups, which are there before it looks at what is free."""
+_SGLANG_OTHER, _SGLANG_OTHER_ERROR = 0.3 * GIB, 0.4 * GIB
+"""What loading takes besides the weights: workspaces of libraries, tables of positions."""
+
+
+def _sglang(request: Request, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+    """SGLang: what is free when it starts, times `mem_fraction_static`, less what loading the weights took.
+
+    Activations and CUDA graphs live in the rest, which the fraction leaves; neither version nor graphs matter.
+
+    Source: SGLang, python/sglang/srt/model_executor/model_runner.py, profile_max_num_token.
+    """
+    device = device_memory(request.hardware)
+    error = (_SGLANG_CONTEXT_ERROR**2 + (device.size - device.low) ** 2) ** 0.5
+    free = Part.around("free at the start", device.size - _SGLANG_CONTEXT, error, device.why)
+    taken = [Part.around("weights", stage.weights_bytes, 0.0), Part.around("other", _SGLANG_OTHER, _SGLANG_OTHER_ERROR)]
+    if request.deployment.reserve:
+        taken.append(Part.around("reserve", request.deployment.reserve, 0.0))
+    return Budget(stage.utilization, free, tuple(taken))
+
+
+SAMPLER, SAMPLER_ERROR = 9.8, 0.1
+"""Copies of the logits in fp32 that are held at a time; the share by which the peak may be off."""
+_VLLM_OTHER, _VLLM_OTHER_ERROR = 0.08 * GIB, 0.08 * GIB
+"""What is not PyTorch's, and tables of positions that count as weights."""
+_VLLM_RANK, _VLLM_RANK_ERROR = 0.3 * GIB, 0.3 * GIB
+"""Buffers of collectives, where several devices share a layer."""
+GRAPHS, GRAPHS_MIN, GRAPHS_MAX = 0.7 * GIB, 0.1 * GIB, 1.5 * GIB
+"""CUDA graphs, for which the cache leaves memory from 0.21 on."""
+GRAPHS_SINCE = (0, 21)
+
+
+def _vllm(request: Request, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+    """vLLM: a share of the device, less weights, less the peak of a step that it tries before it sizes the cache.
+
+    The step that it tries has as many tokens as one may have, and samples as many sequences as one may hold. Sampling decides
+    where the vocabulary is large: logits in fp32, sorted with their indices, and their probabilities, are held at a time.
+
+    Source: vLLM, vllm/v1/worker/gpu_worker.py, determine_available_memory. `SAMPLER`: peaks in public logs over 4 bytes per
+    sequence and token of the vocabulary are 9.7 to 10.3 (Llama 3.1 8B, 256 x 128256: 1.19 to 1.26 GiB; Qwen3 8B, 256 x 151936:
+    1.40 GiB; Gemma 3 4B, 1024 x 262144: 9.96 GiB), in vLLM issue 10511 and pull request 21489 among others.
+    """
+    deployment = request.deployment
+    taken = [
+        Part.around("weights", stage.weights_bytes, 0.0),
+        _peak(request, stage),
+        Part.around("other", _VLLM_OTHER, _VLLM_OTHER_ERROR),
+    ]
+    if deployment.devices > deployment.data_parallel_size:
+        taken.append(Part.around("collectives", _VLLM_RANK, _VLLM_RANK_ERROR))
+    if not eager and release is not None and release >= GRAPHS_SINCE:
+        taken.append(Part("graphs", GRAPHS, GRAPHS_MIN, GRAPHS_MAX))
+    if deployment.reserve:
+        taken.append(Part.around("reserve", deployment.reserve, 0.0))
+    return Budget(stage.utilization, device_memory(request.hardware), tuple(taken))
+
+
+def _peak(request: Request, stage: StageMemory) -> Part:
+    """The peak of activations in the step that the engine tries: of its layers, or of sampling."""
+    longest = request.deployment.max_model_len or request.model.max_position_embeddings
+    most = stage.max_num_batched_tokens
+    length = min(most, longest)
+    layers = float(
+        stage.activation_bytes((Segment(max(most // length, 1) * request.deployment.data_parallel_size, length, 0),))
+    )
+    sequences = request.deployment.max_num_seqs or 0
+    sampling = SAMPLER * 4 * sequences * request.model.vocab_size if stage.stage.last else 0.0
+    return Part.around("activations", max(layers, sampling), SAMPLER_ERROR * max(layers, sampling))
+
+
+def budget(engine: str, request: Request, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+    """The budget of an engine on a device of a pipeline stage.
+
+    Args:
+        engine: `vllm` or `sglang`.
+        request: the deployment.
+        stage: its pipeline stage.
+        release: the engine's version; None: not known.
+        eager: whether it runs without CUDA graphs.
+    """
+    return {"vllm": _vllm, "sglang": _sglang}[engine](request, stage, release, eager=eager)
