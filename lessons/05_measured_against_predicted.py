@@ -25,7 +25,7 @@ import pandas as pd
 
 import roofline
 from roofline import formatting
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.measure.records.columns import dtypes
 from roofline.measure.validate import errors, reasons
 from roofline.numeric import ceil_div

@@ -10,7 +10,7 @@ from typing import Any
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
-from roofline.graph import caches, states
+from roofline.graph.sharding import caches, states
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.document import parse_json

@@ -11,7 +11,8 @@ from roofline.blocks.model import Model
 from roofline.blocks.precision import resolve_precision
 from roofline.cost import ZERO
 from roofline.errors import InputError
-from roofline.graph import Graph, build, check_parallel, communicating
+from roofline.graph.build import Graph, build
+from roofline.graph.sharding import check_parallel, communicating
 from roofline.predict import assumptions
 from roofline.predict.batch_limits import (
     critical_batch_linear,

@@ -9,7 +9,7 @@ from roofline import formatting
 from roofline.blocks.model import Model
 from roofline.dtypes import Precision
 from roofline.formatting import percent
-from roofline.graph import communicating, replicated, states
+from roofline.graph.sharding import communicating, replicated, states
 from roofline.operators.grouped_gemm import busiest
 from roofline.predict.efficiency.estimate import Estimator, beyond
 from roofline.predict.efficiency.fits import DEFAULT, Fitted

@@ -12,7 +12,7 @@ from roofline.blocks.checkpoint import Tensor, tensors
 from roofline.blocks.model import Model
 from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import FORMATS, Precision, parse_dtype
-from roofline.graph import CANONICAL, build
+from roofline.graph.build import CANONICAL, build
 from roofline.predict.memory import weights_by_path
 from roofline.predict.parameters import count_parameters
 from roofline.specs.deployment import Deployment

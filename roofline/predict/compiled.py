@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph import Stage, build, stages
+from roofline.graph.build import build
+from roofline.graph.sharding import Stage, stages
 from roofline.numeric import maximum
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels

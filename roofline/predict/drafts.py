@@ -11,7 +11,7 @@ from typing import Any
 
 from roofline.blocks.model import LayerGroup, Model
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph import CANONICAL, Graph, build
+from roofline.graph.build import CANONICAL, Graph, build
 from roofline.numeric import ceil_div
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm

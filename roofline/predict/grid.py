@@ -9,7 +9,8 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import UnknownNameError
-from roofline.graph import Stage, build, stages
+from roofline.graph.build import build
+from roofline.graph.sharding import Stage, stages
 from roofline.numeric import Expr, ceil_div, maximum
 from roofline.operators.base import Operator
 from roofline.predict.bounds import Times, times

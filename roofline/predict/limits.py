@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.predict import assumptions
 from roofline.predict.analyze import facts, run
 from roofline.predict.batch_limits import critical_batch_linear, critical_batch_step, critical_batch_why, standard_contexts

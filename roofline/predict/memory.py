@@ -14,7 +14,8 @@ from functools import cached_property
 from roofline.blocks.base import Cache
 from roofline.blocks.model import Model
 from roofline.dtypes import FP32, Precision
-from roofline.graph import CANONICAL, Graph, Stage, build, caches, kept, stages, states, stream_tokens
+from roofline.graph.build import CANONICAL, Graph, build
+from roofline.graph.sharding import Stage, caches, kept, stages, states, stream_tokens
 from roofline.numeric import Expr, ceil_div, maximum, minimum, plus
 from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from roofline.blocks.model import Model
 from roofline.dtypes import BF16, Precision
-from roofline.graph import CANONICAL, Graph, build, caches, states
+from roofline.graph.build import CANONICAL, Graph, build
+from roofline.graph.sharding import caches, states
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.deployment import Deployment
 

@@ -16,7 +16,7 @@ from roofline.blocks.model_files import load_model
 from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import Precision
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph import check_parallel, communicating
+from roofline.graph.sharding import check_parallel, communicating
 from roofline.numeric import Expr
 from roofline.predict import assumptions
 from roofline.predict.efficiency.estimate import Estimator

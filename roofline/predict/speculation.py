@@ -13,7 +13,7 @@ from typing import Any
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph import stages
+from roofline.graph.sharding import stages
 from roofline.numeric import Expr, maximum
 from roofline.operators.sampling import Sampling
 from roofline.predict.drafts import METHODS, Draft, SpeculativeOptions, timed

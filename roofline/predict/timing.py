@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from roofline.errors import InputError
-from roofline.graph import Graph, build, stages
+from roofline.graph.build import Graph, build
+from roofline.graph.sharding import stages
 from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.predict.bounds import times
 from roofline.predict.duration import NO_TIMES, Duration, weighted_sum

@@ -14,7 +14,8 @@ from mutations import Path as Place
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.errors import RooflineError
-from roofline.graph import build, caches, states
+from roofline.graph.build import build
+from roofline.graph.sharding import caches, states
 from roofline.predict.analyze import analyze
 from roofline.predict.parameters import TWO_BYTES, count_parameters, kv_bytes_per_token
 from roofline.specs.deployment import Conventions, Deployment

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roofline.blocks.model import Model
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.predict.parameters import TWO_BYTES, count_parameters, kv_bytes_per_token
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import decode, prefill

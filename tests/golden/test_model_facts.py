@@ -10,7 +10,7 @@ import pytest
 
 import roofline
 from roofline.blocks.model import Model
-from roofline.graph import CANONICAL, Graph, build
+from roofline.graph.build import CANONICAL, Graph, build
 from roofline.predict.parameters import TWO_BYTES, count_parameters, inside, kv_bytes_per_token
 from roofline.predict.request import prepare
 from roofline.specs.deployment import Conventions, Deployment

@@ -12,7 +12,8 @@ import pytest
 
 import roofline
 from roofline.errors import InputError
-from roofline.graph import CANONICAL, build, stages
+from roofline.graph.build import CANONICAL, build
+from roofline.graph.sharding import stages
 from roofline.predict.parameters import TWO_BYTES
 from roofline.predict.result import Analysis, Phase
 from roofline.specs.deployment import Deployment

@@ -14,7 +14,7 @@ import pytest
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.blocks.precision import resolve_precision
-from roofline.graph import CANONICAL, build
+from roofline.graph.build import CANONICAL, build
 from roofline.predict.memory import weights_by_path
 from roofline.specs.deployment import Deployment
 

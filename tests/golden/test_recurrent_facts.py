@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roofline.blocks.model import Model
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.operators.gemm import Gemm
 from roofline.predict.parameters import TWO_BYTES, count_parameters, kv_bytes_per_token, state_bytes_per_sequence
 from roofline.specs.deployment import Conventions, Deployment

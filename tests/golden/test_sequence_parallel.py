@@ -12,7 +12,8 @@ from hybrids import KINDS, hybrid
 import roofline
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph import build, stages
+from roofline.graph.build import build
+from roofline.graph.sharding import stages
 from roofline.predict.parameters import TWO_BYTES
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.specs.deployment import Deployment

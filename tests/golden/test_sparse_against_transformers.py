@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from roofline.blocks.model import Model
-from roofline.graph import CANONICAL, build, caches
+from roofline.graph.build import CANONICAL, build
+from roofline.graph.sharding import caches
 from roofline.operators.entries import entry_pairs
 from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Conventions, Deployment

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline.graph import caches
+from roofline.graph.sharding import caches
 from roofline.predict.memory import MemoryModel, largest
 from roofline.predict.request import prepare
 from roofline.specs.workload import Segment

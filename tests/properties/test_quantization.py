@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS, Dtypes, Format, Precision
 from roofline.formulas.symbolic import evaluate
-from roofline.graph import CANONICAL, build
+from roofline.graph.build import CANONICAL, build
 from roofline.operators.gemm import Gemm
 from roofline.predict.memory import weights_by_path
 from roofline.specs.deployment import Deployment

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from roofline.cost import ZERO, Cost
 from roofline.dtypes import BF16, Precision
-from roofline.graph import Graph, build
+from roofline.graph.build import Graph, build
 from roofline.numeric import triangle
 from roofline.operators.delta_rule import below_diagonal, inversion
 from roofline.operators.scan import Scan, over_chunks

@@ -13,7 +13,7 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.cost import ZERO, Cost
 from roofline.dtypes import BF16, Precision
-from roofline.graph import Graph, build
+from roofline.graph.build import Graph, build
 from roofline.operators.attention import Attention
 from roofline.operators.gemm import Gemm
 from roofline.operators.latent_attention import LatentAttention

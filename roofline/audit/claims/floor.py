@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from roofline.graph import Stage, build, stages
+from roofline.graph.build import build
+from roofline.graph.sharding import Stage, stages
 from roofline.operators.base import Operator
 from roofline.operators.embedding import Embedding
 from roofline.operators.grouped_gemm import GroupedGemm

@@ -11,7 +11,7 @@ from roofline.audit.claims.deployments import MemoryNeed, Split, device_count, s
 from roofline.audit.claims.floor import NO_OVERRIDES, Floor, Overrides
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph import check_parallel, communicating
+from roofline.graph.sharding import check_parallel, communicating
 from roofline.predict.request import SHORT, Request, prepare
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption

@@ -13,7 +13,8 @@ from roofline.audit.replay.times import Times
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
-from roofline.graph import build, stages
+from roofline.graph.build import build
+from roofline.graph.sharding import stages
 from roofline.predict.analyze import facts
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.options import ALIASES

@@ -65,7 +65,7 @@ def operator_formulas(request: Request) -> list[dict[str, Any]]:
 
 def _estimates(request: Request) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """What the estimate of each kernel is made of, by phase and path of its first operator."""
-    from roofline.graph import build
+    from roofline.graph.build import build
     from roofline.predict.efficiency.kernels import kernels
 
     estimator = request.estimator

@@ -16,7 +16,8 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import Dtypes, Precision
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph import build, stages
+from roofline.graph.build import build
+from roofline.graph.sharding import stages
 from roofline.numeric import Expr, maximum, minimum
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.dtypes import Dtypes
-from roofline.graph import Graph
+from roofline.graph.build import Graph
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.base import Operator

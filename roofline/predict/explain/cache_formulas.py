@@ -12,7 +12,7 @@ import sympy
 from roofline.errors import InputError
 from roofline.formulas.break_even import break_even_link as formula
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
-from roofline.graph import CANONICAL
+from roofline.graph.build import CANONICAL
 from roofline.numeric import Expr, ceil_div
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm

@@ -21,7 +21,7 @@ from roofline.cost import FIELDS, Cost
 from roofline.errors import InputError, UnknownNameError
 from roofline.formulas.questions import ridge_point
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
-from roofline.graph import CANONICAL, build
+from roofline.graph.build import CANONICAL, build
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm

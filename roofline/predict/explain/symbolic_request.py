@@ -19,7 +19,8 @@ from roofline.cost import Cost
 from roofline.dtypes import Precision
 from roofline.errors import InputError
 from roofline.formulas.symbolic import SymbolicModel, Values, repeats, symbol, symbolic_model, symbolic_precision
-from roofline.graph import Graph, Stage, build, caches, states
+from roofline.graph.build import Graph, build
+from roofline.graph.sharding import Stage, caches, states
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
 from roofline.predict.request import Request

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.predict.batch_limits import critical_batch_step
 from roofline.predict.bounds import times
 from roofline.predict.duration import Duration

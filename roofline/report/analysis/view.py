@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.formatting import plural
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.predict.analyze import run
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels

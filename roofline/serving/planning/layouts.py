@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
-from roofline.graph import check_parallel, communicating
+from roofline.graph.sharding import check_parallel, communicating
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
 

@@ -13,7 +13,7 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, UnknownNameError
 from roofline.files import is_folder
 from roofline.formatting import percent
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.numeric import pareto_front
 from roofline.predict import assumptions
 from roofline.predict.efficiency.kernels import Kernel, kernels

@@ -19,7 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.formulas.break_even import break_even_link
-from roofline.graph import build, stages
+from roofline.graph.build import build
+from roofline.graph.sharding import stages
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from roofline.graph import Stage, caches, states
+from roofline.graph.sharding import Stage, caches, states
 from roofline.numeric import Expr, maximum
 from roofline.operators.entries import entries
 from roofline.predict.allocation import Kind

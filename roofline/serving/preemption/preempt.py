@@ -8,7 +8,7 @@ from typing import Any
 from roofline import formatting
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.predict import assumptions
 from roofline.predict.analyze import facts, run
 from roofline.predict.efficiency.kernels import Kernel, kernels

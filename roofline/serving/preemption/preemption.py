@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from roofline.errors import InputError
-from roofline.graph import stages
+from roofline.graph.sharding import stages
 from roofline.predict.memory import MemoryModel
 from roofline.predict.request import Request
 from roofline.serving.preemption.copies import copies

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from roofline.graph import Graph, Stage, build, stages
+from roofline.graph.build import Graph, build
+from roofline.graph.sharding import Stage, stages
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.request import Request

@@ -14,7 +14,8 @@ from roofline.blocks.model import LayerGroup, Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.formatting import number
-from roofline.graph import build, caches
+from roofline.graph.build import build
+from roofline.graph.sharding import caches
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.predict import parameters as of_model

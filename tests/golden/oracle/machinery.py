@@ -26,7 +26,8 @@ import pytest
 from roofline.blocks.base import MixerBlock
 from roofline.blocks.config_json import read
 from roofline.blocks.model import Model
-from roofline.graph import CANONICAL, build, stages
+from roofline.graph.build import CANONICAL, build
+from roofline.graph.sharding import stages
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.parameters import TWO_BYTES

@@ -12,7 +12,7 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import Dtypes, Precision
 from roofline.errors import InputError
-from roofline.graph import CANONICAL, build
+from roofline.graph.build import CANONICAL, build
 from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Deployment
 from roofline.specs.huggingface.families import families

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from roofline.blocks.model import Model
 from roofline.cost import ZERO, Cost
 from roofline.errors import InputError
-from roofline.graph import build, caches, check_parallel
+from roofline.graph.build import build
+from roofline.graph.sharding import caches, check_parallel
 from roofline.operators.base import Operator
 from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Deployment
@@ -158,7 +159,7 @@ def test_norms_of_branches_want_whole_outputs() -> None:
 def test_inputs_of_the_layers_travel_with_the_stream() -> None:
     """Two layers with inputs of 10 elements: 64 + 20 elements a token to the next stage."""
     layered = model(gqa(), gqa(qkv_bias=True), hidden_size_per_layer_input=10)
-    from roofline.graph import stages
+    from roofline.graph.sharding import stages
 
     first = build(layered, Deployment(pipeline_parallel_size=2), TWO_BYTES, decode(3, 32), stages(layered, 2)[0])
     assert first["send"][0].cost().link_bytes == 3 * (64 + 20) * 2

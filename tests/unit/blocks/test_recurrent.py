@@ -10,7 +10,8 @@ from roofline.blocks import kinds
 from roofline.blocks.base import MixerBlock, State
 from roofline.dtypes import BF16, Precision
 from roofline.errors import InputError
-from roofline.graph import Graph, build, local, states
+from roofline.graph.build import Graph, build
+from roofline.graph.sharding import local, states
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.gemm import Gemm
 from roofline.operators.scan import Scan

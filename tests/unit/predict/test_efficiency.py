@@ -141,7 +141,7 @@ def test_hidden_launches(library: Path) -> None:
 
 def test_experts_are_one_kernel() -> None:
     """What an engine launches as one call is estimated as one, and every operator is in exactly one kernel."""
-    from roofline.graph import build
+    from roofline.graph.build import build
     from roofline.predict.request import prepare
 
     request = prepare("mixtral-8x7b", "h100-sxm", tp=2)

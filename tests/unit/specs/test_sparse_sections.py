@@ -12,7 +12,8 @@ from roofline.blocks.csa import CompressedAttentionBlock
 from roofline.blocks.mla import LatentAttentionBlock
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph import Graph, build, check_parallel
+from roofline.graph.build import Graph, build
+from roofline.graph.sharding import check_parallel
 from roofline.operators.base import Operator
 from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Conventions, Deployment

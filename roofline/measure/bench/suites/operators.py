@@ -8,7 +8,7 @@ from functools import cache
 
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.measure.bench.point import EAGER, GIB, MIB, Point, Scope
 from roofline.measure.records.columns import dtypes
 from roofline.operators.gemm import Gemm

@@ -16,7 +16,8 @@ from roofline.blocks.mla import LatentAttentionBlock
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
-from roofline.graph import build, caches
+from roofline.graph.build import build
+from roofline.graph.sharding import caches
 from roofline.numeric import Expr, ceil_div
 from roofline.predict.analyze import run as analysed
 from roofline.predict.request import Request, prepare

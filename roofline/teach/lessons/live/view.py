@@ -8,7 +8,7 @@ from typing import Any
 from roofline import formatting
 from roofline.errors import UnknownNameError
 from roofline.formulas.mathml import spaced
-from roofline.graph import caches
+from roofline.graph.sharding import caches
 from roofline.report.analysis.step_figures import memory_budget, roofline_figure, time_budget
 from roofline.report.cells import seconds, table, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table, Tile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from roofline import formatting
-from roofline.graph import caches
+from roofline.graph.sharding import caches
 from roofline.specs.deployment import Deployment
 from roofline.teach.worksheets import facts, pitfalls, worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template

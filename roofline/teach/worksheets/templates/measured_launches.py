@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from roofline import formatting
-from roofline.graph import build
+from roofline.graph.build import build
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.parameters import TWO_BYTES
 from roofline.specs.deployment import Deployment

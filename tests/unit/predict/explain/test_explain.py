@@ -8,7 +8,7 @@ import pytest
 
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph import caches, states
+from roofline.graph.sharding import caches, states
 from roofline.predict.analyze import analyze
 from roofline.predict.explain.explain import QUANTITIES, explain, subjects
 from roofline.predict.explain.explanation import Explanation

@@ -11,7 +11,7 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.blocks.precision import resolve_precision
 from roofline.errors import InputError
-from roofline.graph import CANONICAL, build
+from roofline.graph.build import CANONICAL, build
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.specs.deployment import Deployment
