@@ -1,7 +1,10 @@
-"""The lessons of the repository, each executed once in a process."""
+"""The lessons of the repository, each executed once in a test run: workers of one run share the results."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pickle
 from functools import cache
 from pathlib import Path
 
@@ -16,4 +19,14 @@ NAMES = [path.stem for path in SOURCES]
 @cache
 def done(name: str) -> ExecutedLesson:
     """A lesson after its last cell."""
-    return execute(FOLDER / f"{name}.py")
+    path = FOLDER / f"{name}.py"
+    if "ROOFLINE_SHARED_FOLDER" not in os.environ:  # set by conftest.py in a worker of pytest-xdist
+        return execute(path)
+    shared = Path(os.environ["ROOFLINE_SHARED_FOLDER"])
+    result = shared / f"{name}.pickle"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not result.is_file():
+            result.write_bytes(pickle.dumps(execute(path)))
+        lesson: ExecutedLesson = pickle.loads(result.read_bytes())  # noqa: S301 - written by a worker of this run
+    return lesson

@@ -1,0 +1,208 @@
+"""The words of the field, and no others: names in the package, phrases in texts, terms in the glossary.
+
+`VOCABULARY` is what a person who knows vLLM, NumPy or a roofline paper would search for; a name of our own is found by nobody else.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "roofline"
+
+BANNED = frozenset(
+    ["found", "asked", "said", "told", "shown", "kept", "apart", "beside", "many", "seat", "seats", "room", "rooms", "job", "jobs", "roof", "bolder", "twist", "crowd", "tongue", "tongues", "faces", "lanes", "nobody", "somebody", "victim", "victims", "tally", "lifted", "alike", "untold", "busy"]
+)  # fmt: skip
+"""Words that no name contains. A local is called what it is (`operators`, `result`, `matches`), not `found`."""
+
+EXCEPTIONS: dict[str, str] = {}
+"""Names that contain such a word, each with its reason."""
+
+PENDING: tuple[str, ...] = (
+    "audit", "blocks", "cli", "formulas", "graph", "ground", "measure", "operators", "predict", "report", "serving", "specs",
+)  # fmt: skip
+"""Packages whose names and texts are not through yet; "ground" is the modules of `roofline` itself."""
+
+PENDING_TEXTS: tuple[str, ...] = ()
+"""Documents and lessons whose phrases are not through yet."""
+
+_COUNTED = (
+    "bytes?|GiB|MiB|KiB|FLOP|FLOP/s|s|ms|seconds?|tokens?|requests?|messages?|numbers?|rows?|layers?|GB|blocks?|sequences?"
+)
+_EACH = (
+    "token|device|sequence|second|step|request|layer|replica|card|GPU|expert|group|block|head|hour|point|message|million|"
+    "answer|prompt|iteration|node|rank"
+)
+PHRASES = {
+    rf"\b({_COUNTED}) an? ({_EACH})\b": "per token, per device",
+    r"\bso many\b": "a number, or N",
+    r"\bin the place of\b": "instead of",
+    r"\bof above\b": "above",
+    r"\bthe most that\b": "at most",
+    r"\bwhat becomes of\b": "simulate every request",
+    r"\b(nobody|somebody)\b": "the request, the scheduler, the user",
+    r"\btongues?\b": "backend, format",
+    r"\bseats?\b": "slot",
+    r"\bcrowd\b": "occupancy",
+    r"\blater tokens?\b": "TPOT",
+    r"\bstands? on\b": "is based on",
+    r"\bon your own risk\b": "at your own risk",
+    r"\bwhat is on what\b": "the title",
+    r"\btwists?\b": "assumption override",
+    r"\bbolder\b": "optimistic",
+    r"\b(is|are) told\b": "gets, reads",
+    r"\b(is|are|was) asked\b": "is set, is requested",
+    r"\basked for\b": "requested",
+    r"\bas it is said\b": "",
+    r"\bvictims?\b": "preemption candidate",
+    r"\brooms?\b": "capacity, space",
+    r"\blanes\b": "microbatches",
+    r"\bcompute binds\b": "compute-bound",
+    r"\bfirst tokens? (is|are) late\b": "TTFT exceeds its objective",
+    r"\bjobs?\b": "request",
+}
+"""Phrases that no text contains, with what to write."""
+
+ALLOWED_PHRASES = {
+    "PCIe lanes": r"\blanes\b",
+    "Kubernetes Job": r"\bjobs?\b",
+}  # fmt: skip
+"""Phrases that are the field's own in some sentences: a line that contains the key may contain the phrase."""
+
+TERMS = (
+    "arithmetic intensity", "ridge point", "bound", "floor", "estimate", "prediction interval", "MFU", "MBU", "TTFT", "TPOT",
+    "ITL", "E2E", "goodput", "SLO", "prefill", "decode", "chunked prefill", "continuous batching", "KV cache", "block",
+    "paged attention", "prefix caching", "preemption", "recompute", "swap", "TP", "PP", "DP", "EP", "CP", "disaggregation",
+    "speculative decoding", "GQA", "MLA", "MoE", "critical batch", "ceil and tile quantization", "launch overhead",
+)  # fmt: skip
+"""What a reader looks up in docs/glossary.md."""
+
+
+def package_of(path: Path) -> str:
+    """The package of a module: `serving`, or `ground` for the modules of `roofline` itself."""
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else "ground"
+
+
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if package_of(path) not in PENDING]
+PAGES = [
+    path
+    for path in sorted(
+        [
+            *ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/guides/*.md"), *ROOT.glob("lessons/*.py"),
+            *ROOT.glob("lessons/**/*.md"), ROOT / "reports" / "README.md",
+        ]
+    )
+    if path.name != "CHANGELOG.md" and path.relative_to(ROOT).as_posix() not in PENDING_TEXTS
+]  # fmt: skip
+
+
+def words_of(name: str) -> set[str]:
+    """The words that a name is made of: `num_seats`, `NoRoomError`."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)}
+
+
+def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every name of a module, with its line."""
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield line, name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield line, name
+            case ast.alias(name=name, asname=asname):
+                yield line, asname or name.rpartition(".")[2]
+
+
+def banned_names(source: str, file_name: str = "") -> list[str]:
+    """Names that contain a banned word, with their lines."""
+    names = [(0, file_name), *names_in(ast.parse(source))]
+    return [
+        f"{line}: {name}" for line, name in names if name not in EXCEPTIONS and (words_of(name) & BANNED or "stands_on" in name)
+    ]
+
+
+def phrases_in(text: str) -> list[str]:
+    """Phrases of `PHRASES` in a text, with their lines and what to write."""
+    lines = []
+    for number, line in enumerate(text.splitlines(), 1):
+        allowed = {phrase for context, phrase in ALLOWED_PHRASES.items() if context in line}
+        for phrase, better in PHRASES.items():
+            if phrase not in allowed and (match := re.search(phrase, line, re.IGNORECASE)):
+                lines.append(f"{number}: {match[0]!r} (write: {better})")
+    return lines
+
+
+def docstrings_in(source: str) -> str:
+    """The docstrings of a module, each line where it is in the file."""
+    lines = [""] * (source.count("\n") + 2)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            constant = node.body[0]
+            for number in range(constant.lineno, (constant.end_lineno or constant.lineno) + 1):
+                lines[number - 1] = source.splitlines()[number - 1]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_names_are_those_of_the_field(path: Path) -> None:
+    """No name and no file name contains a word of `BANNED`."""
+    assert banned_names(path.read_text(encoding="utf-8"), path.stem) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_docstrings_are_plain_english(path: Path) -> None:
+    """No docstring contains a phrase of `PHRASES`."""
+    assert phrases_in(docstrings_in(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_documents_are_plain_english(path: Path) -> None:
+    """No document and no lesson contains a phrase of `PHRASES`."""
+    assert phrases_in(path.read_text(encoding="utf-8")) == []
+
+
+def test_pending_packages_exist() -> None:
+    """A package that is gone, or through, is taken off the list."""
+    packages = {package_of(path) for path in PACKAGE.rglob("*.py")}
+    assert set(PENDING) <= packages
+    assert all((ROOT / name).is_file() for name in PENDING_TEXTS)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_the_glossary_defines_the_terms_of_the_field(term: str) -> None:
+    """Each has an entry of its own, in one or two sentences."""
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    entries = {
+        re.sub(r"[.,(].*", "", entry[1]).strip().lower(): entry[2]
+        for entry in re.finditer(r"^\*\*(.+?)\*\*(.+)$", text, re.MULTILINE)
+    }
+    assert len(entries[term.lower()].split()) >= 4
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("found = 1", "1: found"),
+        ("def f(seats): ...", "1: seats"),
+        ("x.num_jobs", "1: num_jobs"),
+        ("class NoRoom: ...", "1: NoRoom"),
+    ],
+)
+def test_the_probe_sees_names(source: str, name: str) -> None:
+    """Locals, parameters, attributes and classes; `foundation` is another word."""
+    assert banned_names(source) == [name]
+    assert banned_names("foundation = germany") == []
+
+
+def test_the_probe_sees_phrases() -> None:
+    """In any case, and on the right line."""
+    assert [line.partition(":")[0] for line in phrases_in("fine\nSo many tokens\n128 KiB a token")] == ["2", "3"]
+    assert phrases_in("a third of PCIe lanes") == []
+    assert docstrings_in('x = 1\ndef f():\n    """Nobody."""\n').splitlines()[2].strip() == '"""Nobody."""'
