@@ -169,7 +169,7 @@ show(
     published("F01", total),
     say(
         f'The lecture says "about 8 billion"; its own table of dimensions gives **{total:,}**. Such a check costs a minute and '
-        "catches the usual mistakes: K and V counted with 32 heads, two matrices in the MLP in the place of three, or an LM head that "
+        "catches the usual mistakes: K and V counted with 32 heads, two matrices in the MLP instead of three, or an LM head that "
         "shares the embedding's weights (Llama 3.1 8B's does not; the 1B model's does)."
     ),
 )
@@ -247,7 +247,7 @@ table(
     ("12 tokens through 2 layers", "FLOP of matrix products"),
     [("counted by the NumPy model", counted.flops), ("computed by the toolkit", step.cost.matrix_flops)],
     title="The same count, twice",
-    note='Like this code, the toolkit was asked to compute all pairs of tokens (`mask="full"`) and all rows of the LM head.',
+    note='Like this code, the toolkit computed all pairs of tokens (`mask="full"`) and all rows of the LM head.',
 )
 
 # %% [markdown]
@@ -458,7 +458,7 @@ show(
 
 # %%
 play(
-    "Change the model and the load. The formulas are those of above, with your numbers put in; the roofline is lesson 3's subject, but "
+    "Change the model and the load. The formulas are those above, with your numbers put in; the roofline is lesson 3's subject, but "
     "look already at which points move.",
     controls=("model", "batch", "context", "layers", "d_model", "d_ff", "hardware", "bandwidth_gbs"),
     tiles=("parameters", "weights", "flops", "bytes", "step", "rate"),
@@ -493,7 +493,7 @@ show(
         "with every token that is cached.",
         say(
             f"Weights: {amount(2 * multiplied, 'FLOP')}. Attention: 4 FLOP a query head, element and token, which is "
-            f"{4 * 32 * 32 * 128:,} FLOP a token over all layers. They are equal at {2 * multiplied / (4 * 32 * 32 * 128):,.0f} tokens. "
+            f"{4 * 32 * 32 * 128:,} FLOP per token over all layers. They are equal at {2 * multiplied / (4 * 32 * 32 * 128):,.0f} tokens. "
             "Below that, a token's work hardly depends on the context. Its *bytes* are another matter: lesson 2."
         ),
     ),

@@ -71,12 +71,12 @@ lesson(
 
 # %%
 def analysed(what=LLAMA, tokens=4096, **options):
-    """A decode step that leaves so many tokens in the cache of each sequence; it may be more than fits."""
+    """A decode step that leaves `tokens` tokens in the cache of each sequence; it may be more than fits."""
     return roofline.analyze(what, A100, context=tokens - 1, phase="decode", ignore_capacity=True, **options)
 
 
 def cached(what=LLAMA, tokens=4096, **options):
-    """Bytes of the cache of one sequence of so many tokens."""
+    """Bytes of the cache of one sequence of a number of tokens."""
     return analysed(what, tokens, **options).memory.kv_bytes_per_sequence["mathematical"]
 
 
@@ -91,7 +91,7 @@ def cached(what=LLAMA, tokens=4096, **options):
 again = roofline.analyze(LLAMA, A100, input_len=1001, phase="prefill").prefill
 with_cache = analysed(tokens=1001).decode
 predict(
-    "Running all 1001 tokens through Llama 3.1 8B again, in the place of the one new token: how many times the FLOP is that, roughly?",
+    "Running all 1001 tokens through Llama 3.1 8B again, instead of the one new token: how many times the FLOP is that, roughly?",
     kind="ratio",
     answer=again.cost.flops / with_cache.cost.flops,
     tolerance=0.2,
@@ -161,7 +161,7 @@ takeaway(
 # %% [markdown]
 # ## What a token leaves behind
 #
-# In each of $L$ layers a token leaves one key and one value for each of $n_{kv}$ heads, of $d_{head}$ elements, at $b_{kv}$ bytes each.
+# In each of $L$ layers every token leaves one key and one value for each of $n_{kv}$ heads, of $d_{head}$ elements, at $b_{kv}$ bytes each.
 
 # %%
 token = roofline.explain(LLAMA, "kv_bytes_per_token", kv_cache_dtype="fp16")
@@ -236,7 +236,7 @@ takeaway(
 
 # %%
 predict(
-    "Llama 3.1 8B has 32 query heads. With one KV head in the place of 8, its cache would be",
+    "Llama 3.1 8B has 32 query heads. With one KV head instead of 8, its cache would be",
     {
         "1/32 of what it is now": "It has 8 KV heads now, not 32: some of the saving is made already.",
         "1/8 of what it is now": "",
@@ -397,7 +397,7 @@ figure(
 
 # %%
 takeaway(
-    f"MLA keeps one latent and one rotated key a token and layer, for all heads: {2 * mine:,} bytes a layer in DeepSeek-V2. Say "
+    f"MLA keeps one latent and one rotated key a token and layer, for all heads: {2 * mine:,} bytes per layer in DeepSeek-V2. Say "
     f"against what a saving is measured: {2 * 128 * 128 / mine:.0f} times against its own multi-head attention."
 )
 
@@ -425,11 +425,11 @@ play(
 
 # %%
 qwen = roofline.explain("qwen2.5-7b", "kv_bytes_per_token")
-room = roofline.explain(LLAMA, "max_context", A100)
+capacity = roofline.explain(LLAMA, "max_context", A100)
 show(
     worked(
         "find the mistakes",
-        "In an issue of an inference engine somebody computes the cache of a token of Qwen2.5 7B (28 layers, 28 query heads, 4 KV heads of "
+        "In an issue of an inference engine a user computes the cache of a token of Qwen2.5 7B (28 layers, 28 query heads, 4 KV heads of "
         "128, hidden size 3584, bf16) as 2 x 28 x 3584 x 8 = 1.53 MiB. The engine reports far less. What is wrong?",
         "Two things. The 3584 is the hidden size, 28 heads of 128: the *query* heads. Keys and values have 4 heads of 128, so 512. And 8 "
         "stands for the bits of an 8-bit cache, or for nothing: bf16 has 2 *bytes*.",
@@ -439,9 +439,9 @@ show(
     worked(
         "how long a chat fits",
         "An A100 with 80 GB runs Llama 3.1 8B, and its engine uses 90 % of the memory. How many tokens can all chats together have?",
-        formula(room, title="The most tokens that one sequence may have, if memory alone decides"),
+        formula(capacity, title="The most tokens that one sequence may have, if memory alone decides"),
         say(
-            f"The model was made for 131,072 tokens a sequence: {room.value // 131072} of that length fit, or "
+            f"The model was made for 131,072 tokens per sequence: {capacity.value // 131072} of that length fit, or "
             f"{analysed().memory.max_batch} of 4096 tokens. Lesson 4 asks what that does to the batch."
         ),
     ),

@@ -85,7 +85,7 @@ lesson(
 )
 
 # %%
-# What the formulas below are put together from: the toolkit's operators with symbols in the place of numbers.
+# What the formulas below are put together from: the toolkit's operators with symbols instead of numbers.
 NUMBERS = {"T": 1000, "B": 1, "S_q": 1000, "S_c": 4095, "d_model": 4096, "d_ff": 14336, "n_q": 32, "n_kv": 8, "d_head": 128}
 T, B, S_q, S_c, d_model, d_ff, n_q, n_kv, d_head = (symbol(name) for name in NUMBERS)
 
@@ -123,7 +123,7 @@ predict(
         1 / ridge: "That is bytes for each FLOP. Turn it over.",
         vector_peak
         / bandwidth: "19.5 TFLOP/s is the peak outside the matrix units. Products of matrices run on the matrix units.",
-        peak / 2**40 / 2.039: "Rates are decimal: 1 GB/s is 10^9 bytes a second.",
+        peak / 2**40 / 2.039: "Rates are decimal: 1 GB/s is 10^9 bytes per second.",
     },
     why=formula("ridge_point", LLAMA, A100, title="The ridge point of an A100 with 80 GB, in bf16"),
 )
@@ -359,7 +359,7 @@ show(
 )
 
 # %% [markdown]
-# In **prefill** all tokens of the prompt are queries. Their keys are read once and used by every later token, so here attention
+# In **prefill** all tokens of the prompt are queries. Their keys are read once and used by every token after them, so here attention
 # has something to share. Two counts are in use, and they differ by a factor of two: all pairs of tokens, or those pairs that
 # the **causal mask** lets through, each token with itself and those before it. Let us count.
 
@@ -619,7 +619,7 @@ show(
         "One thing goes the other way. The bound of a step takes its operators one after the other. If a device could "
         "overlap *different* operators, say "
         "read the next layer's weights while it computes this one, only the totals would bind: "
-        f"{amount(totals['prefill of 1000 tokens'], 's')} for this prompt in the place of "
+        f"{amount(totals['prefill of 1000 tokens'], 's')} for this prompt instead of "
         f"{amount(steps['prefill of 1000 tokens'].time.bound, 's')}. "
         "Most engines do not, and where one does, the totals are the bound to take."
     ),

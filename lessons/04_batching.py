@@ -134,7 +134,7 @@ predict(
     },
     why=[
         say(
-            f"**{sixteen.time.bound / one.time.bound:.3f} times**: {amount(sixteen.time.bound, 's')} in the place of "
+            f"**{sixteen.time.bound / one.time.bound:.3f} times**: {amount(sixteen.time.bound, 's')} instead of "
             f"{amount(one.time.bound, 's')}. The weights "
             "are the same; the 1 % are the inputs and outputs of sixteen tokens. Sixteen tokens for the price of one."
         ),
@@ -169,7 +169,7 @@ show(
             for batch, found in ((batch, step(batch, 0)) for batch in (1, 2, 4, 8, 16, 32, 64, 128, 256))
         ],
         title="Llama 3.1 8B on an A100, nothing cached",
-        note=f"Bounds: weights and activations alone. With 128 sequences a step takes {step(128, 0).time.bound / one.time.bound - 1:.0%} longer than with one; "
+        note=f"Bounds: weights and activations alone. A step with 128 sequences takes {step(128, 0).time.bound / one.time.bound - 1:.0%} longer than with one; "
         "with 256 it has become bound by compute. What contexts change comes below.",
     ),
     takeaway(
@@ -196,7 +196,7 @@ stored = {
     "H100, bf16": roofline.analyze(LLAMA, "h100-sxm").limits.critical_batch_linear,
 }
 predict(
-    f"The A100's ridge point is {ridge:.0f} FLOP/byte in bf16. Somebody stores the weights in 1 byte each, and multiplies in bf16 as before. The critical batch is then",
+    f"The A100's ridge point is {ridge:.0f} FLOP/byte in bf16. An engine stores the weights in 1 byte each, and multiplies in bf16 as before. The critical batch is then",
     {
         f"twice as large: {2 * ridge:.0f}": "Weights come in twice as fast, so computing catches up sooner, not later.",
         f"the same: {ridge:.0f}": "The ridge point is the same, but each byte now brings a whole weight, with 2 FLOP for each sequence.",
@@ -227,7 +227,7 @@ gain = prompt[1].time.bound * 4 / prompt[4].time.bound
 show(
     published("F12", critical.value),
     table(
-        ("what is asked", "batch"),
+        ("quantity", "batch"),
         [
             (
                 "linear layers, weights alone, bandwidth rounded to 2 TB/s (the lecture)",
@@ -256,7 +256,7 @@ show(
 # %% [markdown]
 # ## Attention does not batch
 #
-# Now the contexts. Each sequence has keys and values of its own, and nobody else's query may use them. Twice the sequences are
+# Now the contexts. Each sequence has keys and values of its own, and no other sequence's query may use them. Twice the sequences are
 # twice the work **and** twice the bytes.
 
 # %%
@@ -382,7 +382,7 @@ def fitting(memory, utilization):
 
 counts = {"80 GiB, all of it": ("80 GiB", 1), "80 GB, all of it": ("80 GB", 1), "80 GiB, 90 % of it": ("80 GiB", 0.9)}
 fits = {title: fitting(*given) for title, given in counts.items()}
-room = roofline.explain(LLAMA, "max_batch", A100, context=4095)
+fitting = roofline.explain(LLAMA, "max_batch", A100, context=4095)
 memory = roofline.analyze(LLAMA, A100, context=4095, phase="decode").memory
 weights, cache = memory.weights_bytes, memory.kv_bytes_per_sequence["mathematical"]
 predict(
@@ -390,7 +390,7 @@ predict(
     "of 4096 tokens is 0.5 GiB. How many such "
     "sequences fit?",
     kind="sequences",
-    answer=room.value,
+    answer=fitting.value,
     tolerance=0.0,
     hints={
         128: "(80 - 16) / 0.5: GB less GB, over GiB, and all of the memory. Count in bytes.",
@@ -398,7 +398,7 @@ predict(
         fits["80 GB, all of it"]: "That is with 80 GB, all of them. The card has 80 GiB, and the engine takes 90 %.",
         int(memory.budget_bytes / cache): "The weights are in the same memory.",
     },
-    why=formula(room, title="The largest batch at 4096 tokens, the new one included"),
+    why=formula(fitting, title="The largest batch at 4096 tokens, the new one included"),
 )
 
 # %%
@@ -441,7 +441,7 @@ show(
     ),
     takeaway(
         "What fits is the memory that is left beside the weights, over the cache of a sequence: "
-        f"{room.value} sequences of 4096 tokens for Llama 3.1 8B on an A100 at the engine's 90 %. Say which GB, and which "
+        f"{fitting.value} sequences of 4096 tokens for Llama 3.1 8B on an A100 at the engine's 90 %. Say which GB, and which "
         "share."
     ),
 )
@@ -449,13 +449,13 @@ show(
 # %% [markdown]
 # ## Throughput against latency
 #
-# **Throughput** is tokens a second of all users together: what the operator of a service pays for. The time of a step is what each user waits for the next
+# **Throughput** is tokens per second of all users together: what the operator of a service pays for. The time of a step is what each user waits for the next
 # token, the time per output token (**TPOT**). A larger batch helps the first and hurts the second.
 
 # %%
 half, full = step(32), step(64)
 predict(
-    "32 sequences of 4096 tokens are decoded together. The batch is doubled to 64. By how much do the tokens a second of all of them grow, at the bounds?",
+    "32 sequences of 4096 tokens are decoded together. The batch is doubled to 64. By how much do the tokens per second of all of them grow, at the bounds?",
     {
         "they double": "So it would be if the step took as long as before. The caches have doubled.",
         "by about 30 %": "",
@@ -527,7 +527,7 @@ show(
     table(
         ("batch", "tokens/s, at most", "of the limit", "a step"),
         [(batch, f"{rate:,.0f}", f"{rate / limit:.0%}", amount(batch / rate, "s")) for batch, rate in rates.items()],
-        title=f"Llama 3.1 8B on an A100, 4096 tokens a sequence; the limit is {limit:,.0f} tokens/s",
+        title=f"Llama 3.1 8B on an A100, 4096 tokens per sequence; the limit is {limit:,.0f} tokens/s",
         note=f"The limit is that of reading caches alone. A step has activations and products too, so on paper it never gets beyond {1024 / step(1024).time.bound:,.0f} tokens/s, "
         "even if memory had no end.",
     ),
@@ -568,7 +568,7 @@ play(
 # %%
 promise = 1 / 40
 request = prepare(LLAMA, A100)
-tried = {size: pipeline(request, decode(size, 4095)) for size in range(1, room.value + 1)}
+tried = {size: pipeline(request, decode(size, 4095)) for size in range(1, fitting.value + 1)}
 assert tried[64].bound == full.time.bound
 kept = {kind: max(size for size, time in tried.items() if getattr(time, kind) <= promise) for kind in ("bound", "estimate")}
 chat = {
@@ -584,14 +584,14 @@ show(
         say(
             f"40 tokens/s are {amount(promise, 's')} a step. The weights take {amount(EXTRA[W] / bandwidth, 's')} of it, "
             "each cache "
-            f"{amount(core(step(1)).kv_read_bytes / bandwidth, 's')}. That leaves room for about "
+            f"{amount(core(step(1)).kv_read_bytes / bandwidth, 's')}. That leaves time for about "
             f"{(promise - EXTRA[W] / bandwidth) / reads:.0f} sequences; with activations the toolkit's "
             f"bound allows **{kept['bound']}**."
         ),
         say(
             f"That is a bound: on paper no more than {kept['bound']} can be served so. With the kernels that were measured "
             f"it is **{kept['estimate']}**. Memory would hold "
-            f"{room.value}, and the critical batch is {critical.value:.0f}: the promise is what limits."
+            f"{fitting.value}, and the critical batch is {critical.value:.0f}: the promise is what limits."
         ),
     ),
     worked(

@@ -15,7 +15,7 @@
 #
 # A bound says what no kernel can beat. Real kernels take longer, sometimes by a tenth, sometimes by a factor of a hundred. This lesson
 # asks where that time goes, how a time is measured so that it can be trusted, what it means when a measurement is *faster* than the
-# bound, and what somebody claims who says "median error 5 %".
+# bound, and what a claim means that says "median error 5 %".
 
 # %%
 import time
@@ -186,7 +186,7 @@ estimators = {card: prepare(LLAMA, card, backend="vllm").estimator for card in (
 
 
 def product(tokens, card=A100, n=4096, k=4096):
-    """A product of so many tokens with an n x k matrix in bf16: its bound, and what kernels like it take."""
+    """A product of `tokens` tokens with an n x k matrix in bf16: its bound, and what kernels like it take."""
     gemm, hardware = Gemm(m=tokens, n=n, k=k), roofline.load_hardware(card)
     cost = gemm.cost()
     bound = max(cost.matrix_flops / hardware.peak("bf16"), cost.bytes / hardware.bandwidth)
@@ -203,7 +203,7 @@ predict(
         "0.3 %, as the work does": "The work does. How many rows of tiles of 128 are 384 tokens, and how many 385?",
         "a tenth": "More than that: count tiles, and SMs.",
         "two thirds": "",
-        "three times": "Two waves in the place of one could double it at the most.",
+        "three times": "Two waves instead of one could double it at the most.",
     },
     answer="two thirds",
     why=f"From {amount(before.seconds, 's')} to **{amount(after.seconds, 's')}**. 384 tokens are 3 rows of 32 tiles: 96 tiles, one wave. "
@@ -451,7 +451,7 @@ show(
 # * **Warm up.** The first runs compile, allocate, choose algorithms, raise clocks. Do not count them.
 # * **Time on the device.** A CUDA launch returns before the kernel has run: a host's timer around it measures the launch. Record **CUDA events**
 #   before and after, in the stream of the kernel, and wait for the second one.
-# * **Many calls for a short kernel.** Between two events put so many calls that they take a millisecond, inside a CUDA graph if launches
+# * **Many calls for a short kernel.** Between two events put enough calls to take a millisecond, inside a CUDA graph if launches
 #   shall not count.
 # * **Random inputs.** Multiplying zeros flips no bits, draws less power, keeps clocks up: it is faster than real work.
 # * **Median, with the spread.** Something always interrupts. A time has a floor and no ceiling, so outliers pull the mean one way.
@@ -460,7 +460,7 @@ show(
 
 # %% tags=["open"]
 def on_device(torch, graph, calls=100):
-    """Seconds of a call, of a CUDA graph that holds so many."""
+    """Seconds of a call, of a CUDA graph that holds several."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     graph.replay()
@@ -518,7 +518,7 @@ weights = roofline.analyze(LLAMA, A100, phase="decode", context=1).memory.weight
 naive = weights / roofline.load_hardware(A100).bandwidth
 between = (floor.value + naive) / 2
 predict(
-    f"Llama 3.1 8B has 16.06 GB of weights; an A100 reads 2039 GB/s: {amount(naive, 's')}. Somebody reports a decode step of "
+    f"Llama 3.1 8B has 16.06 GB of weights; an A100 reads 2039 GB/s: {amount(naive, 's')}. A user reports a decode step of "
     f"{amount(between, 's')}. What do you suspect first?",
     {
         "the weights came from the L2 cache": "It holds 40 MiB. The weights are nearly 400 times as large.",
@@ -587,7 +587,7 @@ show(
             ),
             ("another shape was run", "padded, tensor-parallel, fewer layers", "a small whole number"),
             ("another peak", "fp8 for bf16, or sparsity on the datasheet", "2, and up"),
-            ("nobody waited for the kernel", "the time does not grow with the work", "anything"),
+            ("the host did not wait for the kernel", "the time does not grow with the work", "anything"),
             ("a switch that adds", "all-reduce over NVLink SHARP sends less than a ring", "up to 2"),
             ("clocks and timers", "repeat it", "some percent, no more"),
         ],
@@ -595,7 +595,7 @@ show(
     ),
     say(
         "`docs/validation.md` holds the toolkit's bound against 720,847 kernels that other laboratories measured. 0.9 % are faster, nearly all "
-        "of them because their bytes fit, all or in part, in an L2 cache that nobody had flushed. Among products and attention that move more than four times "
+        "of them because their bytes fit, all or in part, in an L2 cache that was not flushed. Among products and attention that move more than four times "
         "the L2: none."
     ),
     takeaway(
@@ -608,7 +608,7 @@ show(
 # ## How far off, and how often
 #
 # The error of a prediction is predicted over measured, less one: the measured one is the truth and stands below the line. Of many
-# errors somebody has to make one number.
+# errors have to become one number.
 
 # %%
 a100_error = fits[A100].family.held_out
@@ -725,7 +725,7 @@ show(
 
 # %%
 play(
-    "The same step as a bound and as an estimate. White space in the lanes is time in which no resource works: launches, waves, what "
+    "The same step as a bound and as an estimate. White space is time in which no resource works: launches, waves, what "
     "kernels miss.",
     controls=("model", "hardware", "batch", "context", "bandwidth_gbs", "peak_tflops", "efficiency"),
     tiles=("bound", "estimate", "low", "high", "over_bound", "mbu", "mfu"),

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 6. Mixtures of experts, parallelism
 #
-# A mixture of experts has many feed-forward blocks a layer, and a token uses a few of them. So a model can be large and quick at once,
+# A mixture of experts has many feed-forward blocks per layer, and a token uses a few of them. So a model can be large and quick at once,
 # as long as one asks for one token. This lesson counts what a *batch* costs, and then what it takes to spread a model over several
 # devices: what is divided, what is not, and what the devices have to tell each other.
 
@@ -89,7 +89,7 @@ lesson(
 # %% [markdown]
 # ## Total and active
 #
-# In place of one feed-forward block a layer has $E$ of them, the **experts**, each with an inner width of $d_e$. A small matrix, the
+# Instead of one feed-forward block, a layer has $E$ of them, the **experts**, each with an inner width of $d_e$. A small matrix, the
 # **router**, scores them for each token. The $k$ best ones work on it, and their outputs are summed with weights from the scores.
 # Attention, norms and the two tables are as before, and every token uses them.
 
@@ -126,7 +126,7 @@ counts = {
 }
 mixtral = counts[MIXTRAL]
 predict(
-    "Mixtral is called 8x7B. It has 8 experts a layer, of which a token uses 2, and Mistral 7B has one such block a layer. How many "
+    "Mixtral is called 8x7B. It has 8 experts a layer, of which a token uses 2, and Mistral 7B has one such block per layer. How many "
     "parameters has Mixtral?",
     {
         "56 billion": "Eight times all of Mistral 7B. Are there eight of everything?",
@@ -198,7 +198,7 @@ show(
 
 # %%
 takeaway(
-    "Total parameters decide the memory, active ones the FLOP of a token. All experts have to be in memory: nobody knows before the "
+    "Total parameters decide the memory, active ones the FLOP of a token. All experts have to be in memory: it is not known before the "
     "router which ones the next token wants."
 )
 
@@ -512,7 +512,7 @@ show(
             for size, found in shared.items()
         ],
         title="Llama 3.1 70B on H100, one sequence, 1024 tokens cached",
-        note="16 devices are two nodes, with the network between them. One H100 has no room for the model; its times are counted all the same.",
+        note="16 devices are two nodes, with the network between them. The model does not fit on one H100; its times are counted all the same.",
     ),
     figure(
         curves(
@@ -632,7 +632,7 @@ show(
     say(
         f"Look at decode on eight stages: eight microbatches make 64 sequences {waiting[8, 1] / waiting[8, 8]:.2f} times as fast, no more, because "
         "each of them reads the weights again. Tensor parallelism on the same eight devices takes "
-        f"{amount(tensor, 's')}. A pipeline wants a full batch in *every* microbatch: many requests, and room for their caches."
+        f"{amount(tensor, 's')}. A pipeline wants a full batch in *every* microbatch: many requests, and memory for their caches."
     ),
     table(
         ("parallelism", "divides", "a device sends", "helps", "does not help"),
@@ -665,7 +665,7 @@ show(
         "DeepSeek's models are served, because one latent cannot be cut by heads.",
     ),
     takeaway(
-        "First make it fit, then make it fast enough, then make it cheap. TP shortens a step, PP and EP make room, DP multiplies what "
+        "First make it fit, then make it fast enough, then make it cheap. TP shortens a step, PP and EP free memory, DP multiplies what "
         "works already."
     ),
 )
@@ -759,7 +759,7 @@ show(
             title="Mixtral on two H100, 64 sequences after 2048 tokens",
         ),
         say(
-            f"Attention is {copied:.0%} of Mixtral, so a copy of it costs little room. Each device has the caches of half the sequences, or half of "
+            f"Attention is {copied:.0%} of Mixtral, so a copy of it costs little memory. Each device has the caches of half the sequences, or half of "
             "the heads of all: as many bytes. The two are close; what decides is the load. With few requests tensor parallelism divides also "
             "what one sequence reads; with data-parallel attention a single sequence leaves one device's attention idle."
         ),

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # 7. When memory runs out
 #
-# Caches grow by a token a step, and nobody knows how long an answer will be. So a full device is nothing unusual: sooner or later a
-# sequence has to make room for others. Its keys and values can be computed again when it comes back, or be copied to the host and back.
+# Caches grow by a token per step, and it is not known how long an output will be. So a full device is nothing unusual: sooner or later a
+# sequence has to free memory for others. Its keys and values can be computed again when it comes back, or be copied to the host and back.
 # This lesson says how an engine hands out memory, what either way costs, and which one is the cheaper: by the link, the length, the
 # block and the kind of attention. At the end we repeat a poster's experiment on preemption in vLLM.
 
@@ -66,7 +66,7 @@ lesson(
     ],
     plan=[
         (8, "Memory in blocks"),
-        (6, "Somebody has to go"),
+        (6, "A request has to go"),
         (7, "Compute it again"),
         (8, "Copy it out and back"),
         (9, "Which is cheaper"),
@@ -119,15 +119,15 @@ predict(
 b, cached, layers = quantity("b", "b", "tokens", "tokens in a block"), symbol("S_c"), symbol("L")
 blocks = Kind(b, 1.0).blocks(cached, 0)
 taken = {size: int(Kind(size, 1.0).blocks(lengths, 0).sum()) * size for size in (1, 16, 64, 256)}
-room = roofline.explain(LLAMA, "max_context", A100).value
+capacity = roofline.explain(LLAMA, "max_context", A100).value
 mean_taken = {**{f"blocks of {size}": total / len(lengths) for size, total in taken.items()}, "one piece": ALLOWED}
 show(
     derived("Blocks of a sequence", blocks, {cached: 1366, b: 16}, "blocks", "Kwon et al. 2023, arXiv:2309.06180, section 4"),
     table(
         ("memory in", "tokens of memory a sequence", "of which empty", "sequences that fit an A100"),
-        [(name, f"{each:,.0f}", f"{1 - lengths.mean() / each:.1%}", int(room / each)) for name, each in mean_taken.items()],
+        [(name, f"{each:,.0f}", f"{1 - lengths.mean() / each:.1%}", int(capacity / each)) for name, each in mean_taken.items()],
         title=f"2,000 sequences, {lengths.mean():,.0f} tokens on average, at most {ALLOWED:,}",
-        note=f"Llama 3.1 8B: beside its weights an A100 with 80 GB has room for {room:,.0f} tokens, at 90 % of its memory.",
+        note=f"Llama 3.1 8B: beside its weights an A100 with 80 GB has memory for {capacity:,.0f} tokens, at 90 % of its memory.",
     ),
 )
 
@@ -138,12 +138,12 @@ show(
 
 # %%
 takeaway(
-    "Paging hands out memory when it is needed, a block at a time. Lost is half a block a sequence, not the distance to the longest "
+    "Paging hands out memory when it is needed, a block at a time. Lost is half a block per sequence, not the distance to the longest "
     "one that is allowed; so several times more sequences fit."
 )
 
 # %% [markdown]
-# ## Somebody has to go
+# ## A request has to go
 #
 # Now nothing is reserved, and that has a price. A request is let in when its *prompt* fits. Its answer grows into blocks that others
 # want too. Take Yarn-Llama-2-7B-64k on an A100 with 40 GB, of which 12 % are left for caches: 614 blocks of 16 tokens.
@@ -156,7 +156,7 @@ MODES = ("recompute", "swap")
 
 
 def blocks_of(share, size=16):
-    """Blocks in so many per cent of 40 GiB."""
+    """Blocks in a percentage of 40 GiB."""
     return int(GPU_TOKENS * share / 100) // size
 
 
@@ -178,10 +178,10 @@ narrow = {mode: simulated(mode, blocks_of(12)) for mode in MODES}
 of_prompt, of_all = (int(Kind(16, 1.0).blocks(tokens, 0)) for tokens in (PROMPT, PROMPT + ANSWER))
 let_in = round(max(narrow["swap"].series["running"]))
 predict(
-    f"A prompt takes {of_prompt} blocks, a whole request {of_all}. Of 614 blocks 1 % has to stay free when somebody is let in. "
+    f"A prompt takes {of_prompt} blocks, a whole request {of_all}. Of 614 blocks 1 % has to stay free when a request is admitted. "
     f"So {let_in} requests start, and every one grows by a block in 16 steps. What happens when no block is free?",
     {
-        "the server waits until one of them is done": "Nobody can go on without a block, so nobody will be done.",
+        "the server waits until one of them is done": "No request can go on without a block, so none will be done.",
         "the request that came last gives up all of its blocks": "",
         "each gives up one block": "Attention needs all earlier tokens: a sequence with a hole cannot go on.",
         "it cannot happen: requests are let in only where they fit": "Their prompts fit. How long answers get is not known.",
@@ -304,7 +304,7 @@ show(
 # %% [markdown]
 # ## Copy it out and back
 #
-# The other way keeps the work: copy the blocks to the host's memory, and back when there is room. What counts is bytes over the link,
+# The other way keeps the work: copy the blocks to the host's memory, and back when blocks are free. What counts is bytes over the link,
 # PCIe in most servers. The bytes are those of lesson 2.
 
 # %%
@@ -321,7 +321,7 @@ predict(
 )
 
 # %% [markdown]
-# Blocks are small, and scattered. In each layer a block has a piece of keys and a piece of values, each in a tensor of its own. If an
+# Blocks are small, and scattered. Each block has, in each layer, a piece of keys and a piece of values, each in a tensor of its own. If an
 # engine copies piece by piece, every piece is a **call**, and a call takes some microseconds, however little it moves.
 
 # %%
@@ -505,7 +505,7 @@ show(
             "crossover",
             "An evicted sequence of Yarn-Llama-2-7B-64k, A100 with 40 GB",
             ("tokens", "tokens"),
-            ("seconds a token", "s"),
+            ("seconds per token", "s"),
             {
                 "recompute": (list(numbers), list(times / numbers)),
                 "swap, blocks of 16": (list(numbers), [point.swap_s / point.tokens for point in yarn.curves]),
@@ -542,7 +542,7 @@ show(
 # %% [markdown]
 # ## The poster's experiment
 #
-# A poster measured both ways in vLLM, with the model, card and scheduler of above. Its numbers are lost, its statements are not. The
+# A poster measured both ways in vLLM, with the model, card and scheduler above. Its numbers are lost, its statements are not. The
 # simulator serves the same requests step by step and counts **overhead**: by how much steps take longer for tokens that were there before,
 # or for how long they wait for copies. First one eviction: two prompts that fit, and overflow when their answers grow.
 
@@ -572,7 +572,7 @@ def evicted(found):
 
 
 def pair(mode, tokens, size=16, **options):
-    """Two prompts of so many tokens; one of them is evicted, once. The same tokens with blocks of any length."""
+    """Two prompts of `tokens` tokens; one of them is evicted, once. The same tokens with blocks of any length."""
     spare = 128 * -(-tokens // (90 * 128))
     return simulated(mode, 2 * (tokens + spare) // size, size, 2, tokens, 2 * spare, **options)
 
@@ -699,7 +699,7 @@ show(
 
 # %%
 def series(mode):
-    """Share of the blocks in use, tokens a second, those of prompts, and where somebody was evicted."""
+    """Share of the blocks in use, tokens per second, those of prompts, and where a request was preempted."""
     found = narrow[mode]
     named = {name: np.array(found.series[f"{name}_per_s"]) for name in ("output_tokens", "prompt_tokens", "preemptions")}
     blocks = np.array(found.series["blocks"]) / found.server["blocks"]
@@ -713,7 +713,7 @@ def dip(mode):
 
 
 def peaks(mode):
-    """Whether tokens a second leap where prompts are computed, and nowhere else."""
+    """Whether tokens per second leap where prompts are computed, and nowhere else."""
     _, rate, prompts, _ = series(mode)
     return bool(np.all(prompts[rate > 2 * np.median(rate)] > 0)) and float(rate.max()) > 10 * float(np.median(rate))
 
@@ -724,7 +724,7 @@ back = narrow["recompute"].preemption["recomputed_tokens"] + narrow["recompute"]
 show(
     published(
         "F34",
-        f"use dips at every eviction; tokens a second leap in steps with prompts alone. Of prompts {first:,} tokens wait to be computed: swap "
+        f"use dips at every eviction; tokens per second leap in steps with prompts alone. Of prompts {first:,} tokens wait to be computed: swap "
         f"computes {computed['swap']:,.0f}, recompute {computed['recompute']:,.0f}, those of resumed requests with them",
         agrees=all(dip(mode) and peaks(mode) for mode in MODES)
         and round(computed["swap"]) == first
@@ -741,7 +741,7 @@ show(
 
 # %%
 play(
-    "So many sequences are evicted at once and come back together: the **batch**, each of as many tokens as **prompt** says. With measured "
+    "A number of sequences are evicted at once and come back together: the **batch**, each of as many tokens as **prompt** says. With measured "
     "efficiency recomputing is the estimate, without it the bound. A call takes 5 µs.",
     controls=("model", "batch", "input_len", "attention", "kv_heads", "kv", "link_gbs", "block", "hardware", "efficiency"),
     tiles=("recompute", "swap", "needed_link", "swap_bytes", "swap_calls", "kv_bytes_per_token"),
@@ -777,8 +777,8 @@ show(
         ),
     ),
     worked(
-        "room in the host",
-        "A host has 256 GiB for evicted sequences of Llama 3.1 70B of 8,192 tokens, in bf16. How many does it hold, and why does nobody "
+        "space on the host",
+        "A host has 256 GiB for evicted sequences of Llama 3.1 70B of 8,192 tokens, in bf16. How many does it hold, and why does no engine "
         "swap without such a limit?",
         formula("kv_bytes_per_token", "llama-3.1-70b", title="KV cache of one more token, Llama 3.1 70B", legend=False),
         say(
@@ -802,4 +802,4 @@ show(
 # %% [markdown]
 # **More**: `roofline preempt llama-3.1-8b --hardware a100-sxm-80gb --tokens 2048` answers all of this with intervals, and says what one
 # change would do; `roofline simulate ... --preemption cheaper` chooses at each eviction. vLLM's newer scheduler (V1) recomputes, and finds
-# part of the old blocks again if nobody has taken them. Next: what all this makes users wait.
+# part of the old blocks again if no request has taken them. Next: what all this makes users wait.

@@ -146,7 +146,7 @@ predict(
 )
 
 # %% [markdown]
-# Let us serve some traffic: Llama 3.1 8B on one A100, 6 requests a second at random times (Poisson), prompts of 1,155 tokens and answers of 211 on
+# Let us serve some traffic: Llama 3.1 8B on one A100, 6 requests per second at random times (Poisson), prompts of 1,155 tokens and answers of 211 on
 # average, both widely spread. The simulator goes step by step, with step times from measured kernels.
 
 # %%
@@ -175,7 +175,7 @@ show(
             (name, *(amount(value, "s") for value in (one.mean, one.p50, one.p95, one.p99, one.most)))
             for name, one in latencies.items()
         ],
-        title="6 requests a second",
+        title="6 requests per second",
         note="ITL over all gaps, the others over requests. p95: 95 % take at most so long.",
     ),
     figure(
@@ -188,7 +188,7 @@ show(
             roles=("decode",),
             scales=("log", "linear"),
             low=0,
-            note="The steep part is steps that decode alone; the tail has prompts in it, up to a budget of 2,048 tokens a step.",
+            note="The steep part is steps that decode alone; the tail has prompts in it, up to a budget of 2,048 tokens per step.",
         )
     ),
     takeaway(
@@ -202,35 +202,35 @@ show(
 #
 # Lesson 4 found that batches are worth while. But requests come at any time, and answers have different lengths. With **static batching**
 # a batch is formed, served until its *longest* answer is done, and only then the next one begins. **Continuous batching** (Orca, 2022) forms the batch
-# anew at each step: who is done leaves, who waits gets the seat.
+# anew at each step: finished requests leave, waiting ones get the slot.
 
 # %%
-SEATS = 16
-both = {name: served(workload="at-once:160", scheduler=name, max_num_seqs=SEATS) for name in ("static", "orca")}
+SLOTS = 16
+both = {name: served(workload="at-once:160", scheduler=name, max_num_seqs=SLOTS) for name in ("static", "orca")}
 static, orca = both.values()
 predict(
-    f"160 requests are there, a batch has {SEATS} seats, answers have 211 tokens on average and vary widely. How many times as long does static "
+    f"160 requests are there, a batch has {SLOTS} slots, answers have 211 tokens on average and vary widely. How many times as long does static "
     "batching take?",
     kind="ratio",
     answer=static.duration_s / orca.duration_s,
     tolerance=0.25,
-    hints={1.0: "In a static batch, what do the seats of short answers do until the longest is done?"},
-    why=f"{amount(static.duration_s, 's')} against {amount(orca.duration_s, 's')}. The longest of {SEATS} answers is much longer than the mean, "
-    "and until it is done the other seats empty one by one.",
+    hints={1.0: "In a static batch, what do the slots of short answers do until the longest is done?"},
+    why=f"{amount(static.duration_s, 's')} against {amount(orca.duration_s, 's')}. The longest of {SLOTS} answers is much longer than the mean, "
+    "and until it is done the other slots empty one by one.",
 )
 
 # %%
 shown = {name: [] for name in both}
 for name, one in both.items():
     a_second = round(1 / one.series["interval_s"])
-    seats = np.array(one.series["running"])[: 45 * a_second]
-    seats = seats[: len(seats) // a_second * a_second].reshape(-1, a_second).mean(axis=1)
-    shown[name] = ([at + 0.5 for at in range(len(seats))], seats.tolist())
+    taken = np.array(one.series["running"])[: 45 * a_second]
+    taken = taken[: len(taken) // a_second * a_second].reshape(-1, a_second).mean(axis=1)
+    shown[name] = ([at + 0.5 for at in range(len(taken))], taken.tolist())
 show(
     figure(
         curves(
-            "seats",
-            "Seats that are taken, the first 45 s",
+            "slots",
+            "Slots that are taken, the first 45 s",
             ("time", "s"),
             ("requests that run", ""),
             {"static": shown["static"], "continuous": shown["orca"]},
@@ -240,10 +240,10 @@ show(
         )
     ),
     table(
-        ("160 requests, 16 seats", "static", "continuous"),
+        ("160 requests, 16 slots", "static", "continuous"),
         [
             ("time for all", *(amount(one.duration_s, "s") for one in both.values())),
-            ("output tokens a second", *(f"{one.throughput['output_tokens_per_s']:.0f}" for one in both.values())),
+            ("output tokens per second", *(f"{one.throughput['output_tokens_per_s']:.0f}" for one in both.values())),
             ("requests that run, on average", *(f"{np.mean(one.series['running']):.1f}" for one in both.values())),
             ("mean TTFT", *(amount(one.ttft_s.mean, "s") for one in both.values())),
             ("mean TPOT", *(amount(one.tpot_s.mean, "s") for one in both.values())),
@@ -252,7 +252,7 @@ show(
         note="TPOT is a little shorter in static batches: they empty, and no prompt comes between. That is the next part.",
     ),
     takeaway(
-        "Static batches wait for their longest answer. Forming the batch at every step keeps seats full: the same device serves more, and nobody waits "
+        "Static batches wait for their longest answer. Forming the batch at every step keeps slots full: the same device serves more, and no request waits "
         "for strangers."
     ),
 )
@@ -292,7 +292,7 @@ predict(
 
 # %%
 rate, prompt, step = (
-    named("r", "1/s", "requests a second"),
+    named("r", "1/s", "requests per second"),
     named("t_prompt", "s", "what a prompt adds"),
     named("t_step", "s", "step without prompts"),
 )
@@ -306,7 +306,7 @@ show(
         "gated service: Takagi 1991; docs/capacity.md, the queueing model",
     ),
     say(
-        f"The simulation of above has a mean gap of {amount(base.itl_s.mean, 's')}, with {running(base):.0f} requests that run. Where the "
+        f"The simulation above has a mean gap of {amount(base.itl_s.mean, 's')}, with {running(base):.0f} requests that run. Where the "
         "share of prompts gets near to 1, there is no time left to decode: the server saturates."
     ),
     table(
@@ -335,7 +335,7 @@ small = seconds(decodes, Segment(1, part, 577)) - alone  # in the middle of the 
 chunked = {name: served(rate=6, requests=2000, **options) for name, options in policies.items()}
 show(
     table(
-        ("tokens a step", "TTFT, mean", "TTFT, p95", "TPOT, mean", "ITL, p99", "ITL, longest"),
+        ("tokens per step", "TTFT, mean", "TTFT, p95", "TPOT, mean", "ITL, p99", "ITL, longest"),
         [
             (
                 name,
@@ -346,7 +346,7 @@ show(
             )
             for name, one in chunked.items()
         ],
-        title="The same 6 requests a second, by budget",
+        title="The same 6 requests per second, by budget",
     ),
     say(
         f"A small budget bounds the longest gap, and the prompts wait longer for their turn. It even shortens the mean gap: {1155 / part:.1f} chunks of "
@@ -362,7 +362,7 @@ show(
 # ## Little's law
 #
 # Requests come at some rate and stay for some time. How many are there at once? Count in two ways: each request is there for its E2E, and
-# at each moment so many are there. Summed over a run in which all who come also leave, both are the same area. So the mean number
+# at each moment this number is there. Summed over a run in which all who come also leave, both are the same area. So the mean number
 # in the system is **rate times mean time**, whatever arrivals, lengths and scheduler are.
 
 # %%
@@ -392,7 +392,7 @@ law = {
 }
 moments = len(by_rate[4].series["running"])
 assert all(abs(completed * mean / counted - 1) < 0.05 for completed, mean, counted in law.values())
-room = roofline.explain(LLAMA, "max_context", A100).value
+capacity = roofline.explain(LLAMA, "max_context", A100).value
 show(
     table(
         ("offered, a second", "served, a second", "mean E2E", "rate x time", "counted"),
@@ -404,12 +404,12 @@ show(
         note=f"Counted at some {moments} moments, evenly spaced over the run: who has come, less who has gone.",
     ),
     say(
-        f"What it is good for: at 8 requests a second {law[8][2]:.0f} are there at once. Their caches took {by_rate[8].utilisation['kv']:.0%} of the memory "
-        f"on average, {by_rate[8].utilisation['kv'] * room / law[8][2]:,.0f} tokens each. So it is not memory that will end it here. (It is more than 1,155 tokens "
+        f"What it is good for: at 8 requests per second {law[8][2]:.0f} are there at once. Their caches took {by_rate[8].utilisation['kv']:.0%} of the memory "
+        f"on average, {by_rate[8].utilisation['kv'] * capacity / law[8][2]:,.0f} tokens each. So it is not memory that will end it here. (It is more than 1,155 tokens "
         "of a prompt and half of 211: long answers stay longer, so that one meets more of them.)"
     ),
     takeaway(
-        "Requests in flight = rate x latency. Two of the three give the third: seats from a rate and a target, latency from a batch and a rate."
+        "Requests in flight = rate x latency. Two of the three give the third: slots from a rate and a target, latency from a batch and a rate."
     ),
 )
 
@@ -422,7 +422,7 @@ show(
 over = {many: served(rate=12, requests=many) for many in (1000, 2000, 4000)}
 top = by_rate[12].throughput["requests_per_s"]
 predict(
-    f"This server completes {top:.1f} requests a second at the most. 12 come each second. What happens to TTFT?",
+    f"This server completes {top:.1f} requests per second at the most. 12 come each second. What happens to TTFT?",
     {
         "it settles at a few seconds": "Each second some more come than leave. What makes the queue stop growing?",
         "it grows as long as the load lasts": "",
@@ -443,7 +443,7 @@ predict(
                 )
                 for many, one in over.items()
             ],
-            title="12 requests a second",
+            title="12 requests per second",
         ),
     ],
 )
@@ -471,7 +471,7 @@ show(
         (
             "offered, a second",
             "completed a second",
-            "output tokens a second",
+            "output tokens per second",
             "TTFT, p95",
             "TPOT, p95",
             "within both",
@@ -499,7 +499,7 @@ kept = max(offered for offered, one in by_rate.items() if one.within_slo >= 0.95
 show(
     say(
         "**Goodput** counts the requests that keep to *both* objectives (the service level objectives, SLO). Throughput rises until the server is "
-        f"saturated and stays there; goodput is highest at {best} offered requests a second, {by_rate[best].goodput:.1f} of which are good, and falls to almost "
+        f"saturated and stays there; goodput is highest at {best} offered requests per second, {by_rate[best].goodput:.1f} of which are good, and falls to almost "
         f"nothing. If 95 % are to be within both, {kept} a second is the most of the rates of this table: {kept / top:.0%} of what saturates it."
     ),
     takeaway(
@@ -511,7 +511,7 @@ show(
 # %% [markdown]
 # ## Clients in step
 #
-# Most benchmarks are **closed loops**: so many clients, each of which sends its next prompt when it has its answer. The queue cannot grow beyond
+# Most benchmarks are **closed loops**: a fixed number of clients, each of which sends its next prompt when it has its answer. The queue cannot grow beyond
 # the clients, so a closed loop never shows what the last part did. Little's law gives its rate: clients over mean E2E (and the time to think, if any).
 
 # %%
@@ -545,9 +545,9 @@ show(
             "TTFT, mean",
             "TTFT, p95",
             "TPOT, mean",
-            "output tokens a second",
+            "output tokens per second",
             "clients / E2E",
-            "requests a second",
+            "requests per second",
         ),
         [
             (
@@ -594,7 +594,7 @@ predict(
 price, devices, tokens, million, hour = (
     named("p", "USD/h", "price of a device"),
     named("n_devices", "devices", "of all replicas"),
-    named("r_tokens", "1/s", "tokens a second, prompts and answers"),
+    named("r_tokens", "1/s", "tokens per second, prompts and answers"),
     named("n_million", "tokens", "a million of them"),
     named("t_hour", "s/h", "seconds of an hour"),
 )
@@ -626,7 +626,7 @@ show(
             for one in plan.candidates
             if len(one.pools) == 1
         ],
-        title="50 requests a second: TTFT within 2 s and TPOT within 50 ms for 95 %",
+        title="50 requests per second: TTFT within 2 s and TPOT within 50 ms for 95 %",
         note=f"Price: {first.cost.price}. No replica is planned beyond 0.85 of what saturates it. fp8 may change answers.",
     ),
     takeaway(
@@ -640,8 +640,8 @@ show(
 
 # %%
 play(
-    "A closed loop: the **batch** is the number of clients, whose next prompts come when they have their answers. Times are means, where nobody waits for a "
-    "seat; the curve is what all get against what each waits.",
+    "A closed loop: the **batch** is the number of clients, whose next prompts come when they have their answers. Times are means, where no request waits for a "
+    "slot; the curve is the throughput of all against the TPOT of each.",
     controls=("model", "batch", "input_len", "output_len", "weights", "kv", "hardware", "tp", "price", "efficiency"),
     tiles=("ttft", "tpot", "prompts_share", "requests_per_s", "output_rate", "cost_per_million", "slots"),
     formulas=("decode_floor",),
@@ -664,8 +664,8 @@ play(
 chat = served(rate=2, requests=2000)
 show(
     worked(
-        "how many seats",
-        f"A chat gets 2 requests a second; TTFT is {amount(chat.ttft_s.mean, 's')} and TPOT {amount(chat.tpot_s.mean, 's')} on average, answers have 211 tokens. "
+        "how many slots",
+        f"A chat gets 2 requests per second; TTFT is {amount(chat.ttft_s.mean, 's')} and TPOT {amount(chat.tpot_s.mean, 's')} on average, answers have 211 tokens. "
         "How many sequences decode at a time, and would a limit of 8 do?",
         say(
             f"A request decodes for 210 gaps of {amount(chat.tpot_s.mean, 's')}, {210 * chat.tpot_s.mean:.2f} s. By Little's law "
@@ -695,5 +695,5 @@ show(
 
 # %% [markdown]
 # **More**: `roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 6 -o page.html` draws all of this for your traffic, and
-# `roofline plan` searches deployments for it. Simulations stand on estimates of steps; how far these are off is in the accuracy page of the documentation. This was the last lesson: you can now go from a
+# `roofline plan` searches deployments for it. Simulations are based on estimates of steps; how far these are off is in the accuracy page of the documentation. This was the last lesson: you can now go from a
 # `config.json` and a datasheet to what users see and what it costs, and say at each step what is exact, what is a bound, and what is an estimate.

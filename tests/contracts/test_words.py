@@ -1,6 +1,6 @@
 """The words of the field, and no others: names in the package, phrases in texts, terms in the glossary.
 
-`VOCABULARY` is what a person who knows vLLM, NumPy or a roofline paper would search for; a name of our own is found by nobody else.
+The rule: what a person who knows vLLM, NumPy or a roofline paper would search for. Nobody finds a name of our own.
 """
 
 from __future__ import annotations
@@ -16,19 +16,25 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "roofline"
 
 BANNED = frozenset(
-    ["found", "asked", "said", "told", "shown", "kept", "apart", "beside", "many", "seat", "seats", "room", "rooms", "job", "jobs", "roof", "bolder", "twist", "crowd", "tongue", "tongues", "faces", "lanes", "nobody", "somebody", "victim", "victims", "tally", "lifted", "alike", "untold", "busy"]
-)  # fmt: skip
+    """
+    found asked said told shown kept apart beside many seat seats room rooms job jobs roof bolder twist crowd tongue tongues
+    faces lanes nobody somebody victim victims tally lifted alike untold busy
+    """.split()  # noqa: SIM905 - a list to read
+)
 """Words that no name contains. A local is called what it is (`operators`, `result`, `matches`), not `found`."""
 
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "kept": "of `roofline.blocks` and `roofline.serving.preemption`, which are pending",
+    "Kept": "likewise",
+}
 """Names that contain such a word, each with its reason."""
 
 PENDING: tuple[str, ...] = (
-    "audit", "blocks", "cli", "formulas", "graph", "ground", "measure", "operators", "predict", "report", "serving", "specs",
+    "audit", "blocks", "cli", "formulas", "ground", "measure", "operators", "predict", "report", "serving", "specs",
 )  # fmt: skip
 """Packages whose names and texts are not through yet; "ground" is the modules of `roofline` itself."""
 
-PENDING_TEXTS: tuple[str, ...] = ()
+PENDING_TEXTS: tuple[str, ...] = ("docs/nomenclature.md", "docs/simulation.md", "docs/extending.md")
 """Documents and lessons whose phrases are not through yet."""
 
 _COUNTED = (
@@ -70,7 +76,7 @@ PHRASES = {
 
 ALLOWED_PHRASES = {
     "PCIe lanes": r"\blanes\b",
-    "Kubernetes Job": r"\bjobs?\b",
+    "DaemonSet, Job": r"\bjobs?\b",
 }  # fmt: skip
 """Phrases that are the field's own in some sentences: a line that contains the key may contain the phrase."""
 
@@ -139,6 +145,16 @@ def phrases_in(text: str) -> list[str]:
     return lines
 
 
+def prose_of(path: Path) -> str:
+    """The text of a document without its code and program output, which are checked where they are made."""
+    lines, in_block = [], False
+    for line in path.read_text(encoding="utf-8").splitlines():
+        fence = path.suffix == ".md" and line.lstrip().startswith("```")
+        lines.append("" if in_block or fence else line)
+        in_block ^= fence
+    return "\n".join(lines)
+
+
 def docstrings_in(source: str) -> str:
     """The docstrings of a module, each line where it is in the file."""
     lines = [""] * (source.count("\n") + 2)
@@ -165,7 +181,7 @@ def test_docstrings_are_plain_english(path: Path) -> None:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_documents_are_plain_english(path: Path) -> None:
     """No document and no lesson contains a phrase of `PHRASES`."""
-    assert phrases_in(path.read_text(encoding="utf-8")) == []
+    assert phrases_in(prose_of(path)) == []
 
 
 def test_pending_packages_exist() -> None:
@@ -179,11 +195,9 @@ def test_pending_packages_exist() -> None:
 def test_the_glossary_defines_the_terms_of_the_field(term: str) -> None:
     """Each has an entry of its own, in one or two sentences."""
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    entries = {
-        re.sub(r"[.,(].*", "", entry[1]).strip().lower(): entry[2]
-        for entry in re.finditer(r"^\*\*(.+?)\*\*(.+)$", text, re.MULTILINE)
-    }
-    assert len(entries[term.lower()].split()) >= 4
+    entries = re.findall(r"^\*\*(.+?)\*\*(.+)$", text, re.MULTILINE)
+    definitions = {re.sub(r"[.,(].*", "", title).strip().lower(): definition for title, definition in entries}
+    assert len(definitions[term.lower()].split()) >= 4
 
 
 @pytest.mark.parametrize(
