@@ -26,8 +26,8 @@ from roofline.formulas.symbolic import quantity, symbol
 from roofline.predict.allocation import Kind
 from roofline.predict.explain.explanation import explanation
 from roofline.serving.preemption.copies import Curve
+from roofline.serving.preemption.costs import BlockGroup, SequenceCache
 from roofline.serving.preemption.crossover import quadratic
-from roofline.serving.preemption.kept import Kept, Piece
 from roofline.teach.lessons import (
     amount,
     curves,
@@ -330,7 +330,7 @@ n, D = (
     quantity("n_calls", "n_{calls}", "calls", "copies one way"),
     quantity("D", "D", "bytes", "cache of the sequence"),
 )
-pieces = Kept((Piece(Kind(b, 1.0), layers, 1.0, 2),))
+pieces = SequenceCache((BlockGroup(Kind(b, 1.0), layers, 1.0, 2),))
 swap = costs.swap
 show(
     derived("Calls, one way", pieces.calls(cached), {cached: TOKENS, b: 16, layers: 32}, "calls", "vLLM's `swap_blocks`"),

@@ -69,7 +69,7 @@ def figure_names(result: Any) -> list[str]:
 def _figures(result: Any) -> _Figures:
     from roofline.predict.result import Analysis
     from roofline.serving.planning.result import Plan
-    from roofline.serving.preemption.result import Preempted
+    from roofline.serving.preemption.preempt import Preempted
     from roofline.serving.simulation.result import Simulation
 
     if isinstance(result, Analysis):

@@ -11,7 +11,7 @@ from roofline.report.page import static_page
 from roofline.report.preemption_summary import rate as rate_of
 from roofline.report.preemption_summary import sentences
 from roofline.serving.preemption.copies import Curve
-from roofline.serving.preemption.result import Answer, Preempted
+from roofline.serving.preemption.preempt import Answer, Preempted
 from roofline.text import Table as TextTable
 
 _NOT_MODELLED = (
@@ -80,11 +80,11 @@ _SMALLEST, _LARGEST = 2**10, 2**30
 def costs(result: Preempted, found: Answer) -> Figure:
     """Seconds by tokens, a line a way."""
     points = found.curves
-    beside = f" beside {plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
+    beside = f" beside {plural(result.query.batch, 'sequence')}" if result.query.batch else ""
     lines = [
         ("recompute" + beside, "compute", [point.recompute_s for point in points]),
-        ("swap, coalesced" if result.asked.coalesced else "swap, block by block", "link", [point.swap_s for point in points]),
-        *([] if result.asked.coalesced else [("swap, coalesced", "memory", [point.coalesced_s for point in points])]),
+        ("swap, coalesced" if result.query.coalesced else "swap, block by block", "link", [point.swap_s for point in points]),
+        *([] if result.query.coalesced else [("swap, coalesced", "memory", [point.coalesced_s for point in points])]),
         ("both at once", "sum", [point.partial_s for point in points]),
     ]
     x = tuple(point.tokens for point in points)
@@ -101,7 +101,7 @@ def costs(result: Preempted, found: Answer) -> Figure:
         )
         for name, role, values in lines
     )
-    marks = [Mark(text=f"{result.asked.tokens:,} tokens", x=float(result.asked.tokens), role="limit")]
+    marks = [Mark(text=f"{result.query.tokens:,} tokens", x=float(result.query.tokens), role="limit")]
     marks += [Mark(text=f"even at {at:,}", x=float(at), role="critical") for at in found.crossover_tokens]
     rows: list[tuple[Cell, ...]] = [
         (whole(tokens), *(seconds(values[index]) for _, _, values in lines)) for index, tokens in enumerate(x)
@@ -121,7 +121,7 @@ def costs(result: Preempted, found: Answer) -> Figure:
 
 def chunks(result: Preempted, found: Answer) -> Figure:
     """Bytes/s by the bytes of a copy, with the rate that a swap needs to be the cheaper."""
-    swap, asked = found.swap, result.asked
+    swap, asked = found.swap, result.query
     curve = Curve(*swap.curve)
     sizes = [float(_SMALLEST)]
     while sizes[-1] < _LARGEST:
@@ -190,7 +190,7 @@ def heat(result: Preempted, found: Answer) -> Figure:
         (whole(tokens), *(Cell(text=_ratio(value), value=value) for value in line))
         for tokens, line in zip(shown.tokens, shown.ratios, strict=True)
     ]
-    how = "coalesced: the block decides over what is left empty in the last one" if result.asked.coalesced else "block by block"
+    how = "coalesced: the block decides over what is left empty in the last one" if result.query.coalesced else "block by block"
     return Figure(
         key="blocks",
         title="Recompute over swap, by tokens and block",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.formatting import interval, plural, seconds
 from roofline.report import summary
-from roofline.serving.preemption.result import Answer, Preempted
+from roofline.serving.preemption.preempt import Answer, Preempted
 from roofline.text import Table
 
 _WORTH = 0.99
@@ -38,7 +38,7 @@ def rate(value: float | None) -> str:
 
 
 def _cheaper(result: Preempted, found: Answer) -> str:
-    swap, recompute, asked = found.swap, found.recompute, result.asked
+    swap, recompute, asked = found.swap, found.recompute, result.query
     copied = f"about {seconds(swap.seconds)} out and in{interval(swap.low_s, swap.high_s)}"
     least = "at least " if result.basis == "bound" else "about "
     beside = f" beside {plural(asked.batch, 'sequence')}" if asked.batch else ""
@@ -57,8 +57,8 @@ def _copies(result: Preempted, found: Answer) -> str:
     swap = found.swap
     calls = f"{swap.calls:,} calls of {formatting.quantity(swap.chunk_bytes, 'B', 3)}" if swap.calls > 1 else "one call"
     said = f"Each way {formatting.quantity(swap.bytes, 'B', 3)} cross in {calls}, at {rate(swap.attained)}"
-    if result.asked.gpus_per_link > 1:
-        said += f" a device, {result.asked.gpus_per_link} on one link"
+    if result.query.gpus_per_link > 1:
+        said += f" a device, {result.query.gpus_per_link} on one link"
     said += f"; large copies reach {rate(swap.link)}."
     other = next((row for row in found.variants if row.variant == "coalesced"), None)
     return f"{said} Gathered into one call it would be {seconds(other.swap_s)}." if other else said
@@ -71,7 +71,7 @@ def _link(result: Preempted, found: Answer) -> str:
             return ""
         return "No link is fast enough for these copies: their calls alone take longer than recomputing."
     said = f"Break-even: a link on which large copies reach {rate(found.break_even_link)}; over a faster one swapping wins."
-    bare = 2 * swap.bytes * result.asked.gpus_per_link / found.recompute.seconds
+    bare = 2 * swap.bytes * result.query.gpus_per_link / found.recompute.seconds
     return f"{said} Without calls it would be {rate(bare)}." if swap.calls > 1 else said
 
 
@@ -82,7 +82,7 @@ def _tokens(result: Preempted, found: Answer) -> str:
     """Which way is the cheaper over lengths."""
     first, last = found.curves[0], found.curves[-1]
     at = found.crossover_tokens
-    beside = f" beside {plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
+    beside = f" beside {plural(result.query.batch, 'sequence')}" if result.query.batch else ""
     if not at:
         same = found.cheaper == "swap"
         return f"At every length to {last.tokens:,} tokens {_VERB[same]} is the cheaper{beside}."
@@ -103,7 +103,7 @@ def _block(result: Preempted, found: Answer) -> str:
     size = found.crossover_block_size
     if size is None:
         return ""
-    return f"With blocks of {plural(size, 'token')} or more swapping is cheaper; they have {result.asked.block_size}."
+    return f"With blocks of {plural(size, 'token')} or more swapping is cheaper; they have {result.query.block_size}."
 
 
 def _both(found: Answer) -> str:
@@ -123,11 +123,11 @@ def _both(found: Answer) -> str:
 def _others(result: Preempted, found: Answer) -> str:
     stolen = found.stolen
     if stolen.recompute_tokens is None or stolen.swap_tokens is None:
-        if not result.asked.overlapped:
+        if not result.query.overlapped:
             return ""
         return f"Beside the kernels of others the copies take {seconds(stolen.swap_s)} of the device from them."
     return (
-        f"Meanwhile the {plural(result.asked.batch, 'other sequence')} would have had {stolen.recompute_tokens:,.0f} "
+        f"Meanwhile the {plural(result.query.batch, 'other sequence')} would have had {stolen.recompute_tokens:,.0f} "
         f"tokens in the time that recomputing takes from them, and {stolen.swap_tokens:,.0f} in that of the copies."
     )
 
@@ -151,7 +151,7 @@ def tables(result: Preempted) -> list[Table]:
 
 def costs(result: Preempted, found: Answer) -> Table:
     """Every way, with its interval and its bound."""
-    swap, asked, share = found.swap, result.asked, found.partial[0]
+    swap, asked, share = found.swap, result.query, found.partial[0]
     rows = []
     kind = "estimate" if result.basis == "estimate" else "bound"
     whole = ("recompute", found.recompute) if not asked.batch else ("recompute, beside the batch", found.recompute)
@@ -213,7 +213,7 @@ def by_tokens(result: Preempted, found: Answer) -> Table:
         )
         for point in found.curves
     )
-    beside = f"; recomputed beside {plural(result.asked.batch, 'sequence')}" if result.asked.batch else ""
+    beside = f"; recomputed beside {plural(result.query.batch, 'sequence')}" if result.query.batch else ""
     columns = ("tokens", "recompute", "swap", "coalesced", "both at once", "cheaper")
     right = (True, True, True, True, True, False)
     return Table("By length", f"coalesced: blocks gathered, one call each way{beside}", columns, right, rows)

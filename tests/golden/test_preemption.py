@@ -13,9 +13,9 @@ import pytest
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.serving.preemption import curves
-from roofline.serving.preemption.break_even import needed_rate
-from roofline.serving.preemption.preemption import Preemption
+from roofline.serving.preemption import crossover
+from roofline.serving.preemption.costs import Preemption
+from roofline.serving.preemption.crossover import needed_rate
 
 TABLE = [
     # model, hardware, link GB/s, parameters of the layers, then recompute ms, swap ms, ratio, break-even GB/s
@@ -99,7 +99,7 @@ def test_F31_swap_gets_cheaper_with_larger_blocks_and_pinned_memory_helps_those_
 def test_F32_at_batch_16_swap_wins_for_long_sequences() -> None:
     """Beside the other fifteen a short sequence is nearly free to compute, so that there is one crossing."""
     costs = on_polaris(batch=15, context=8192)
-    (crossing,) = curves.crossover_tokens(costs, 2048)
+    (crossing,) = crossover.crossover_tokens(costs, 2048)
     assert costs.choice(crossing // 2).cheaper == "recompute"
     assert costs.choice(2 * crossing).cheaper == "swap"
 

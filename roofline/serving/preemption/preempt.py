@@ -1,7 +1,8 @@
-"""`preempt`: an evicted sequence of some length on one deployment: recompute its cache, or swap it out and in."""
+"""`preempt`: the cost of an evicted sequence on one deployment: recompute its cache, or swap it out and in."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
@@ -13,20 +14,21 @@ from roofline.predict import assumptions
 from roofline.predict.analyze import facts, run
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import prepare
-from roofline.serving.preemption import curves
-from roofline.serving.preemption.break_even import asymptote, exact_link
-from roofline.serving.preemption.preemption import Choice, Preemption, devices
+from roofline.predict.result import Analysis, dump_json
+from roofline.registry import HasFigures
+from roofline.serving.preemption import crossover
+from roofline.serving.preemption.copies import Basis, parse_host_copy
+from roofline.serving.preemption.costs import Cheaper, Choice, Preemption, devices
+from roofline.serving.preemption.crossover import Asymptote, HeatMap, Partial, Point, VariantRow
 from roofline.serving.preemption.recompute import Recompute, Recomputed
-from roofline.serving.preemption.result import Answer, Asked, HostRoom, Preempted, Stolen, Swapped
-from roofline.serving.preemption.to_host import to_host
-from roofline.serving.preemption.variants import variants
 from roofline.serving.queueing.replica import BOUND
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
+from roofline.version import envelope
 
-# Options of `analyze` that say what is run: here it is a sequence of so many tokens.
+# Options of `analyze` that describe the workload: here it is a sequence of `tokens` tokens.
 _WORKLOAD = ("input_len", "output_len", "segments", "phase")
 _SPECULATIVE = "speculative_"
 
@@ -47,91 +49,91 @@ def preempt(
     ignore_capacity: bool = False,
     **options: Any,
 ) -> Preempted:
-    """What bringing back an evicted sequence costs: recomputed, swapped out and in, or both at once.
+    """Compute the cost of restoring an evicted sequence: recomputed, swapped out and in, or split between both.
 
     Args:
         model: a shipped id, the path of a file, or a loaded model.
         hardware: a shipped id of an accelerator or node, the path of a file, or loaded hardware.
-        tokens: of the sequence whose cache is evicted; with `shared_prefix` those after the prefix, which stays.
+        tokens: evicted tokens of the sequence; with `shared_prefix` those after the prefix, which stays.
         host_link: bytes/s that large copies reach over the link to the host in one direction, or a text with a unit; default:
             as fitted to records, else a typical share of the link's rate.
         pinned: whether the host's memory is page-locked.
-        coalesced: blocks are gathered and cross in one call each way, not in one a block, layer and tensor.
-        overlapped: copies run beside the kernels of others, who lose the device memory's time alone.
-        gpus_per_link: devices behind one link to the host; those of a replica copy at the same time.
+        coalesced: blocks are gathered and copied in one call each way, not in one per block, layer and tensor.
+        overlapped: copies overlap with the kernels of other sequences, which lose the time of device memory alone.
+        gpus_per_link: devices that share one link to the host; those of a replica copy at the same time.
         host_memory: for the evicted sequences of a replica, bytes or a text with a unit; default: its share of the node's.
-        batch: sequences of the whole deployment that run while this one is recomputed; 0: it has the device for itself.
-        context: cached tokens of each of these; default: as many as the evicted sequence has.
-        ignore_capacity: times also where the sequence does not fit on the device.
+        batch: sequences of the whole deployment that run while this one is recomputed; 0: none.
+        context: cached tokens of each of these; default: those of the evicted sequence.
+        ignore_capacity: give times even if the sequence does not fit on the device.
         **options: those of `roofline analyze` that describe the deployment, with underscores; `block_size` among them.
 
     Returns:
         The result, in base units; `.to_dict()` has the layout of `roofline preempt --json`.
 
     Raises:
-        roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
+        roofline.errors.RooflineError: an unknown name, a wrong value, an invalid file.
     """
     for name, value in options.items():
         if value not in (None, False) and (name in _WORKLOAD or name.startswith(_SPECULATIVE)):
             what = "drafts are not part of it" if name.startswith(_SPECULATIVE) else "--tokens says how long the sequence is"
             raise InputError(f"{name} is no option of preempt: {what}")
-    number, beside = parse_count(tokens, "tokens", minimum=1), parse_count(batch, "batch")
-    said = to_host(
+    number, running = parse_count(tokens, "tokens", minimum=1), parse_count(batch, "batch")
+    host = parse_host_copy(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
     prefix = parse_count(options.get("shared_prefix") or 0, "shared-prefix")
-    if context is not None and not beside:
-        raise InputError("--context is of the sequences that run beside: say how many with --batch")
-    reached = parse_count(context, "context", minimum=prefix) if context is not None else prefix + number
+    if context is not None and not running:
+        raise InputError("--context is of the sequences that run meanwhile: give their number with --batch")
+    cached = parse_count(context, "context", minimum=prefix) if context is not None else prefix + number
     # The decode step with which the sequence goes on: checked against the limits of deployment and model, and has to fit.
     request = prepare(model, hardware, **{**options, "context": prefix + number - 1, "batch": 1, "phase": "decode"})
-    asked = Asked(
-        number, prefix, beside, reached, request.memory.block_size, pinned, coalesced, overlapped,
-        min(said.gpus_per_link, devices(request)),
+    query = Query(
+        number, prefix, running, cached, request.memory.block_size, pinned, coalesced, overlapped,
+        min(host.gpus_per_link, devices(request)),
     )  # fmt: skip
-    costs = Preemption.of(request, **said.options, batch=beside, context=reached)
+    costs = Preemption.of(request, **asdict(host), batch=running, context=cached)
     fits = request.all_fit()
-    found = _answer(costs, asked, said.host_link) if fits or ignore_capacity else None
+    answer = _costs_of(costs, query, host.host_link) if fits or ignore_capacity else None
     used = (*request.inputs, *request.estimator.fits.inputs.values(), *costs.swap.copies.inputs)
     return Preempted(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
         **facts(request),
-        asked=asked,
+        query=query,
         basis=costs.recompute.basis,
-        answer=found,
-        assumptions=(*_assumptions(costs, asked, said.host_memory), *_stands_on(costs, asked)),
+        answer=answer,
+        assumptions=(*_assumptions(costs, query, host.host_memory), *_provenance(costs, query)),
         unfit=None if fits else run(request),
     )
 
 
-def _answer(costs: Preemption, asked: Asked, host_link: float | None) -> Answer:
-    """Everything that has a time."""
-    tokens, request = asked.tokens, costs.request
+def _costs_of(costs: Preemption, query: Query, host_link: float | None) -> Answer:
+    """The costs of all ways, and what follows from them."""
+    tokens, request = query.tokens, costs.request
     recompute = costs.recompute.answer(tokens)
-    alone = Recompute(request, prefix=asked.prefix).answer(tokens) if asked.batch else recompute
+    alone = Recompute(request, prefix=query.prefix).answer(tokens) if query.batch else recompute
     swap = _swapped(costs, tokens)
-    host = HostRoom(costs.host_bytes(tokens), costs.host_memory)
+    host = HostMemory(costs.host_bytes(tokens), costs.host_memory)
     choice = Choice(recompute.seconds, swap.out_s, swap.in_s, fits=host.fits)
     return Answer(
         recompute=recompute,
         alone=alone,
         swap=swap,
         cheaper=choice.cheaper,
-        break_even_link=exact_link(costs.swap, recompute.seconds, tokens, asked.prefix),
-        asymptote=asymptote(request, recompute.seconds, tokens, costs.swap.share),
-        crossover_tokens=tuple(curves.crossover_tokens(costs, tokens)),
-        crossover_block_size=curves.crossover_block(costs, tokens, recompute.seconds),
-        partial=curves.split(costs, tokens, hidden=asked.overlapped),
-        stolen=_stolen(costs, asked, recompute, swap),
+        break_even_link=crossover.exact_link(costs.swap, recompute.seconds, tokens, query.prefix),
+        asymptote=crossover.asymptote(request, recompute.seconds, tokens, costs.swap.share),
+        crossover_tokens=tuple(crossover.crossover_tokens(costs, tokens)),
+        crossover_block_size=crossover.crossover_block(costs, tokens, recompute.seconds),
+        partial=crossover.split(costs, tokens, hidden=query.overlapped),
+        stolen=_stolen(costs, query, recompute, swap),
         host=host,
-        variants=tuple(variants(costs, tokens, recompute.seconds, pinned=asked.pinned, host_link=host_link)),
-        curves=tuple(curves.points(costs, curves.lengths(costs, tokens), hidden=asked.overlapped)),
-        heat=curves.heat(costs, tokens),
+        variants=tuple(crossover.swap_variants(costs, tokens, recompute.seconds, pinned=query.pinned, host_link=host_link)),
+        curves=tuple(crossover.curve_points(costs, crossover.curve_lengths(costs, tokens), hidden=query.overlapped)),
+        heat=crossover.heat_map(costs, tokens),
     )
 
 
 def _swapped(costs: Preemption, tokens: int) -> Swapped:
-    """The copies, of the device that has most to copy."""
+    """The copies, of the device with most to copy."""
     swap, prefix = costs.swap, costs.prefix
     out, back = costs.swap_seconds(tokens)
     ends = [sum(map(float, swap.seconds(tokens, prefix, ways))) for ways in (swap.copies.quick, swap.copies.slow)]
@@ -154,56 +156,342 @@ def _swapped(costs: Preemption, tokens: int) -> Swapped:
     )
 
 
-def _stolen(costs: Preemption, asked: Asked, recompute: Recomputed, swap: Swapped) -> Stolen:
-    """What others lose. Copies that are not overlapped hold up the device, as vLLM's did at first."""
-    lost = float(costs.swap.beside(asked.tokens, asked.prefix)) if asked.overlapped else swap.seconds
-    if not asked.batch:
+def _stolen(costs: Preemption, query: Query, recompute: Recomputed, swap: Swapped) -> Stolen:
+    """Time that other sequences lose. Copies that are not overlapped block the device, as vLLM's did at first."""
+    lost = float(costs.swap.overlapped_cost(query.tokens, query.prefix)) if query.overlapped else swap.seconds
+    if not query.batch:
         return Stolen(recompute.seconds, lost, None, None)
     step = costs.recompute.alone[costs.recompute.basis]
-    return Stolen(recompute.seconds, lost, asked.batch * recompute.seconds / step, asked.batch * lost / step)
+    return Stolen(recompute.seconds, lost, query.batch * recompute.seconds / step, query.batch * lost / step)
 
 
-def _assumptions(costs: Preemption, asked: Asked, host_memory: float | None) -> list[Assumption]:
-    """The choices of the request that matter here, and those of the question."""
+def _assumptions(costs: Preemption, query: Query, host_memory: float | None) -> list[Assumption]:
+    """The assumptions of the request that matter here, and those of the query."""
     request = costs.request
-    found = [note for note in request.assumptions if note.name not in ("batch", "input_len", "context")]
-    found.append(Assumption("tokens", asked.tokens, "given", "of the evicted sequence"))
-    if asked.prefix:
-        found.append(Assumption("kept_tokens", asked.prefix, "given", "the shared prefix stays on the device"))
+    notes = [note for note in request.assumptions if note.name not in ("batch", "input_len", "context")]
+    notes.append(Assumption("tokens", query.tokens, "given", "of the evicted sequence"))
+    if query.prefix:
+        notes.append(Assumption("kept_tokens", query.prefix, "given", "the shared prefix stays on the device"))
     why = f"chunks of at most {costs.recompute.budget:,} tokens, one after the other through all stages"
-    if asked.batch:
-        why += f", beside {asked.batch:,} sequences of {asked.context:,} cached tokens: what they add to its steps"
-    found.append(
-        Assumption("recompute", "beside a batch" if asked.batch else "alone", "given" if asked.batch else "default", why)
+    if query.batch:
+        why += f", with {query.batch:,} running sequences of {query.context:,} cached tokens: what they add to its steps"
+    notes.append(
+        Assumption("recompute", "with a batch" if query.batch else "alone", "given" if query.batch else "default", why)
     )
-    way = "one call each way, blocks gathered before" if asked.coalesced else "a call a block, layer and tensor (K, V), in turn"
-    found.append(Assumption("copies", "coalesced" if asked.coalesced else "block by block", "default", way))
-    if asked.gpus_per_link > 1:
+    way = (
+        "one call each way, blocks gathered before" if query.coalesced else "a call per block, layer and tensor (K, V), in turn"
+    )
+    notes.append(Assumption("copies", "coalesced" if query.coalesced else "block by block", "default", way))
+    if query.gpus_per_link > 1:
         why = "devices of a replica that copy over one link at the same time, each as much as the fullest"
-        found.append(Assumption("gpus_per_link", asked.gpus_per_link, "given", why))
+        notes.append(Assumption("gpus_per_link", query.gpus_per_link, "given", why))
     if host_memory is not None:
-        found.append(Assumption("host_memory", host_memory, "given", "bytes for evicted sequences of a replica"))
+        notes.append(Assumption("host_memory", host_memory, "given", "bytes for evicted sequences of a replica"))
     elif costs.host_memory is not None:
         why = f"{formatting.binary(costs.host_memory)}: the node's, by the replica's share of its accelerators, all of it free"
-        found.append(Assumption("host_memory", costs.host_memory, "default", why))
+        notes.append(Assumption("host_memory", costs.host_memory, "default", why))
     else:
-        found.append(Assumption("host_memory", None, "assumed", "no file says how much the host has: no limit"))
+        notes.append(Assumption("host_memory", None, "assumed", "the host's memory is unknown: no limit"))
     if costs.recompute.basis == BOUND:
         call = formatting.seconds(costs.swap.copies.ways.out.call)
-        why = f"recomputing is at its bound, while a copy takes {call} a call: the comparison favours recomputing"
-        found.append(Assumption("basis", BOUND, "assumed", why))
-    return [*found, *costs.swap.copies.notes]
+        why = f"recomputing is at its bound, while a copy takes {call} per call: the comparison favours recomputing"
+        notes.append(Assumption("basis", BOUND, "assumed", why))
+    return [*notes, *costs.swap.copies.notes]
 
 
-def _stands_on(costs: Preemption, asked: Asked) -> list[Assumption]:
-    """What the estimates stand on, where there are any."""
+def _provenance(costs: Preemption, query: Query) -> list[Assumption]:
+    """Sources of the estimates, if there are any."""
     request = costs.request
     if not request.estimator.applies:
         return assumptions.no_estimate(request.deployment.backend)
-    whole = (asked.tokens - 1) // costs.recompute.budget
-    chunks = [asked.tokens - whole * costs.recompute.budget, *([costs.recompute.budget] if whole else [])]
+    whole = (query.tokens - 1) // costs.recompute.budget
+    chunks = [query.tokens - whole * costs.recompute.budget, *([costs.recompute.budget] if whole else [])]
     launched: list[Kernel] = []
     for new in chunks:
-        step = (Segment(1, new, asked.prefix),)
+        step = (Segment(1, new, query.prefix),)
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
     return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The query.
+
+    Args:
+        tokens: evicted tokens.
+        prefix: tokens before them that stay on the device.
+        batch: sequences that run meanwhile.
+        context: cached tokens of each of these.
+        block_size: tokens per block.
+        pinned: whether the host's memory is page-locked.
+        coalesced: whether blocks are gathered into one call.
+        overlapped: whether copies overlap with kernels.
+        gpus_per_link: devices that share one link to the host.
+    """
+
+    tokens: int
+    prefix: int
+    batch: int
+    context: int
+    block_size: int
+    pinned: bool
+    coalesced: bool
+    overlapped: bool
+    gpus_per_link: int
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """Copies of a device.
+
+    Args:
+        out_s: seconds out.
+        in_s: seconds in.
+        low_s: low end of the interval of both together.
+        high_s: high end.
+        bound_s: lower bound of both together.
+        bytes: one way.
+        calls: one way.
+        chunk_bytes: bytes per call.
+        link: rate of large copies over the link, bytes/s.
+        attained: rate of these copies, bytes/s.
+        curve: seconds per call, and bytes/s of large copies, of one device.
+        basis: fitted ("estimate") or typical ("assumed").
+    """
+
+    out_s: float
+    in_s: float
+    low_s: float
+    high_s: float
+    bound_s: float
+    bytes: float
+    calls: int
+    chunk_bytes: float
+    link: float
+    attained: float
+    curve: tuple[float, float]
+    basis: Basis
+
+    @property
+    def seconds(self) -> float:
+        """Seconds out and in."""
+        return self.out_s + self.in_s
+
+
+@dataclass(frozen=True, slots=True)
+class Stolen:
+    """Seconds in which the device does not work for other sequences, either way; the tokens that they lose (None if none
+    runs)."""
+
+    recompute_s: float
+    swap_s: float
+    recompute_tokens: float | None
+    swap_tokens: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Bytes of the evicted sequence in the host's memory, and those available to a replica (None: no limit)."""
+
+    bytes: float
+    memory: float | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the sequence fits."""
+        return self.memory is None or self.bytes <= self.memory
+
+    @property
+    def sequences(self) -> int | None:
+        """Number of such sequences that fit."""
+        return None if self.memory is None else int(self.memory // self.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The costs of all ways. `recompute` is with the running batch, if there is one; `alone` without."""
+
+    recompute: Recomputed
+    alone: Recomputed
+    swap: Swapped
+    cheaper: Cheaper
+    break_even_link: float | None
+    asymptote: Asymptote
+    crossover_tokens: tuple[int, ...]
+    crossover_block_size: int | None
+    partial: tuple[Partial, ...]
+    stolen: Stolen
+    host: HostMemory
+    variants: tuple[VariantRow, ...]
+    curves: tuple[Point, ...]
+    heat: HeatMap
+
+    @property
+    def ratio(self) -> float:
+        """Seconds of recomputing over swapping."""
+        return self.recompute.seconds / self.swap.seconds
+
+    @property
+    def certain(self) -> bool:
+        """Whether the intervals of both do not overlap."""
+        low, high = self.recompute.low or self.recompute.bound, self.recompute.high
+        return self.swap.high_s < low or (high is not None and high < self.swap.low_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted(HasFigures):
+    """The result of `roofline preempt`: recomputing against swapping; `answer` is None if it does not fit."""
+
+    inputs: dict[str, Any]
+    model: dict[str, Any]
+    hardware: dict[str, Any]
+    deployment: dict[str, Any]
+    query: Query
+    basis: str
+    answer: Answer | None
+    assumptions: tuple[Assumption, ...]
+    unfit: Analysis | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the device holds the sequence."""
+        return self.unfit is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the documented layout."""
+        query = self.query
+        return {
+            **envelope(self.inputs),
+            "model": self.model,
+            "hardware": self.hardware,
+            "deployment": self.deployment,
+            "tokens": query.tokens,
+            "kept_tokens": query.prefix,
+            "block_size": query.block_size,
+            "fits": self.fits,
+            "basis": self.basis,
+            **_answer_dict(self.answer, query, self.basis),
+            "assumptions": [
+                {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
+            ],
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """JSON text; no NaN and no infinity."""
+        return dump_json(self.to_dict(), indent)
+
+    def flat(self) -> list[dict[str, Any]]:
+        """One flat row per number of tokens; units in the names."""
+        return [] if self.answer is None else [_point_dict(point) for point in self.answer.curves]
+
+
+def _answer_dict(answer: Answer | None, query: Query, basis: str) -> dict[str, Any]:
+    if answer is None:
+        nothing = ("cheaper", "certain", "ratio", "break_even_link", "break_even", "crossover_block_size", "steals", "host")
+        empty: dict[str, Any] = dict.fromkeys(nothing)
+        lists: dict[str, list[Any]] = {"crossover_tokens": [], "partial": [], "variants": [], "curves": []}
+        times = {"recompute": {"time_s": None}, "swap": {"time_s": None, "out_s": None, "in_s": None}}
+        return {**times, **empty, **lists, "heatmap": None}
+    swap, terms = answer.swap, answer.asymptote
+    return {
+        "recompute": {
+            **_recomputed_dict(answer.recompute),
+            "basis": basis,
+            "batch": query.batch,
+            "context": query.context if query.batch else None,
+            "alone": _recomputed_dict(answer.alone),
+        },
+        "swap": {
+            "time_s": swap.seconds,
+            "out_s": swap.out_s,
+            "in_s": swap.in_s,
+            "low_s": swap.low_s,
+            "high_s": swap.high_s,
+            "bound_s": swap.bound_s,
+            "basis": swap.basis,
+            "bytes": swap.bytes,
+            "calls": swap.calls,
+            "chunk_bytes": swap.chunk_bytes,
+            "link": swap.link,
+            "attained": swap.attained,
+            "pinned": query.pinned,
+            "coalesced": query.coalesced,
+            "overlapped": query.overlapped,
+            "gpus_per_link": query.gpus_per_link,
+        },
+        "cheaper": answer.cheaper,
+        "certain": answer.certain,
+        "ratio": answer.ratio,
+        "break_even_link": answer.break_even_link,
+        "break_even": {
+            "exact": answer.break_even_link,
+            "asymptotic": terms.link,
+            "kv_bytes_per_token": terms.kv_bytes,
+            "peak_flops": terms.peak,
+            "efficiency": terms.efficiency,
+            "parameters": terms.parameters,
+        },
+        "crossover_tokens": list(answer.crossover_tokens),
+        "crossover_block_size": answer.crossover_block_size,
+        "partial": [
+            {
+                "order": part.order,
+                "recomputed_tokens": part.recomputed,
+                "swapped_tokens": part.swapped,
+                "time_s": part.seconds,
+                "recompute_s": part.recompute_s,
+                "out_s": part.out_s,
+                "in_s": part.in_s,
+            }
+            for part in answer.partial
+        ],
+        "steals": {
+            "recompute_s": answer.stolen.recompute_s,
+            "swap_s": answer.stolen.swap_s,
+            "recompute_tokens": answer.stolen.recompute_tokens,
+            "swap_tokens": answer.stolen.swap_tokens,
+        },
+        "host": {
+            "bytes": answer.host.bytes,
+            "memory_bytes": answer.host.memory,
+            "fits": answer.host.fits,
+            "sequences": answer.host.sequences,
+        },
+        "variants": [
+            {
+                "variant": row.variant,
+                "bytes": row.bytes,
+                "swap_s": row.swap_s,
+                "break_even_link": row.break_even_link,
+                "cheaper": row.cheaper,
+                "why": row.why,
+            }
+            for row in answer.variants
+        ],
+        "curves": [_point_dict(point) for point in answer.curves],
+        "heatmap": {
+            "tokens": list(answer.heat.tokens),
+            "block_sizes": list(answer.heat.blocks),
+            "recompute_over_swap": [list(row) for row in answer.heat.ratios],
+        },
+    }
+
+
+def _recomputed_dict(cost: Recomputed) -> dict[str, Any]:
+    return {
+        "time_s": cost.seconds,
+        "bound_s": cost.bound,
+        "low_s": cost.low,
+        "high_s": cost.high,
+        "steps": cost.steps,
+    }
+
+
+def _point_dict(point: Point) -> dict[str, Any]:
+    return {
+        "tokens": point.tokens,
+        "recompute_s": point.recompute_s,
+        "swap_s": point.swap_s,
+        "swap_coalesced_s": point.coalesced_s,
+        "partial_s": point.partial_s,
+    }

@@ -1,11 +1,11 @@
-"""Recompute: the evicted tokens go through the model again as a prompt, alone or beside a running batch.
+"""Recomputation: the evicted tokens go through the model again as a prompt, alone or with a running batch.
 
-An engine takes a prompt in chunks of at most `max_num_batched_tokens`, less the tokens that are decoded beside it. A chunk of c
-tokens after s cached ones adds T(batch, c@s) - T(batch) to the step that it rides in; alone that is the step itself. The sum
-over chunks is what the running sequences wait, and what the evicted one waits as well.
+An engine takes a prompt in chunks of at most `max_num_batched_tokens`, less the tokens that are decoded in the same step. A
+chunk of c tokens after s cached ones adds T(batch, c@s) - T(batch) to its step; alone that is the step itself. The sum over
+chunks is the wait of the running sequences, and of the evicted one.
 
-Simulation asks for thousands of lengths: `seconds` looks a table up. It holds every length up to 512, and then the first and
-the last of every 64 tokens of each chunk, where the tiles of matrix products begin and end; between these it is straight.
+Simulation needs thousands of lengths: `seconds` uses a table. It has every length up to 512, and then the first and the last of
+every 64 tokens of each chunk, where the tiles of matrix products begin and end; it interpolates linearly between these.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _STRIDE, _FEW = 64, 512
 _TABLE = 2**20
-"""Tokens of a chunk up to which there is a table; what is longer is computed each time."""
+"""Tokens of a chunk up to which there is a table; longer chunks are computed each time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """Seconds of one recomputation: as expected, at the bound, between what 8 of 10 lie (None without an estimate), and the
-    steps that it takes."""
+    """One recomputation, in seconds: the time, its bound, the 80 % interval (None without an estimate), and its number of
+    steps."""
 
     seconds: float
     bound: float
@@ -45,10 +45,13 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class Recompute:
-    """Seconds that evicted tokens take to compute again, by their number.
+    """Seconds to recompute evicted tokens, by their number.
 
-    `batch` sequences of the whole deployment run beside them, each with `context` cached tokens; 0: none. `prefix` tokens of
-    the sequence stay cached before the evicted ones.
+    Args:
+        request: the deployment.
+        batch: sequences of the whole deployment that run meanwhile; 0: none.
+        context: cached tokens of each of them.
+        prefix: tokens of the sequence that stay cached before the evicted ones.
     """
 
     request: Request
@@ -60,34 +63,34 @@ class Recompute:
 
     @property
     def basis(self) -> str:
-        """Estimate where kernels of this hardware were measured, else bound."""
+        """Basis of times: "estimate" if kernels of this hardware were measured, else "bound"."""
         return ESTIMATE if self.request.estimator.applies else BOUND
 
     @cached_property
     def budget(self) -> int:
-        """Tokens of the sequence in one step.
+        """Tokens of the sequence per step.
 
         Raises:
             InputError: the running batch leaves none.
         """
         most = self.request.memory.max_num_batched_tokens
-        left = most - self._beside
+        left = most - self._running_per_replica
         if left < 1:
             msg = f"--batch {self.batch} leaves none of the {most:,} tokens of a step (--max-num-batched-tokens) to a prompt"
             raise InputError(msg)
         return left
 
     @property
-    def _beside(self) -> int:
-        """Sequences of one replica that run beside."""
+    def _running_per_replica(self) -> int:
+        """Sequences that run on one replica meanwhile."""
         return -(-self.batch // self.request.deployment.data_parallel_size)
 
     def steps(self, tokens: int) -> int:
-        """Steps that so many tokens take."""
+        """Number of steps of `tokens` tokens."""
         return -(-tokens // self.budget)
 
     def seconds(self, tokens: int) -> float:
-        """By the table: within 2 % of `exact` (median 0.1 %)."""
+        """Seconds by the table: within 2 % of `exact` (median 0.1 %)."""
         if tokens < 1:
             return 0.0
         if tokens > _TABLE and self.budget > _TABLE:
@@ -97,21 +100,15 @@ class Recompute:
             self._extend(max(whole + 1, 2 * len(self._rows)))
         if tokens <= len(self._few):
             return self._few[tokens - 1]
-        place, within = divmod(rest + self._shift, _STRIDE)
-        if place == 0:
+        tile, within = divmod(rest + self._shift, _STRIDE)
+        if tile == 0:
             within -= self._shift
-        start, end = self._rows[whole][0][place], self._rows[whole][1][place]
-        width = self._widths[place]
+        start, end = self._rows[whole][0][tile], self._rows[whole][1][tile]
+        width = self._widths[tile]
         return self._before[whole] + (start + (end - start) * within / width if width else start)
 
-    def many(self, tokens: Array) -> Array:
-        """The same of each of some numbers."""
-        import numpy as np
-
-        return np.array([self.seconds(int(number)) for number in tokens])
-
     def exact(self, tokens: int, basis: str | None = None) -> float:
-        """Chunk by chunk, each as it is."""
+        """Seconds, chunk by chunk; `basis`: "bound" or "estimate"."""
         import numpy as np
 
         whole, rest = divmod(tokens - 1, self.budget)
@@ -119,11 +116,11 @@ class Recompute:
         return float(self._added(new, np.arange(whole + 1.0) * self.budget)[basis or self.basis].sum())
 
     def answer(self, tokens: int) -> Recomputed:
-        """One number of tokens, with its interval: of several chunks the first's and the last's, relative to their time."""
+        """Seconds with an interval: of several chunks that of the first and the last, relative to their time."""
         bound = self.exact(tokens, BOUND)
         if self.basis == BOUND:
             return Recomputed(bound, bound, None, None, self.steps(tokens))
-        seconds = max(self.exact(tokens), bound)  # beside a batch it is a difference, which may be less than the bounds'
+        seconds = max(self.exact(tokens), bound)  # with a batch it is a difference, which may be less than that of the bounds
         whole, rest = divmod(tokens - 1, self.budget)
         ends = [(rest + 1, whole * self.budget), *([(self.budget, 0)] if whole else [])]
         spans = [pipeline(self._timed, self._step(new, self.prefix + cached)) for new, cached in ends]
@@ -134,8 +131,8 @@ class Recompute:
 
     @cached_property
     def _timed(self) -> Request:
-        """The deployment whose steps are timed. NB: beside a batch every sequence reads a shared prefix for itself: what the
-        batch reads of it is in both steps, of which the difference counts."""
+        """The deployment whose steps are timed. NB: with a batch every sequence reads a shared prefix for itself: both
+        steps have what the batch reads of it, and the difference counts."""
         conventions = self.request.deployment.conventions
         if not (self.batch and conventions.shared_prefix):
             return self.request
@@ -151,28 +148,28 @@ class Recompute:
         return Segment(self.batch, 1, self.context, decode=True)
 
     def _added(self, new: Array, cached: Array) -> dict[str, Array]:
-        """What chunks add to the steps that they ride in."""
+        """Seconds that chunks add to their steps."""
         prompt = Segment(1.0, new, cached + self.prefix)  # counts of arrays are floats: equal segments are not looked for
         step = (Segment(float(self.batch), 1, self.context, decode=True), prompt) if self.batch else (prompt,)
-        found = step_seconds(Compiled(self._timed, "prefill"), step, self._beside + 1)
+        seconds = step_seconds(Compiled(self._timed, "prefill"), step, self._running_per_replica + 1)
         if not self.batch:
-            return found
-        return {name: found[name] - alone for name, alone in self.alone.items()}
+            return seconds
+        return {name: seconds[name] - alone for name, alone in self.alone.items()}
 
     @cached_property
     def alone(self) -> dict[str, float]:
         """Seconds of the running batch's step without a prompt."""
-        found = step_seconds(Compiled(self._timed, "decode"), (self._running,), self._beside)
-        return {name: float(value) for name, value in found.items()}
+        seconds = step_seconds(Compiled(self._timed, "decode"), (self._running,), self._running_per_replica)
+        return {name: float(value) for name, value in seconds.items()}
 
     @property
     def _shift(self) -> int:
         """Rows of the first tile that the running sequences fill."""
-        return self._beside % _STRIDE
+        return self._running_per_replica % _STRIDE
 
     @cached_property
     def _ends(self) -> tuple[Array, Array]:
-        """First and last lengths between which a chunk's time is taken to be straight."""
+        """First and last lengths between which a chunk's time is taken to be linear."""
         import numpy as np
 
         most = min(self.budget, _TABLE)
@@ -186,7 +183,7 @@ class Recompute:
 
     @cached_property
     def _few(self) -> list[float]:
-        """Every length up to a few hundred: experts are met one by one, and what little is added to a step jumps."""
+        """Every length up to a few hundred: experts are read one by one, so that short chunks have steps."""
         import numpy as np
 
         new = np.arange(1.0, min(_FEW, self.budget) + 1)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.request import Request
-from roofline.serving.preemption.preemption import Preemption
-from roofline.serving.preemption.to_host import ToHost
+from roofline.serving.preemption.copies import HostCopyOptions
+from roofline.serving.preemption.costs import Preemption
 from roofline.serving.simulation.eviction import MODES, Mode, Preempting
 from roofline.specs.source import Assumption, Origin
 
 _TOKENS = 1024
 
 
-def preempting(request: Request, mode: str | None, notes: list[Assumption], said: ToHost | None = None) -> Preempting:
+def preempting(request: Request, mode: str | None, notes: list[Assumption], said: HostCopyOptions | None = None) -> Preempting:
     """How a replica of a deployment preempts; `mode` None: as engines do, by recomputing. `said` of the copies, if any.
 
     Raises:
         InputError: no such mode; nothing is known of the link to the host; something is said of copies that are never made.
     """
-    said = said or ToHost()
+    said = said or HostCopyOptions()
     known: dict[str, Mode] = {name: name for name in MODES}
     if mode is not None and mode not in known:
         raise UnknownNameError("way to preempt", mode, known, list_all=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.request import Request, prepare
-from roofline.serving.preemption.to_host import ToHost
+from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.simulation.balancers import BALANCERS
 from roofline.serving.simulation.costs import preempting
 from roofline.serving.simulation.eviction import Preempting
@@ -56,7 +56,7 @@ def deployed(model: Any, hardware: Any, deployment: dict[str, Any]) -> Request:
 def serve(
     request: Request, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, balancer: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
-    copies_to: ToHost | None = None, keeps: bool = False,
+    copies_to: HostCopyOptions | None = None, keeps: bool = False,
 ) -> Server:  # fmt: skip
     """A server from what `simulate` was given.
 

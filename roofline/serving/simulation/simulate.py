@@ -12,7 +12,7 @@ from roofline import files
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.predict.request import Request
-from roofline.serving.preemption.to_host import to_host
+from roofline.serving.preemption.copies import parse_host_copy
 from roofline.serving.simulation.asking import ask
 from roofline.serving.simulation.figures import nothing, summarise
 from roofline.serving.simulation.interrupts import Interrupts
@@ -123,7 +123,7 @@ def simulate(
         trace=trace, workload=workload, rate=rate, requests=requests, until=until, skip_bad_rows=skip_bad_rows, notes=notes,
         input_len=input_len, output_len=output_len, ttft=ttft, tpot=tpot,
     )  # fmt: skip
-    copies = to_host(
+    copies = parse_host_copy(
         host_link=host_link, pinned=pinned, coalesced=coalesced, gpus_per_link=gpus_per_link, host_memory=host_memory
     )
     request = deployed(model, hardware, deployment)

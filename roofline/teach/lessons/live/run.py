@@ -24,8 +24,8 @@ from roofline.predict.request import Request, prepare
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.predict.timing import pipeline
 from roofline.report.analysis.state import WEIGHTS
-from roofline.serving.preemption.break_even import needed_rate
 from roofline.serving.preemption.copies import Curve
+from roofline.serving.preemption.crossover import needed_rate
 from roofline.specs.library import load_hardware
 from roofline.specs.workload import Segment, Step, decode, prefill
 from roofline.symbols import TABLE

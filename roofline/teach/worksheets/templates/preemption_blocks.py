@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
-from roofline.serving.preemption.kept import Kept, kept
+from roofline.serving.preemption.costs import SequenceCache, sequence_cache
 from roofline.teach.worksheets import facts, pitfalls, worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
 
 @cache
-def _sequence_memory(name: str, block: int) -> Kept:
+def _sequence_memory(name: str, block: int) -> SequenceCache:
     """What a device holds of a sequence, in blocks of `block` tokens."""
-    return kept(facts.request(name, "h200-sxm", block_size=block, gpu_memory_utilization=0.95).memory.fullest)
+    return sequence_cache(facts.request(name, "h200-sxm", block_size=block, gpu_memory_utilization=0.95).memory.fullest)
 
 
 def draw(rng: Rng) -> Problem:

@@ -6,7 +6,7 @@ from functools import cache
 
 from roofline import formatting
 from roofline.serving.preemption.copies import Curve
-from roofline.serving.preemption.kept import Kept, kept
+from roofline.serving.preemption.costs import SequenceCache, sequence_cache
 from roofline.teach.worksheets import facts, worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
@@ -16,9 +16,9 @@ _SHARE = 0.8
 
 
 @cache
-def _sequence_memory(name: str, block: int) -> Kept:
+def _sequence_memory(name: str, block: int) -> SequenceCache:
     """What a device holds of a sequence, in blocks of `block` tokens."""
-    return kept(facts.request(name, "h200-sxm", block_size=block, gpu_memory_utilization=0.95).memory.fullest)
+    return sequence_cache(facts.request(name, "h200-sxm", block_size=block, gpu_memory_utilization=0.95).memory.fullest)
 
 
 def draw(rng: Rng) -> Problem:

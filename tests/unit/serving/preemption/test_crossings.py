@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from roofline.predict.request import prepare
-from roofline.serving.preemption import curves
-from roofline.serving.preemption.break_even import asymptote, exact_link
-from roofline.serving.preemption.crossover import crossings, quadratic
-from roofline.serving.preemption.partial import best
-from roofline.serving.preemption.preemption import Preemption
+from roofline.serving.preemption import crossover
+from roofline.serving.preemption.costs import Preemption
+from roofline.serving.preemption.crossover import asymptote, best_split, crossings, exact_link, quadratic
 
 YARN, POLARIS = "yarn-llama-2-7b-64k", "polaris"
 
@@ -79,14 +77,14 @@ def test_two_crossings_of_full_heads() -> None:
     Short prompts cost a pass over the weights, long ones attention: Llama-2-7B on A100.
     """
     costs = of(YARN, POLARIS)
-    first, second = curves.crossover_tokens(costs, 2048)
+    first, second = crossover.crossover_tokens(costs, 2048)
     for tokens, cheaper in ((first // 2, "swap"), (2 * first, "recompute"), (second // 2, "recompute"), (2 * second, "swap")):
         assert costs.choice(tokens).cheaper == cheaper
-    assert curves.crossover_tokens(of(YARN, POLARIS, coalesced=True), 2048) == []
+    assert crossover.crossover_tokens(of(YARN, POLARIS, coalesced=True), 2048) == []
 
 
 def test_one_crossing_where_the_other_is_beyond_the_model() -> None:
-    (only,) = curves.crossover_tokens(of("llama-2-7b", "a100-sxm-80gb"), 2048)
+    (only,) = crossover.crossover_tokens(of("llama-2-7b", "a100-sxm-80gb"), 2048)
     costs = of("llama-2-7b", "a100-sxm-80gb")
     assert (costs.choice(only // 2).cheaper, costs.choice(4096).cheaper) == ("swap", "recompute")
 
@@ -100,7 +98,7 @@ def test_the_quadratic_is_near() -> None:
     alpha = rise[0] - gamma * middle
     sigma = sum(costs.swap_seconds(16384)) / 16384
     (root,) = [value for value in quadratic(0.0, alpha, gamma, 0.0, sigma) if value > 1000]
-    assert root == pytest.approx(curves.crossover_tokens(costs, 2048)[1], rel=0.1)
+    assert root == pytest.approx(crossover.crossover_tokens(costs, 2048)[1], rel=0.1)
 
 
 def test_ripples_count_once() -> None:
@@ -119,7 +117,7 @@ def test_the_smallest_block(model: str, hardware: str, tokens: int) -> None:
     """With it a swap is the cheaper, with one token less it is not; near 2 N m a/(T - 2 N k/B)."""
     costs = of(model, hardware)
     recompute = costs.recompute_seconds(tokens)
-    size = curves.crossover_block(costs, tokens, recompute)
+    size = crossover.crossover_block(costs, tokens, recompute)
     assert size is not None
     assert float(costs.with_block(size).both(tokens)) <= recompute < float(costs.with_block(size - 1).both(tokens))
     ways, calls, token = costs.swap.copies.ways, 64, float(costs.device_bytes(tokens)) / tokens
@@ -136,7 +134,7 @@ def test_blocks_that_decide_nothing() -> None:
     ):
         tokens = 1000
         recompute = costs.recompute_seconds(tokens) if costs.request.model.name != "gpt2" else 10.0
-        assert curves.crossover_block(costs, tokens, recompute) is None
+        assert crossover.crossover_block(costs, tokens, recompute) is None
 
 
 # Both at once
@@ -147,7 +145,7 @@ def test_the_best_split_is_that_of_trying_all() -> None:
     for costs in (of(YARN, POLARIS), of("llama-3.1-8b", "a100-sxm-80gb"), of("gemma-3-12b", "h100-sxm", pinned=False)):
         tokens = 1024
         for hidden in (False, True):
-            for part in curves.split(costs, tokens, hidden=hidden):
+            for part in crossover.split(costs, tokens, hidden=hidden):
                 tried = []
                 for y in range(0, tokens + 1, 16):
                     before = y if part.order == "recompute the first" else 0
@@ -163,7 +161,7 @@ def test_the_best_split_is_that_of_trying_all() -> None:
 def test_at_the_best_split_both_end_together() -> None:
     """Copies out hidden: the two differ by less than a block's worth."""
     costs = of(YARN, POLARIS)
-    part = curves.split(costs, 4096, hidden=True)[0]
+    part = crossover.split(costs, 4096, hidden=True)[0]
     assert 0 < part.recomputed < 4096
     assert part.recompute_s == pytest.approx(part.in_s, rel=0.05)
     assert part.seconds < 0.7 * min(costs.recompute_seconds(4096), costs.swap_seconds(4096)[1])
@@ -171,13 +169,13 @@ def test_at_the_best_split_both_end_together() -> None:
 
 def test_what_a_window_forgot_is_not_swapped_first() -> None:
     """Layers with a window keep the end of the sequence alone: there the prefix has to be recomputed."""
-    assert [part.order for part in curves.split(of("gemma-3-12b", "h100-sxm"), 4096, hidden=True)] == ["recompute the first"]
-    assert len(curves.split(of(YARN, POLARIS), 4096, hidden=True)) == 2
+    assert [part.order for part in crossover.split(of("gemma-3-12b", "h100-sxm"), 4096, hidden=True)] == ["recompute the first"]
+    assert len(crossover.split(of(YARN, POLARIS), 4096, hidden=True)) == 2
 
 
 def test_ends_are_splits_too() -> None:
     """A copy that costs nothing leaves nothing to compute, and the other way round."""
-    nothing = best("recompute the first", 100, 16, float, lambda y: 0.0, lambda y: 0.0)
+    nothing = best_split("recompute the first", 100, 16, float, lambda y: 0.0, lambda y: 0.0)
     assert (nothing.recomputed, nothing.swapped, nothing.seconds) == (0, 100, 0.0)
-    everything = best("recompute the first", 100, 16, lambda y: 0.0, lambda y: 100.0 - y, lambda y: 100.0 - y)
+    everything = best_split("recompute the first", 100, 16, lambda y: 0.0, lambda y: 100.0 - y, lambda y: 100.0 - y)
     assert (everything.recomputed, everything.swapped) == (100, 0)

@@ -127,4 +127,3 @@ def test_the_table_has_its_own_points() -> None:
     for tokens in (1, 2, 63, 512, 513, 576, 577, 1000, 1001, 1064, 2000, 2001):
         assert recompute.seconds(tokens) == pytest.approx(recompute.exact(tokens), rel=1e-9)
     assert recompute.seconds(0) == 0.0
-    assert list(recompute.many(np.array([5, 700]))) == [recompute.seconds(5), recompute.seconds(700)]

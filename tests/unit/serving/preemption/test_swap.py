@@ -10,10 +10,8 @@ from hybrids import hybrid
 
 from roofline.errors import InputError, SpecError
 from roofline.predict.request import Request, prepare
-from roofline.serving.preemption.copies import copies
-from roofline.serving.preemption.kept import Kept, kept
-from roofline.serving.preemption.preemption import Preemption
-from roofline.serving.preemption.typical import load
+from roofline.serving.preemption.copies import copies, load_typical
+from roofline.serving.preemption.costs import Preemption, SequenceCache, sequence_cache
 from roofline.specs.library import load_hardware, shipped
 
 A100 = "a100-sxm-80gb"
@@ -24,8 +22,8 @@ def ask(model: Any, hardware: Any = A100, **options: Any) -> Request:
     return prepare(model, hardware, **{"context": options.get("shared_prefix", 0), "phase": "decode", **options})
 
 
-def held(model: Any, **options: Any) -> Kept:
-    return kept(ask(model, **options).memory.fullest)
+def held(model: Any, **options: Any) -> SequenceCache:
+    return sequence_cache(ask(model, **options).memory.fullest)
 
 
 # What a device holds
@@ -70,8 +68,8 @@ def test_windows_hold_the_end() -> None:
     for tokens in (2048, 65536):
         assert found.bytes(tokens) == (65 * 40 + tokens // 16 * 8) * 16 * token
     assert found.bytes(512) == 512 * 48 * token
-    assert not found.whole
-    assert held("llama-3.1-8b").whole
+    assert not found.divisible
+    assert held("llama-3.1-8b").divisible
 
 
 def test_what_is_copied_is_what_is_allocated() -> None:
@@ -79,13 +77,13 @@ def test_what_is_copied_is_what_is_allocated() -> None:
     for model in ("llama-3.1-8b", "gemma-3-12b", "gpt-oss-20b", "deepseek-v3", "mistral-7b-v0.1"):
         memory = ask(model).memory.fullest
         for tokens in (1, 100, 1000, 5000):
-            assert kept(memory).bytes(tokens) == memory.layout.bytes(tokens - 1, 1)
+            assert sequence_cache(memory).bytes(tokens) == memory.layout.bytes(tokens - 1, 1)
 
 
 def test_recurrent_state_is_there_once() -> None:
     model = hybrid("mamba2")
     memory = ask(model).memory.fullest
-    found = kept(memory)
+    found = sequence_cache(memory)
     assert found.state_bytes == memory.state_bytes(allocated=True) > 0
     assert found.state_calls == 2 * 12
     block = memory.layout.kinds[0].block
@@ -227,13 +225,13 @@ def test_the_file_of_typical_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (folder / "_host_copies.yaml").write_text(
         text.replace("value: 5 us, low: 2.3 us, high: 7 us", "value: 9 us, low: 1 us, high: 9 us")
     )
-    assert load()[0].pinned.call.value == pytest.approx(9 * US)
-    assert load()[1].path == str(folder / "_host_copies.yaml")
+    assert load_typical()[0].pinned.call.value == pytest.approx(9 * US)
+    assert load_typical()[1].path == str(folder / "_host_copies.yaml")
     (folder / "_host_copies.yaml").write_text(
         text.replace("value: 5 us, low: 2.3 us, high: 7 us", "value: 9 us, low: 1 us, high: 2 us")
     )
     with pytest.raises(SpecError, match="must lie between low"):
-        load()
+        load_typical()
     (folder / "_host_copies.yaml").write_text(text.replace("[dualpath, flexkv, vllm_rocm]", "[nobody]"))
     with pytest.raises(SpecError, match="'nobody' is not a key of sources"):
-        load()
+        load_typical()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline
-from roofline.serving.preemption.typical import load
+from roofline.serving.preemption.copies import load_typical
 from roofline.serving.queueing.closed_loop import ClosedLoop
 from roofline.teach.lessons.live import play
 from roofline.teach.lessons.live.run import (
@@ -30,7 +30,7 @@ def run(**values):
 
 
 def test_call_and_link_are_the_typical_ones():
-    typical = load()[0]
+    typical = load_typical()[0]
     assert typical.pinned.call.value == CALL
     assert pytest.approx(typical.pinned.link.value * 32e9) == LINK * 1e9
 
