@@ -72,14 +72,16 @@ TtftLimit = Annotated[
 ]
 TpotLimit = Annotated[str | None, own("--tpot", text='Each further token within "50 ms".', panel="Objectives", metavar="TIME")]
 _OUTPUT: dict[str, Any] = {"json": JsonOption, "output": OutputOption, "quiet": QuietOption}
+_OUTPUT_DEFAULTS = {"json": False, "output": None, "quiet": False}
 
 
 def flag(option: Option) -> Any:
     """The type of a flag for Typer."""
     if option.kind == "flag":
-        return Annotated[bool, typer.Option(option.flag, help=option.text, rich_help_panel=option.group)]
+        names = f"{option.flag}/--{option.off}" if option.off else option.flag
+        return Annotated[bool, typer.Option(names, help=option.text, rich_help_panel=option.group)]
     return Annotated[
-        str | None,
+        list[str] | None if option.many else str | None,
         typer.Option(
             *option.flags, help=option.text, metavar=option.metavar, rich_help_panel=option.group, show_default=False,
             autocompletion=_COMPLETIONS[option.completes] if option.completes else None,
@@ -88,34 +90,41 @@ def flag(option: Option) -> Any:
 
 
 def takes(
-    groups: Iterable[str] = (), *, without: Iterable[str] = (), changed: Iterable[Option] = ()
+    groups: Iterable[str] = (),
+    *,
+    first: Iterable[Option] = (),
+    without: Iterable[str] = (),
+    changed: Iterable[Option] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator that gives a command the flags that several commands have.
 
-    Its parameter `options` becomes the flags of some groups of the schema: the command gets those that were given, by name. Its
-    parameter `out` becomes `--json`, `--output` and `--quiet`: the command gets an `Output`.
+    Its parameter `options` becomes the flags of some groups of the schema: the command gets those that were given, by name, and
+    those that are on by default. Its parameter `out` becomes `--json`, `--output` and `--quiet`: the command gets an `Output`.
 
     Args:
         groups: of the schema.
+        first: options that the command has besides, before these.
         without: options of these groups that the command does not have.
-        changed: options that mean something else to this command, or that it has besides.
+        changed: options that mean something else to this command, or that it has besides, after these.
     """
-    listed = {entry.name: entry for entry in (*of_groups(tuple(groups), tuple(without)), *changed)}
+    listed = {entry.name: entry for entry in (*first, *of_groups(tuple(groups), tuple(without)), *changed)}
+    switches = [name for name, entry in listed.items() if entry.off]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         parameters: list[inspect.Parameter] = []
         own_parameters = inspect.signature(command, eval_str=True).parameters
         for parameter in own_parameters.values():
             if parameter.name == "options":
-                parameters += [_keyword(name, flag(entry), entry.kind == "flag") for name, entry in listed.items()]
+                parameters += [_keyword(name, flag(entry), _default(entry)) for name, entry in listed.items()]
             elif parameter.name == "out":
-                parameters += [_keyword(name, annotation, name != "output") for name, annotation in _OUTPUT.items()]
+                parameters += [_keyword(name, annotation, _OUTPUT_DEFAULTS[name]) for name, annotation in _OUTPUT.items()]
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
         def run(**values: Any) -> Any:
             if "options" in own_parameters:
-                values["options"] = given({name: values.pop(name) for name in listed})
+                chosen = {name: values.pop(name) for name in listed}
+                values["options"] = given(chosen) | {name: chosen[name] for name in switches}
             if "out" in own_parameters:
                 values["out"] = Output(values.pop("json"), values.pop("output"), values.pop("quiet"))
             return command(**values)
@@ -128,8 +137,12 @@ def takes(
     return decorate
 
 
-def _keyword(name: str, annotation: Any, is_flag: bool) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False if is_flag else None, annotation=annotation)
+def _keyword(name: str, annotation: Any, default: bool | None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _default(option: Option) -> bool | None:
+    return bool(option.off) if option.kind == "flag" else None
 
 
 def changed(name: str, **fields: Any) -> Option:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypedDict, TypeVar, get_type_hints
 
@@ -53,6 +53,10 @@ class Option:
     """Other names, in the spelling of Python: short ones, and an engine's."""
     letter: str = ""
     """The one-letter flag."""
+    off: str = ""
+    """The name of the flag that switches it off, if it is on by default."""
+    many: bool = False
+    """Whether the flag may be given several times."""
     axis: bool = True
     """Whether a sweep can range over it."""
     completes: Literal["", "models", "hardware"] = ""
@@ -302,6 +306,15 @@ _SECTIONS: dict[str, type] = {
 }  # fmt: skip
 
 
+def entries(sections: Mapping[str, type]) -> list[Option]:
+    """The options of some sections (a `TypedDict` by the name of its group), in order."""
+    return [
+        replace(hint.__metadata__[0], name=name, group=group)
+        for group, section in sections.items()
+        for name, hint in get_type_hints(section, include_extras=True).items()
+    ]
+
+
 OPTIONS: dict[str, Option] = {}
 """Every option by name."""
 ALIASES: dict[str, str] = {}
@@ -322,9 +335,8 @@ def add(option: Option) -> None:
     ALIASES.update(dict.fromkeys(option.aliases, option.name))
 
 
-for _group, _section in _SECTIONS.items():
-    for _name, _hint in get_type_hints(_section, include_extras=True).items():
-        add(replace(_hint.__metadata__[0], name=_name, group=_group))
+for _option in entries(_SECTIONS):
+    add(_option)
 
 
 def of_groups(groups: Iterable[str], without: Iterable[str] = ()) -> list[Option]:

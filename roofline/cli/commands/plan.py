@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roofline import formatting
-from roofline.cli import plan_options as plans
-from roofline.cli.options import Options, given, takes
+from roofline.cli.options import Options, model_argument, takes
 from roofline.cli.output import Output, Result, write_lines, write_stdout
 from roofline.cli.tables import markdown_document, markdown_table, markdown_tables, print_assumptions, print_table
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
 from roofline.predict.options import DEPLOYMENT
+from roofline.serving.options import PLAN
 from roofline.text import Table, clean, markdown_cell
 
 if TYPE_CHECKING:
@@ -24,37 +24,11 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     without = ("shared_prefix", "logits", "ignore_capacity", "enable_prefix_caching")
-    app.command(name="plan")(takes(DEPLOYMENT, without=without)(plan))
+    app.command(name="plan")(takes(DEPLOYMENT, first=PLAN.values(), without=without)(plan))
 
 
-def plan(  # noqa: PLR0917 - a flag each
-    model: plans.ModelArgument = None,
-    rate: plans.Rate = None,
-    concurrency: plans.Concurrency = None,
-    input_len: plans.InputLen = None,
-    output_len: plans.OutputLen = None,
-    trace: plans.Trace = None,
-    skip_bad_rows: plans.SkipBadRows = False,
-    traffic: plans.TrafficFile = None,
-    prefix_hit: plans.PrefixHit = None,
-    burstiness: plans.Burstiness = None,
-    peak_factor: plans.PeakFactor = None,
-    profile: plans.Profile = None,
-    ttft: plans.Ttft = None,
-    tpot: plans.Tpot = None,
-    percentile: plans.Percentile = None,
-    hardware: plans.Hardware = None,
-    rank: plans.Rank = None,
-    mode: plans.Mode = None,
-    top: plans.Top = None,
-    check: plans.Check = None,
-    replicas: plans.Replicas = None,
-    price: plans.Price = None,
-    max_gpus: plans.MaxGpus = None,
-    max_cost: plans.MaxCost = None,
-    inventory: plans.Inventory = None,
-    spare: plans.Spare = None,
-    pue: plans.Pue = None,
+def plan(
+    model: Annotated[str | None, model_argument()] = None,
     *,
     options: Options,
     out: Output,
@@ -64,16 +38,15 @@ def plan(  # noqa: PLR0917 - a flag each
     What is given of a deployment (--tp, --dtype, ...) is not searched. Exit code 1 when nothing serves it. Example:
     roofline plan llama-3.1-8b --rate 50 --input-len lognormal:1155:900 --output-len 211 --ttft "2 s" --tpot "50 ms"
     """
-    query = given({**locals(), **options}, "model")
-    if "check" in query:
-        return _check(model, query, out)
+    if "check" in options:
+        return _check(model, options, out)
     if model is None:
         raise InputError("plan needs a MODEL, such as llama-3.1-8b")
-    if "replicas" in query:
+    if "replicas" in options:
         raise InputError("--replicas goes with --check FILE: a plan finds how many are needed")
     from roofline.serving.planning.plan import plan as compute
 
-    result = compute(model, **query)
+    result = compute(model, **options)
     lines = _sentences(result)
 
     def page() -> str:

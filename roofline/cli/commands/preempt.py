@@ -6,38 +6,29 @@ from typing import Annotated
 
 import typer
 
-from roofline.cli import copy_options
-from roofline.cli.options import HardwareOption, ModelArgument, Options, changed, command_line, given, takes
+from roofline.cli.options import HardwareOption, ModelArgument, Options, changed, command_line, takes
 from roofline.cli.output import Output, Result
 from roofline.cli.tables import markdown_described, print_described
 from roofline.predict.options import DEPLOYMENT
+from roofline.serving.options import COPIES
 
-BESIDE = "Beside"
+MEANWHILE = "Meanwhile"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     meanwhile = (
-        changed("batch", help="Sequences that run meanwhile.", default="0", group=BESIDE),
-        changed("context", help="Cached tokens of each of them.", default="tokens", group=BESIDE),
+        changed("batch", help="Sequences that run meanwhile.", default="0", group=MEANWHILE),
+        changed("context", help="Cached tokens of each of them.", default="tokens", group=MEANWHILE),
     )
     without = ("max_num_seqs", "enable_prefix_caching")
-    app.command(name="preempt")(takes(DEPLOYMENT, without=without, changed=meanwhile)(preempt))
+    app.command(name="preempt")(takes(DEPLOYMENT, first=COPIES.values(), without=without, changed=meanwhile)(preempt))
 
 
-def preempt(  # noqa: PLR0917 - a flag each
+def preempt(
     model: ModelArgument,
     hardware: HardwareOption,
     tokens: Annotated[str, typer.Option("--tokens", metavar="N", help="Of the evicted sequence; 8k = 8192.")],
-    host_link: copy_options.HostLink = None,
-    pinned: copy_options.Pinned = True,
-    coalesced: copy_options.Coalesced = False,
-    overlapped: Annotated[
-        bool,
-        typer.Option("--overlapped", help="Copies run beside the kernels of others.", rich_help_panel=copy_options.COPIES),
-    ] = False,
-    gpus_per_link: copy_options.GpusPerLink = None,
-    host_memory: copy_options.HostMemory = None,
     *,
     options: Options,
     out: Output,
@@ -47,7 +38,7 @@ def preempt(  # noqa: PLR0917 - a flag each
     Exit code 1 when the device cannot hold the sequence. Example:
     roofline preempt llama-3.1-8b --hardware a100-sxm-80gb --tokens 2048 --coalesced
     """
-    query = given({**locals(), **options}, "model", "hardware", "pinned") | {"pinned": pinned}
+    query = {"tokens": tokens, **options}
     from roofline.report.preemption_summary import sentences, tables
     from roofline.serving.preemption.preempt import preempt as compute
 

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline import formatting
-from roofline.cli import plan_options
-from roofline.cli import simulate_options as own
 from roofline.cli.options import Options, complete_models, given, hardware_option, takes
-from roofline.cli.options import own as option
 from roofline.cli.output import Output, Result, write_lines, write_stdout
 from roofline.cli.tables import print_assumptions, print_table
 from roofline.formatting import percent, plural
 from roofline.predict.options import DEPLOYMENT
+from roofline.serving.options import REPLAY
 from roofline.text import Table
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the command."""
     without = ("data_parallel_size", "shared_prefix", "ignore_capacity")
-    app.command(name="replay")(takes(DEPLOYMENT, without=without)(replay))
+    app.command(name="replay")(takes(DEPLOYMENT, first=REPLAY.values(), without=without)(replay))
 
 
 def replay(
@@ -45,26 +43,6 @@ def replay(
             "--fit-first", metavar="N", help="Fit FLOP/s and bandwidth of the card on the first N requests.", show_default=False
         ),
     ] = None,
-    skip_bad_rows: plan_options.SkipBadRows = False,
-    scheduler: Annotated[
-        str | None,
-        option(
-            "--scheduler",
-            text="As of simulate. Default: vllm-v1-async or vllm-v1, as the run had it.",
-            panel=own.SERVER,
-            metavar="NAME",
-        ),
-    ] = None,
-    num_gpu_blocks_override: Annotated[
-        str | None,
-        option(
-            "--num-gpu-blocks-override",
-            text="KV blocks of a replica. Default: the run's, else what there is room for.",
-            panel=own.SERVER,
-            metavar="N",
-        ),
-    ] = None,
-    basis: own.Basis = None,
     *,
     options: Options,
     out: Output,

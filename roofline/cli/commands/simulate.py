@@ -6,51 +6,24 @@ import sys
 
 import typer
 
-from roofline.cli import copy_options, plan_options
-from roofline.cli import simulate_options as own
-from roofline.cli.options import HardwareOption, ModelArgument, Options, command_line, given, takes
+from roofline.cli.options import HardwareOption, ModelArgument, Options, command_line, takes
 from roofline.cli.output import Output, Result, progress
 from roofline.cli.tables import markdown_described, print_described
 from roofline.predict.options import DEPLOYMENT
+from roofline.serving.options import SIMULATE
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     without = ("data_parallel_size", "shared_prefix", "ignore_capacity")
-    app.command(name="simulate")(takes(DEPLOYMENT, without=without)(simulate))
+    app.command(name="simulate")(takes(DEPLOYMENT, first=SIMULATE.values(), without=without)(simulate))
 
 
-def simulate(  # noqa: PLR0917 - a flag each
+def simulate(
     model: ModelArgument,
     hardware: HardwareOption,
-    trace: own.Trace = None,
-    workload: own.Workload = None,
-    rate: own.Rate = None,
-    input_len: plan_options.InputLen = None,
-    output_len: plan_options.OutputLen = None,
-    requests: own.Requests = None,
-    until: own.Until = None,
-    ttft: own.Ttft = None,
-    tpot: own.Tpot = None,
-    skip_bad_rows: plan_options.SkipBadRows = False,
-    replicas: own.Replicas = None,
-    balancer: own.Balancer = None,
-    scheduler: own.Scheduler = None,
-    preemption: own.Preemption = None,
-    num_gpu_blocks_override: own.NumGpuBlocksOverride = None,
-    host_link: copy_options.HostLink = None,
-    pinned: copy_options.Pinned = True,
-    coalesced: copy_options.Coalesced = False,
-    gpus_per_link: copy_options.GpusPerLink = None,
-    host_memory: copy_options.HostMemory = None,
-    basis: own.Basis = None,
-    seed: own.Seed = None,
-    replications: own.Replications = None,
-    warm_up: own.WarmUp = None,
-    stepwise: own.Stepwise = False,
     *,
     options: Options,
-    perfetto: own.Perfetto = None,
     out: Output,
 ) -> int:
     """Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.
@@ -58,7 +31,6 @@ def simulate(  # noqa: PLR0917 - a flag each
     -o with .csv or .parquet writes a row a request while it runs; .html, .json and .md the result. Example:
     roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len lognormal:1155:900 --output-len 211
     """
-    query = given({**locals(), **options}, "model", "hardware", "pinned") | {"pinned": pinned}
     from roofline.report.simulation.summary import sentences, tables
     from roofline.serving.simulation.interrupts import Interrupts
     from roofline.serving.simulation.rows import SUFFIXES
@@ -67,11 +39,11 @@ def simulate(  # noqa: PLR0917 - a flag each
     out.check_suffix((*SUFFIXES, ".json", ".md", ".html"))
     rows = out.file if out.has_suffix(*SUFFIXES) else None
     with progress("requests", quiet=out.quiet) as report, Interrupts() as interrupts:
-        result = run(model, hardware, rows=rows, interrupts=interrupts, told=report, **query)
+        result = run(model, hardware, rows=rows, interrupts=interrupts, told=report, **options)
     if result.interrupted:
         sys.stderr.write("stopped: the result is of what was served so far\n")
     if result.fits:
-        for written in filter(None, (rows, perfetto)):
+        for written in filter(None, (rows, options.get("perfetto"))):
             out.note(f"wrote {written}")
     if rows is not None:
         out = Output(out.json, None, out.quiet)  # the result itself goes to stdout
@@ -79,7 +51,7 @@ def simulate(  # noqa: PLR0917 - a flag each
     def page() -> str:
         from roofline.report.simulation.page import simulation_page
 
-        return simulation_page(result, command_line("simulate", model, hardware, query, without=("perfetto",)))
+        return simulation_page(result, command_line("simulate", model, hardware, options, without=("perfetto",)))
 
     def markdown() -> str:
         return markdown_described(result, sentences(result), tables(result))

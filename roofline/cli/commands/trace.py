@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roofline import files, formatting
-from roofline.cli import plan_options
-from roofline.cli.options import takes
+from roofline.cli.options import Options, takes
 from roofline.cli.output import Output, Result, by_role, write_stdout
 from roofline.cli.tables import print_table
 from roofline.errors import InputError
+from roofline.serving.options import PLAN
 from roofline.text import Table, clean
 from roofline.version import envelope
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="trace")(takes()(trace))
+    app.command(name="trace")(takes(first=[PLAN["skip_bad_rows"]])(trace))
 
 
 def trace(
@@ -32,8 +32,8 @@ def trace(
         Path,
         typer.Argument(metavar="RUN", help="Folder of a measured run (requests.jsonl, meta.json), or a CSV or Parquet trace."),
     ],
-    skip_bad_rows: plan_options.SkipBadRows = False,
     *,
+    options: Options,
     out: Output,
 ) -> None:
     """Show the requests of a measured run and the engine that served them, and write them as a trace.
@@ -46,10 +46,10 @@ def trace(
 
     meta: EngineMeta | None = None
     if files.is_folder(source):
-        run = read_run(source, skip_bad_rows)
+        run = read_run(source, **options)
         requests, meta = run.trace, run.meta
     else:
-        requests = read_trace(source, skip_bad_rows)
+        requests = read_trace(source, **options)
     line = None if meta is None else _command(source, meta)
     engine = meta and _engine(meta)
     document = {**envelope(by_role([requests.input])), **_figures(requests), "engine": engine, "command": line}

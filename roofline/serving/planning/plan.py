@@ -19,6 +19,7 @@ from roofline.predict import assumptions
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.options import ALIASES
 from roofline.predict.request import COUNTS, Request
+from roofline.serving.options import ObjectiveOptions, TrafficOptions
 from roofline.serving.planning.candidates import Draft, candidate, cost_per_hour, drafts, order
 from roofline.serving.planning.infeasible import infeasible
 from roofline.serving.planning.inventory import parse_inventory
@@ -36,10 +37,11 @@ from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, decode, prefill
 from roofline.units import parse_count
 
-TRAFFIC = (
-    "rate", "concurrency", "input_len", "output_len", "trace", "ttft", "tpot", "percentile", "prefix_hit", "burstiness",
-    "peak_factor", "profile",
+TRAFFIC = tuple(
+    name for name in (*TrafficOptions.__annotations__, *ObjectiveOptions.__annotations__)
+    if name not in ("traffic", "skip_bad_rows")
 )  # fmt: skip
+"""Options of one class of requests, instead of a file of traffic."""
 _BURSTY = 1.2
 # Options of `analyze` that describe the workload: here the traffic does.
 _WORKLOAD = ("batch", "context", "segments", "phase", "ignore_capacity")

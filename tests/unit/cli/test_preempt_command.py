@@ -128,7 +128,7 @@ def test_at_the_bound(run: Run, tmp_path: Path) -> None:
         (("--host-link", "25 GB"), "--host-link"),
         (("--host-memory", "0 GiB"), "--host-memory must be more than 0"),
         (("--gpus-per-link", "0"), "gpus-per-link must be at least 1"),
-        (("--context", "100"), "say how many with --batch"),
+        (("--context", "100"), "give their number with --batch"),
         (("--batch", "9k"), "leaves none of the 8,192 tokens of a step"),
         (("--max-model-len", "1k"), "longer than --max-model-len"),
         (("--block-size", "0"), "block-size must be at least 1"),
