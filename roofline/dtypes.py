@@ -18,15 +18,15 @@ Shape = tuple[Expr, Expr]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Metadata:
     """A tensor that is stored beside the elements of a weight matrix: scales, zero points, indices.
 
     It has `bytes` for each block of `rows` outputs by `columns` inputs (None: of all), or, where `elements` is given, of
     that many elements one after another, whatever the shape.
 
-    >>> Beside("scales", 2, columns=128).size((4096, 1000))  # 4096 rows, and ceil(1000/128) = 8 groups in each
+    >>> Metadata("scales", 2, columns=128).size((4096, 1000))  # 4096 rows, and ceil(1000/128) = 8 groups in each
     65536
-    >>> Beside("absmax", 1, elements=64).size((10, 100))  # ceil(1000/64)
+    >>> Metadata("absmax", 1, elements=64).size((10, 100))  # ceil(1000/64)
     16
     """
 
@@ -55,18 +55,18 @@ class Format:
     """How elements lie in memory.
 
     `bytes` is the size of an element; `multiply` names the matrix peak that weights in the format are multiplied at,
-    activations being converted to it (None: the weights are converted to the activations' dtype); `beside` is what a
+    activations being converted to it (None: the weights are converted to the activations' dtype); `metadata` is what a
     matrix of such weights has in addition.
     """
 
     name: str
     bytes: Expr
     multiply: str | None = None
-    beside: tuple[Beside, ...] = ()
+    metadata: tuple[Metadata, ...] = ()
 
-    def beside_bytes(self, matrices: Iterable[Shape], count: Expr = 1) -> Expr:
+    def metadata_bytes(self, matrices: Iterable[Shape], count: Expr = 1) -> Expr:
         """Bytes beside the elements of `count` times these matrices."""
-        return count * sum(tensor.size(*matrices) for tensor in self.beside) if self.beside else 0
+        return count * sum(tensor.size(*matrices) for tensor in self.metadata) if self.metadata else 0
 
 
 FP32 = Format("fp32", 4)
@@ -118,8 +118,8 @@ def within(role: str) -> tuple[str, ...]:
     (('attention/o_proj', 'attention', 'linear'), ('experts',))
     """
     parts = role.split("/")
-    found = tuple("/".join(parts[:n]) for n in range(len(parts), 0, -1))
-    return (*found, "linear") if parts[0] in _LINEAR else found
+    roles = tuple("/".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return (*roles, "linear") if parts[0] in _LINEAR else roles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from roofline.operators.scan import resumed
 from roofline.operators.top_k import TopK
 from roofline.specs.base import Spec
 from roofline.specs.deployment import Conventions
-from roofline.specs.engine import Kept
+from roofline.specs.engine import CacheKind
 from roofline.specs.workload import Segment, Step, sequences, tokens
 
 Operators = dict[str, Operator]
@@ -261,7 +261,7 @@ class MixerBlock(Block):
     """Whether what is cached has no heads to divide: every tensor-parallel device holds all of it."""
 
     def cache(self) -> Cache | None:
-        """What a layer keeps of each token; None where it keeps nothing a token."""
+        """What a layer keeps of each token; None where it keeps nothing per token."""
         return None
 
     def state(self) -> State | None:
@@ -305,9 +305,9 @@ class MixerBlock(Block):
             return "a layer attends to keys that are compressed or chosen"
         return None
 
-    def keeps(self) -> set[Kept]:
+    def cache_kinds(self) -> set[CacheKind]:
         """What is kept of sequences, in the words of engines' rules."""
-        words: set[Kept] = {"state"} if self.state() is not None else set()
+        words: set[CacheKind] = {"state"} if self.state() is not None else set()
         for cache in self.caches():
             if cache.window is not None:
                 words.add("chunk" if cache.chunked else "window")
@@ -340,7 +340,7 @@ def indexed(
     site: Site, n_heads: Expr, head_dim: Expr, *, ratio: Expr | None = None, head_sum: Literal["matrix", "vector"] = "matrix"
 ) -> Operators:
     """An indexer's scores of the keys, or of entries that stand for `ratio` tokens, and its choice, for each segment."""
-    vector, found = site.precision.dtypes("norm"), Operators()
+    vector, operators = site.precision.dtypes("norm"), Operators()
     for suffix, reads, segment in per_segment(site):
         scores = IndexScores(
             batch=segment.count,
@@ -355,6 +355,6 @@ def indexed(
             head_sum=head_sum,
             dtypes=vector,
         )
-        found["indexer/scores" + suffix] = scores
-        found["indexer/top_k" + suffix] = TopK(scores=scores.scores, dtypes=vector)
-    return found
+        operators["indexer/scores" + suffix] = scores
+        operators["indexer/top_k" + suffix] = TopK(scores=scores.scores, dtypes=vector)
+    return operators

@@ -34,7 +34,7 @@ class Tensor:
 
 
 def tensors(model: Model, said: Names, experts: int | None = None) -> Iterator[Tensor]:
-    """Every tensor of a model, in the order of its layers; of so many `experts` of a layer (default: of all)."""
+    """Every tensor of a model, in the order of its layers, for the first `experts` experts of a layer (default: all)."""
 
     def few(weights: Iterable[Weight]) -> list[Weight]:
         return [weight if experts is None else replace(weight, copies=min(weight.copies, experts)) for weight in weights]
@@ -47,7 +47,7 @@ def tensors(model: Model, said: Names, experts: int | None = None) -> Iterator[T
 
 def modules(model: Model, experts: int = 1) -> dict[str, tuple[int | None, str]]:
     """Layer and role of each module that holds a weight matrix, by its name in a checkpoint: what the patterns of a
-    `quantization_config` point at. So many `experts` of a layer stand for all of them. Empty where the names of the family
+    `quantization_config` point at. The first `experts` of a layer stand for all of them. Empty where the names of the family
     are not known.
 
     >>> from roofline.blocks.model_files import load_model

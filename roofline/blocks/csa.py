@@ -68,7 +68,7 @@ class CompressedAttentionBlock(MixerBlock):
         n, d, tokens = self.num_attention_heads, self.head_dim, site.tokens
         down, up, vector = (site.precision.dtypes(role) for role in ("attention/a_proj", "attention/q_b_proj", "norm"))
         rotated, group = self.qk_rope_head_dim, ratio(n, self.o_groups)
-        found: Operators = {
+        operators: Operators = {
             "qkv_a_proj": Gemm(
                 m=tokens,
                 n=self.q_lora_rank + d,
@@ -84,16 +84,16 @@ class CompressedAttentionBlock(MixerBlock):
             "kv_write": Copy(elements=tokens * d, write="cache", dtypes=vector),
         }
         if self.compress_ratio != 0:
-            found |= self._entries(site, "compressor", d)
+            operators |= self._entries(site, "compressor", d)
         if self.index_n_heads is not None:
-            found |= self._indexer(site)
-        found |= self._cores(site)
-        found["rope_back"] = Rope(tokens=tokens, heads=n, rotary_dim=rotated, dtypes=vector)
+            operators |= self._indexer(site)
+        operators |= self._cores(site)
+        operators["rope_back"] = Rope(tokens=tokens, heads=n, rotary_dim=rotated, dtypes=vector)
         out, joint = site.precision.dtypes("attention/o_proj"), self.o_groups * self.o_lora_rank
         whole = ((joint, group * d),)  # the groups' matrices are one tensor
-        found["o_a_proj"] = Gemm(batch=self.o_groups, m=tokens, n=self.o_lora_rank, k=group * d, stored=whole, dtypes=out)
-        found["o_b_proj"] = Gemm(m=tokens, n=site.hidden_size, k=joint, dtypes=out)
-        return found
+        operators["o_a_proj"] = Gemm(batch=self.o_groups, m=tokens, n=self.o_lora_rank, k=group * d, stored=whole, dtypes=out)
+        operators["o_b_proj"] = Gemm(m=tokens, n=site.hidden_size, k=joint, dtypes=out)
+        return operators
 
     def _entries(self, site: Site, path: str, width: Expr) -> Operators:
         """Values and gates of the new tokens, and the entries of `width` that they complete, into the cache."""
@@ -101,7 +101,7 @@ class CompressedAttentionBlock(MixerBlock):
         overlap = self.index_n_heads is not None
         # published checkpoints leave these projections unquantised
         gated = Gemm(m=site.tokens, n=(4 if overlap else 2) * width, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
-        found: Operators = {f"{path}/kv_gate_proj": gated}
+        operators: Operators = {f"{path}/kv_gate_proj": gated}
         made: Expr = 0
         for suffix, _, segment in per_segment(site):
             compress = Compress(
@@ -114,12 +114,12 @@ class CompressedAttentionBlock(MixerBlock):
                 held=segment is site.step[0],
                 dtypes=vector,
             )
-            found[f"{path}/compress{suffix}"] = compress
+            operators[f"{path}/compress{suffix}"] = compress
             made = made + compress.made
-        found[f"{path}/norm"] = Norm(rows=made, width=width, dtypes=vector)
-        found[f"{path}/rope"] = Rope(tokens=made, heads=1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
-        found[f"{path}/write"] = Copy(elements=made * width, write="cache", dtypes=vector)
-        return found
+        operators[f"{path}/norm"] = Norm(rows=made, width=width, dtypes=vector)
+        operators[f"{path}/rope"] = Rope(tokens=made, heads=1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
+        operators[f"{path}/write"] = Copy(elements=made * width, write="cache", dtypes=vector)
+        return operators
 
     def _indexer(self, site: Site) -> Operators:
         """Entries of the indexer's own, its queries and weights of heads, scores and choice."""
@@ -127,11 +127,11 @@ class CompressedAttentionBlock(MixerBlock):
         d: Expr = self.index_head_dim
         tokens = site.tokens
         chooser, vector = site.precision.dtypes("attention/indexer"), site.precision.dtypes("norm")
-        found = self._entries(site, "indexer/compressor", d)
-        found["indexer/q_b_proj"] = Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser)
-        found["indexer/weights_proj"] = Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
-        found["indexer/rope"] = Rope(tokens=tokens, heads=n, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
-        return found | indexed(site, n, d, ratio=self.compress_ratio, head_sum="vector")
+        operators = self._entries(site, "indexer/compressor", d)
+        operators["indexer/q_b_proj"] = Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser)
+        operators["indexer/weights_proj"] = Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
+        operators["indexer/rope"] = Rope(tokens=tokens, heads=n, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
+        return operators | indexed(site, n, d, ratio=self.compress_ratio, head_sum="vector")
 
     def _cores(self, site: Site) -> Operators:
         """Attention of each segment."""

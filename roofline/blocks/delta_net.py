@@ -39,7 +39,7 @@ class KimiDeltaAttention(MixerBlock):
         heads, d_head, width = self.linear_num_heads, self.linear_head_dim, self._width
         tokens, d_model = site.tokens, site.hidden_size
         vector = site.precision.dtypes("norm")
-        found: Operators = {
+        operators: Operators = {
             "qkv_proj": Gemm(
                 m=tokens, n=3 * width, k=d_model, stored=((width, d_model),) * 3, dtypes=site.precision.dtypes("mixer/qkv_proj")
             ),
@@ -49,7 +49,7 @@ class KimiDeltaAttention(MixerBlock):
             "b_proj": Gemm(m=tokens, n=heads, k=d_model, dtypes=site.precision.dtypes("mixer/b_proj")),
         }
         for suffix, _, segment in per_segment(site):
-            found["core" + suffix] = DeltaRule(
+            operators["core" + suffix] = DeltaRule(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -63,11 +63,11 @@ class KimiDeltaAttention(MixerBlock):
                 borrowed=segment is not site.step[0],
                 dtypes=vector,
             )
-        found["g_a_proj"] = Gemm(m=tokens, n=d_head, k=d_model, dtypes=site.precision.dtypes("mixer/g_a_proj"))
-        found["g_b_proj"] = Gemm(m=tokens, n=width, k=d_head, dtypes=site.precision.dtypes("mixer/g_b_proj"))
-        found["gated_norm"] = Norm(rows=tokens * heads, width=d_head, gated=True, dtypes=vector)
-        found["o_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/o_proj"))
-        return found
+        operators["g_a_proj"] = Gemm(m=tokens, n=d_head, k=d_model, dtypes=site.precision.dtypes("mixer/g_a_proj"))
+        operators["g_b_proj"] = Gemm(m=tokens, n=width, k=d_head, dtypes=site.precision.dtypes("mixer/g_b_proj"))
+        operators["gated_norm"] = Norm(rows=tokens * heads, width=d_head, gated=True, dtypes=vector)
+        operators["o_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/o_proj"))
+        return operators
 
     def state(self) -> State:
         """The last inputs of the convolutions of q, k and v, and a matrix a head."""
@@ -130,7 +130,7 @@ class GatedDeltaNet(MixerBlock):
         """Projections in, convolution, scan, gated norm of each head, projection out."""
         heads, d_v, tokens = self.linear_num_value_heads, self.linear_value_head_dim, site.tokens
         vector = site.precision.dtypes("norm")
-        found: Operators = {
+        operators: Operators = {
             "in_proj_qkvz": Gemm(
                 m=tokens,
                 n=self._convolved + self._values,
@@ -141,7 +141,7 @@ class GatedDeltaNet(MixerBlock):
             "conv": causal_conv(site, self._convolved, self.linear_conv_kernel_dim),
         }
         for suffix, _, segment in per_segment(site):
-            found["core" + suffix] = DeltaRule(
+            operators["core" + suffix] = DeltaRule(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -154,9 +154,11 @@ class GatedDeltaNet(MixerBlock):
                 borrowed=segment is not site.step[0],
                 dtypes=vector,
             )
-        found["gated_norm"] = Norm(rows=tokens * heads, width=d_v, gated=True, dtypes=vector)
-        found["out_proj"] = Gemm(m=tokens, n=site.hidden_size, k=self._values, dtypes=site.precision.dtypes("mixer/out_proj"))
-        return found
+        operators["gated_norm"] = Norm(rows=tokens * heads, width=d_v, gated=True, dtypes=vector)
+        operators["out_proj"] = Gemm(
+            m=tokens, n=site.hidden_size, k=self._values, dtypes=site.precision.dtypes("mixer/out_proj")
+        )
+        return operators
 
     def state(self) -> State:
         """The last inputs of the convolution, and a matrix a value head."""

@@ -94,7 +94,7 @@ class GroupedQueryAttention(MixerBlock):
         n_q, n_kv, d_head, d_v = self.num_attention_heads, self.num_key_value_heads, self.head_dim, self._d_v
         vector = site.precision.dtypes("norm")
         choices, chunked = site.conventions, self.attention_chunk_size is not None
-        found: Operators = {
+        operators: Operators = {
             "q_proj" if self.kv_shared else "qkv_proj": Gemm(
                 m=site.tokens,
                 n=self._projected(),
@@ -105,20 +105,20 @@ class GroupedQueryAttention(MixerBlock):
             )
         }
         if self.output_gate == "headwise":
-            found["gate_proj"] = Gemm(
+            operators["gate_proj"] = Gemm(
                 m=site.tokens, n=n_q, k=site.hidden_size, dtypes=site.precision.dtypes("attention/gate_proj")
             )
-        found |= self._norms(site)
+        operators |= self._norms(site)
         if self.rotary_dim != 0:
             rotated = d_head if self.rotary_dim is None else self.rotary_dim
             heads = n_q if self.kv_shared else n_q + n_kv
-            found["rope"] = Rope(tokens=site.tokens, heads=heads, rotary_dim=rotated, dtypes=vector)
+            operators["rope"] = Rope(tokens=site.tokens, heads=heads, rotary_dim=rotated, dtypes=vector)
         if not self.kv_shared:
-            found["kv_write"] = Copy(elements=site.written_tokens * n_kv * (d_head + d_v), write="cache", dtypes=vector)
+            operators["kv_write"] = Copy(elements=site.written_tokens * n_kv * (d_head + d_v), write="cache", dtypes=vector)
         ranks = None if site.context_ranks == 1 else site.context_ranks
         for suffix, reads, segment in per_segment(site, self._reach, chunked=chunked):
-            found |= gathered(site, segment, n_kv * (d_head + d_v), vector, suffix)
-            found["core" + suffix] = Attention(
+            operators |= gathered(site, segment, n_kv * (d_head + d_v), vector, suffix)
+            operators["core" + suffix] = Attention(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -138,14 +138,14 @@ class GroupedQueryAttention(MixerBlock):
                 decode=segment.decode,
                 dtypes=vector,
             )
-            found |= joined(site, segment, n_q, d_v, vector, suffix)
+            operators |= joined(site, segment, n_q, d_v, vector, suffix)
         if self.output_gate == "elementwise":
-            found["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
+            operators["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
         elif self.output_gate == "headwise":
-            found["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
+            operators["output_gate"] = Activation(rows=site.tokens, width=n_q, spread=d_v, dtypes=vector)
         output = site.precision.dtypes("attention/o_proj")
-        found["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=output)
-        return found
+        operators["o_proj"] = Gemm(m=site.tokens, n=site.hidden_size, k=n_q * d_v, bias=self.o_bias, dtypes=output)
+        return operators
 
     def _projected(self) -> Expr:
         """Width of the fused projection: queries, gates of their number, and the keys and values that are the layer's own."""
@@ -168,11 +168,11 @@ class GroupedQueryAttention(MixerBlock):
     def _norms(self, site: Site) -> Operators:
         """Of queries, and of the keys and values that are the layer's own."""
         n_q, n_kv, vector = self.num_attention_heads, self.num_key_value_heads, site.precision.dtypes("norm")
-        found: Operators = {}
+        norms: Operators = {}
         if self.qk_norm != "none":
             for name, heads in (("q_norm", n_q), ("k_norm", n_kv))[: 1 if self.kv_shared else 2]:
                 over_all = self.qk_norm == "full"
-                found[name] = Norm(
+                norms[name] = Norm(
                     rows=site.tokens if over_all else site.tokens * heads,
                     width=heads * self.head_dim if over_all else self.head_dim,
                     function=self.qk_norm_function,
@@ -181,8 +181,8 @@ class GroupedQueryAttention(MixerBlock):
                     dtypes=vector,
                 )
         if self.v_norm and not self.kv_shared:
-            found["v_norm"] = Norm(rows=site.tokens * n_kv, width=self._d_v, weight=False, dtypes=vector)
-        return found
+            norms["v_norm"] = Norm(rows=site.tokens * n_kv, width=self._d_v, weight=False, dtypes=vector)
+        return norms
 
     def cache(self) -> Cache | None:
         """A key and a value for each KV head; none where they are another layer's."""

@@ -19,7 +19,7 @@ class LightningAttention(MixerBlock):
     """Lightning Attention (MiniMax-01, MiniMax-M1; arXiv:2501.08313, section 2.2). Q, K and V pass a SiLU; the output is
     normalised over all heads and gated by the sigmoid of a projection of its own. There is no convolution.
 
-    NB: with several devices the norm's sum of squares is exchanged, one number a token; that is not counted.
+    NB: with several devices the norm's sum of squares is exchanged, one number per token; that is not counted.
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {"num_attention_heads": "exact"}
@@ -35,12 +35,12 @@ class LightningAttention(MixerBlock):
         heads, d_head, tokens, d_model = self.num_attention_heads, self.head_dim, site.tokens, site.hidden_size
         width = heads * d_head
         vector = site.precision.dtypes("norm")
-        found: Operators = {
+        operators: Operators = {
             "qkv_proj": Gemm(m=tokens, n=3 * width, k=d_model, dtypes=site.precision.dtypes("mixer/qkv_proj")),
             "activation": Activation(rows=tokens, width=3 * width, gated=False, dtypes=vector),
         }
         for suffix, _, segment in per_segment(site):
-            found["core" + suffix] = LinearAttention(
+            operators["core" + suffix] = LinearAttention(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -52,11 +52,11 @@ class LightningAttention(MixerBlock):
                 recurrent=segment.decode,
                 dtypes=vector,
             )
-        found["o_norm"] = Norm(rows=tokens, width=width, dtypes=vector)
-        found["output_gate"] = Gemm(m=tokens, n=width, k=d_model, dtypes=site.precision.dtypes("mixer/output_gate"))
-        found["gate"] = Activation(rows=tokens, width=width, gated=True, dtypes=vector)
-        found["out_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/out_proj"))
-        return found
+        operators["o_norm"] = Norm(rows=tokens, width=width, dtypes=vector)
+        operators["output_gate"] = Gemm(m=tokens, n=width, k=d_model, dtypes=site.precision.dtypes("mixer/output_gate"))
+        operators["gate"] = Activation(rows=tokens, width=width, gated=True, dtypes=vector)
+        operators["out_proj"] = Gemm(m=tokens, n=d_model, k=width, dtypes=site.precision.dtypes("mixer/out_proj"))
+        return operators
 
     def state(self) -> State:
         """A square matrix a head."""

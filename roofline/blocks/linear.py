@@ -1,4 +1,4 @@
-"""One matrix in the place of a block (Nemotron-NAS, `replace_with_linear`): a layer whose attention or feed-forward block
+"""One matrix instead of a block (Nemotron-NAS, `replace_with_linear`): a layer whose attention or feed-forward block
 was found to need no more."""
 
 from __future__ import annotations

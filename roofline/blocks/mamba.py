@@ -42,7 +42,7 @@ class Mamba(MixerBlock):
         inner, state, rank = self.mamba_d_inner, self.ssm_state_size, self.time_step_rank
         tokens, d_model = site.tokens, site.hidden_size
         vector = site.precision.dtypes("norm")
-        found: Operators = {
+        operators: Operators = {
             "in_proj": Gemm(
                 m=tokens, n=2 * inner, k=d_model, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/in_proj")
             ),
@@ -50,12 +50,12 @@ class Mamba(MixerBlock):
             "x_proj": Gemm(m=tokens, n=rank + 2 * state, k=inner, dtypes=site.precision.dtypes("mixer/x_proj")),
         }
         if self.ssm_norms:
-            found["dt_norm"] = Norm(rows=tokens, width=rank, dtypes=vector)
-            found["b_norm"] = Norm(rows=tokens, width=state, dtypes=vector)
-            found["c_norm"] = Norm(rows=tokens, width=state, dtypes=vector)
-        found["dt_proj"] = Gemm(m=tokens, n=inner, k=rank, bias=True, dtypes=site.precision.dtypes("mixer/dt_proj"))
+            operators["dt_norm"] = Norm(rows=tokens, width=rank, dtypes=vector)
+            operators["b_norm"] = Norm(rows=tokens, width=state, dtypes=vector)
+            operators["c_norm"] = Norm(rows=tokens, width=state, dtypes=vector)
+        operators["dt_proj"] = Gemm(m=tokens, n=inner, k=rank, bias=True, dtypes=site.precision.dtypes("mixer/dt_proj"))
         for suffix, _, segment in per_segment(site):
-            found["core" + suffix] = SelectiveScan(
+            operators["core" + suffix] = SelectiveScan(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -64,10 +64,10 @@ class Mamba(MixerBlock):
                 borrowed=segment is not site.step[0],
                 dtypes=vector,
             )
-        found["out_proj"] = Gemm(
+        operators["out_proj"] = Gemm(
             m=tokens, n=d_model, k=inner, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/out_proj")
         )
-        return found
+        return operators
 
     def state(self) -> State:
         """The channels' last inputs, and N elements of state each."""
@@ -92,7 +92,7 @@ class Mamba2(MixerBlock):
     a step for each head. B and C are shared by the heads of a group.
 
     NB: with several devices a group of the gated norm may be spread over some; the sum of squares that they then exchange,
-    one number a token, is not counted.
+    one number per token, is not counted.
     """
 
     sharding: ClassVar[dict[str, Sharding]] = {"mamba_num_heads": "exact", "n_groups": "replicate"}
@@ -130,14 +130,14 @@ class Mamba2(MixerBlock):
         heads, inner, tokens = self.mamba_num_heads, self._inner, site.tokens
         vector = site.precision.dtypes("norm")
         projected = inner + self._convolved + heads
-        found: Operators = {
+        operators: Operators = {
             "in_proj": Gemm(
                 m=tokens, n=projected, k=site.hidden_size, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/in_proj")
             ),
             "conv": causal_conv(site, self._convolved, self.conv_kernel, bias=self.use_conv_bias),
         }
         for suffix, _, segment in per_segment(site):
-            found["core" + suffix] = LinearAttention(
+            operators["core" + suffix] = LinearAttention(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
@@ -152,13 +152,13 @@ class Mamba2(MixerBlock):
                 dtypes=vector,
             )
         if self.mamba_rms_norm:
-            found["gated_norm"] = Norm(rows=tokens, width=inner, gated=True, dtypes=vector)
+            operators["gated_norm"] = Norm(rows=tokens, width=inner, gated=True, dtypes=vector)
         else:
-            found["gate"] = Activation(rows=tokens, width=inner, gated=True, dtypes=vector)
-        found["out_proj"] = Gemm(
+            operators["gate"] = Activation(rows=tokens, width=inner, gated=True, dtypes=vector)
+        operators["out_proj"] = Gemm(
             m=tokens, n=site.hidden_size, k=inner, bias=self.use_bias, dtypes=site.precision.dtypes("mixer/out_proj")
         )
-        return found
+        return operators
 
     def state(self) -> State:
         """The last inputs of the convolution, and a matrix a head."""

@@ -18,7 +18,7 @@ from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
 from roofline.specs.base import Whole
-from roofline.specs.engine import Kept
+from roofline.specs.engine import CacheKind
 from roofline.specs.workload import Segment
 
 
@@ -30,7 +30,7 @@ class LatentAttentionBlock(MixerBlock):
     The latent cache has no heads to divide: every tensor-parallel device holds all of it.
 
     With `index_topk` the attention is sparse (DSA): a query sees at most that many keys, those that an indexer scores
-    highest. The indexer's own queries come from the compressed queries, its one key a token from the layer's input; the key
+    highest. The indexer's own queries come from the compressed queries, its one key per token from the layer's input; the key
     is cached beside the latent. A layer that has `index_topk` but no indexer takes the choice of a layer before it. Sparse
     attention gathers latents, so it is always absorbed, prompts too; expanded, it is dense attention under a mask, as
     `--mask full` is in both forms. Devices of a tensor-parallel group each score all keys, as engines do.
@@ -74,13 +74,13 @@ class LatentAttentionBlock(MixerBlock):
         latent = self.kv_lora_rank + self.qk_rope_head_dim
         vector, output = site.precision.dtypes("norm"), site.precision.dtypes("attention/o_proj")
         down, up = site.precision.dtypes("attention/a_proj"), site.precision.dtypes("attention/q_b_proj")
-        found: Operators = {}
+        operators: Operators = {}
         if self.q_lora_rank is None:
-            found["q_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=d_model, dtypes=up)
-            found["kv_a_proj"] = Gemm(m=site.tokens, n=latent, k=d_model, bias=self.attention_bias, dtypes=down)
+            operators["q_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=d_model, dtypes=up)
+            operators["kv_a_proj"] = Gemm(m=site.tokens, n=latent, k=d_model, bias=self.attention_bias, dtypes=down)
         else:
             # one fused projection, as engines store it: the input is read once for both
-            found["qkv_a_proj"] = Gemm(
+            operators["qkv_a_proj"] = Gemm(
                 m=site.tokens,
                 n=self.q_lora_rank + latent,
                 k=d_model,
@@ -88,22 +88,24 @@ class LatentAttentionBlock(MixerBlock):
                 stored=((self.q_lora_rank, d_model), (latent, d_model)),
                 dtypes=down,
             )
-            found["q_a_norm"] = Norm(rows=site.tokens, width=self.q_lora_rank, dtypes=vector)
-            found["q_b_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=self.q_lora_rank, dtypes=up)
-        found["kv_a_norm"] = Norm(rows=site.tokens, width=self.kv_lora_rank, dtypes=vector)
+            operators["q_a_norm"] = Norm(rows=site.tokens, width=self.q_lora_rank, dtypes=vector)
+            operators["q_b_proj"] = Gemm(m=site.tokens, n=n * d_qk, k=self.q_lora_rank, dtypes=up)
+        operators["kv_a_norm"] = Norm(rows=site.tokens, width=self.kv_lora_rank, dtypes=vector)
         if self.use_rope:
-            found["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
-        found["kv_write"] = Copy(elements=site.written_tokens * latent, write="cache", dtypes=vector)
+            operators["rope"] = Rope(tokens=site.tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
+        operators["kv_write"] = Copy(elements=site.written_tokens * latent, write="cache", dtypes=vector)
         if self.index_n_heads is not None:
-            found |= self._indexer(site)
-        found |= self._cores(site)
+            operators |= self._indexer(site)
+        operators |= self._cores(site)
         if self.output_gate != "none":
             spread = self.v_head_dim if self.output_gate == "headwise" else 1
             gates = n if self.output_gate == "headwise" else n * self.v_head_dim
-            found["gate_proj"] = Gemm(m=site.tokens, n=gates, k=d_model, dtypes=site.precision.dtypes("attention/gate_proj"))
-            found["output_gate"] = Activation(rows=site.tokens, width=gates, spread=spread, dtypes=vector)
-        found["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, bias=self.attention_bias, dtypes=output)
-        return found
+            operators["gate_proj"] = Gemm(
+                m=site.tokens, n=gates, k=d_model, dtypes=site.precision.dtypes("attention/gate_proj")
+            )
+            operators["output_gate"] = Activation(rows=site.tokens, width=gates, spread=spread, dtypes=vector)
+        operators["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, bias=self.attention_bias, dtypes=output)
+        return operators
 
     def _indexer(self, site: Site) -> Operators:
         """Queries, key and weights of heads, the key into the cache, scores and choice."""
@@ -111,7 +113,7 @@ class LatentAttentionBlock(MixerBlock):
         d: Expr = self.index_head_dim
         tokens = site.tokens
         chooser, vector = site.precision.dtypes("attention/indexer"), site.precision.dtypes("norm")
-        found: Operators = {
+        operators: Operators = {
             "indexer/wq_b": Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser),
             "indexer/wk": Gemm(m=tokens, n=d, k=site.hidden_size, dtypes=chooser),
             "indexer/k_norm": Norm(rows=tokens, width=d, function="layernorm", bias=True, dtypes=vector),
@@ -119,9 +121,9 @@ class LatentAttentionBlock(MixerBlock):
             "indexer/weights_proj": Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router")),
         }
         if self.use_rope:
-            found["indexer/rope"] = Rope(tokens=tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
-        found["indexer/k_write"] = Copy(elements=tokens * d, write="cache", dtypes=vector)
-        return found | indexed(site, n, d)
+            operators["indexer/rope"] = Rope(tokens=tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
+        operators["indexer/k_write"] = Copy(elements=tokens * d, write="cache", dtypes=vector)
+        return operators | indexed(site, n, d)
 
     def _cores(self, site: Site) -> Operators:
         """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
@@ -172,25 +174,25 @@ class LatentAttentionBlock(MixerBlock):
                 dtypes=vector,
             )
             cores |= joined(site, segment, n, rank if absorbed else d_v, vector, suffix)
-        found: Operators = before
+        operators: Operators = before
         if not (isinstance(expanded_tokens, int) and expanded_tokens == 0):
-            found["kv_b_proj"] = Gemm(m=expanded_tokens, n=n * (d_nope + d_v), k=rank, dtypes=expand)
+            operators["kv_b_proj"] = Gemm(m=expanded_tokens, n=n * (d_nope + d_v), k=rank, dtypes=expand)
         absorbs = not (isinstance(absorbed_tokens, int) and absorbed_tokens == 0)
         if absorbs:
             # Stored as rows of kv_b_proj. NB: what is stored once a matrix is counted for either part.
             part = ((n * d_nope, rank),)
-            found["q_absorb"] = Gemm(batch=n, m=absorbed_tokens, n=rank, k=d_nope, stored=part, dtypes=expand)
-        found |= cores
+            operators["q_absorb"] = Gemm(batch=n, m=absorbed_tokens, n=rank, k=d_nope, stored=part, dtypes=expand)
+        operators |= cores
         if absorbs:
-            found["v_up"] = Gemm(batch=n, m=absorbed_tokens, n=d_v, k=rank, stored=((n * d_v, rank),), dtypes=expand)
-        return found
+            operators["v_up"] = Gemm(batch=n, m=absorbed_tokens, n=d_v, k=rank, stored=((n * d_v, rank),), dtypes=expand)
+        return operators
 
     def cache(self) -> Cache:
         """The latent and the rotated key, and the indexer's key."""
         index = self.index_head_dim or 0
         return Cache(self.kv_lora_rank + self.qk_rope_head_dim + index, index=index)
 
-    def keeps(self) -> set[Kept]:
+    def cache_kinds(self) -> set[CacheKind]:
         """The latents of all tokens, and the keys of an indexer of its own."""
         return {"latent"} if self.index_head_dim is None else {"latent", "indexer"}
 

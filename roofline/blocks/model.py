@@ -223,7 +223,7 @@ class Model(Spec):
 
     @property
     def stream_width(self) -> int:
-        """Elements a token that are carried from layer to layer: the residual stream, and the inputs of the layers' own."""
+        """Elements per token that are carried from layer to layer: the residual stream, and the inputs of the layers' own."""
         return self.residual_width + self.per_layer_embedding[1]
 
     @property

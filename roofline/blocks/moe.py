@@ -121,25 +121,25 @@ class MixtureOfExperts(FeedForwardBlock):
         up = grouped(wide * d_e, width, "experts/up_proj", ((d_e, width),) * wide)
         # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
         terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts) * up.excess
-        found: Operators = {}
+        operators: Operators = {}
         if self.router_norm:
-            found["router/norm"] = self._norm(site)
-        found["router"] = Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router)
+            operators["router/norm"] = self._norm(site)
+        operators["router"] = Gemm(m=site.tokens, n=self.num_experts, k=d_model, bias=self.router_bias, dtypes=router)
         if not self.hash_routing:
-            found["choose"] = Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector)
+            operators["choose"] = Sampling(rows=site.tokens, choices=self.num_experts, dtypes=vector)
         if self.branch_norms:
-            found["experts/norm"] = self._norm(site)
+            operators["experts/norm"] = self._norm(site)
         if self.moe_latent_size is not None:
-            found["latent/down_proj"] = self._dense(site, "mlp/latent_proj", width, d_model, m=site.combined_tokens)
-        found["experts/up_proj"] = up
-        found["experts/activation"] = Activation(rows=up.rows, width=d_e, gated=self.gated, dtypes=vector)
-        found["experts/down_proj"] = grouped(width, d_e, "experts/down_proj")
-        found["combine"] = Combine(tokens=site.combined_tokens, width=width, terms=terms, scales=scales, dtypes=vector)
+            operators["latent/down_proj"] = self._dense(site, "mlp/latent_proj", width, d_model, m=site.combined_tokens)
+        operators["experts/up_proj"] = up
+        operators["experts/activation"] = Activation(rows=up.rows, width=d_e, gated=self.gated, dtypes=vector)
+        operators["experts/down_proj"] = grouped(width, d_e, "experts/down_proj")
+        operators["combine"] = Combine(tokens=site.combined_tokens, width=width, terms=terms, scales=scales, dtypes=vector)
         if self.moe_latent_size is not None:
-            found["latent/up_proj"] = self._dense(site, "mlp/latent_proj", d_model, width, m=site.combined_tokens)
+            operators["latent/up_proj"] = self._dense(site, "mlp/latent_proj", d_model, width, m=site.combined_tokens)
         if self.branch_norms:
-            found["experts/post_norm"] = self._norm(site, site.stream_tokens)
-        return found | self._shared(site)
+            operators["experts/post_norm"] = self._norm(site, site.stream_tokens)
+        return operators | self._shared(site)
 
     def _shared(self, site: Site) -> Operators:
         """The shared experts, where there are any, and what their outputs and those of the routed ones become."""
@@ -147,19 +147,19 @@ class MixtureOfExperts(FeedForwardBlock):
         if isinstance(width, int) and width == 0:
             return {}
         vector, wide = site.precision.dtypes("norm"), 2 if self.gated else 1
-        found: Operators = {}
+        operators: Operators = {}
         if self.shared_gate:
-            found["shared/gate"] = Gemm(m=site.tokens, n=1, k=d_model, dtypes=site.precision.dtypes("router"))
-        found["shared/up_proj"] = self._dense(site, "shared_experts/up_proj", wide * width, d_model, parts=wide)
-        found["shared/activation"] = Activation(rows=site.tokens, width=width, gated=self.gated, dtypes=vector)
-        found["shared/down_proj"] = self._dense(site, "shared_experts/down_proj", d_model, width)
+            operators["shared/gate"] = Gemm(m=site.tokens, n=1, k=d_model, dtypes=site.precision.dtypes("router"))
+        operators["shared/up_proj"] = self._dense(site, "shared_experts/up_proj", wide * width, d_model, parts=wide)
+        operators["shared/activation"] = Activation(rows=site.tokens, width=width, gated=self.gated, dtypes=vector)
+        operators["shared/down_proj"] = self._dense(site, "shared_experts/down_proj", d_model, width)
         if self.branch_norms:
-            found["shared/post_norm"] = self._norm(site, site.stream_tokens)
-            found["add"] = Add(elements=site.stream_tokens * d_model, dtypes=vector)
-        return found
+            operators["shared/post_norm"] = self._norm(site, site.stream_tokens)
+            operators["add"] = Add(elements=site.stream_tokens * d_model, dtypes=vector)
+        return operators
 
     def _dense(self, site: Site, role: str, n: Expr, k: Expr, m: Expr | None = None, parts: int = 1) -> Gemm:
-        """A product that every token has, or every one of `m`; its weights are stored as so many equal parts."""
+        """A product that every token has, or every one of `m`; its weights are stored as that many equal `parts`."""
         return Gemm(
             m=site.tokens if m is None else m,
             n=n,

@@ -21,7 +21,7 @@ def resolve_precision(
 ) -> tuple[Precision, list[Assumption]]:
     """Formats of weights by role, of activations, of the KV cache and of recurrent state.
 
-    `multiplies` holds the dtypes of the hardware's matrix peaks; `engine` says what it makes of dtypes that nobody named.
+    `multiplies` holds the dtypes of the hardware's matrix peaks; `engine` says what it makes of dtypes that were not given.
     """
     notes: list[Assumption] = []
     weight, from_flag = _weights(model, deployment, multiplies, engine, notes)

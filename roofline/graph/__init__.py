@@ -23,5 +23,5 @@ This is the only place that divides dimensions over devices (`sharding`) and tha
   the all-reduce that follows anyway sums the experts' outputs; each expert is still divided over the t/e devices that
   share it. With e > t the devices of several replicas exchange tokens: all-to-all to the experts and back, each device
   dispatching its 1/t of the replica's tokens, and an all-gather within the replica. With `expert_imbalance` the device shown
-  is the busiest: its rows, and what is sent to it and back, are so many times the mean.
+  is the busiest: its rows, and what is sent to it and back, are that many times the mean.
 """

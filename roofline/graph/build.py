@@ -61,8 +61,8 @@ def build(
         graph |= builder.inputs()
     for name, count in stage.layers:
         prefix = "layers" if len(model.layer_types) == 1 else f"layers/{name}"
-        found = builder.of_layer(name).layer(model.layer_types[name])
-        graph |= {f"{prefix}/{path}": (op, count) for path, op in found.items()}
+        operators = builder.of_layer(name).layer(model.layer_types[name])
+        graph |= {f"{prefix}/{path}": (op, count) for path, op in operators.items()}
     if stage.last:
         graph |= builder.outputs(shares_device=stage.first)
     else:
@@ -104,9 +104,9 @@ class _Builder:
         precision = self.precision.of_layer(layer_type)
         if precision is self.precision:
             return self
-        found = copy(self)
-        found.precision = precision
-        return found
+        builder = copy(self)
+        builder.precision = precision
+        return builder
 
     def _summed(self, width: int | None = None) -> dict[str, Operator]:
         """Partial sums of the stream, or of something of another width, made whole: to each device, or each its tokens'."""
@@ -241,30 +241,30 @@ class _Builder:
         layer without one and the final norm has one, so that a model has as many additions as blocks either way: each
         layer is given its own.
         """
-        found: dict[str, Operator] = {}
+        operators: dict[str, Operator] = {}
         blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
         for position, block in enumerate(blocks):
             on_device = local(block, self.deployment)
             path = on_device.path
             before, after = self._streams(path)
-            found |= before
+            operators |= before
             norm = self._norm_before(layer, path, position, len(blocks), adds=0 if before else 1)
-            found |= norm
+            operators |= norm
             if (on_device.divided or layer.parallel) and (norm or not layer.parallel):
-                found |= self._gathered("" if layer.parallel and position == 0 else f"{path}/")
-            found |= self._inside(on_device)
+                operators |= self._gathered("" if layer.parallel and position == 0 else f"{path}/")
+            operators |= self._inside(on_device)
             if not layer.parallel:
-                found |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
+                operators |= {f"{path}/{name}": operator for name, operator in self._join(on_device).items()}
             if layer.norms != "pre":
-                found[f"{path}/post_norm"] = self._norm(self.stream_tokens)
+                operators[f"{path}/post_norm"] = self._norm(self.stream_tokens)
             if layer.norms == "post":
-                found[f"{path}/add"] = self._add()
-            found |= after
+                operators[f"{path}/add"] = self._add()
+            operators |= after
         if layer.parallel:
-            found |= self._summed()  # one for the sum of both blocks
+            operators |= self._summed()  # one for the sum of both blocks
         if self.model.hidden_size_per_layer_input:
-            found |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
-        return found
+            operators |= {f"per_layer_input/{name}": op for name, op in self._per_layer_input().items()}
+        return operators
 
     def _norm_before(self, layer: LayerType, path: str, position: int, blocks: int, adds: int) -> dict[str, Operator]:
         """The norm in front of a block, with the addition that is fused with it."""
@@ -291,15 +291,15 @@ class _Builder:
 
     def _inside(self, block: Block) -> dict[str, Operator]:
         """A block's operators, and the sums that it needs before its end."""
-        found: dict[str, Operator] = {}
+        operators: dict[str, Operator] = {}
         for name, operator in self._block(block).items():
             path = f"{block.path}/{name}"
-            found[path] = operator
+            operators[path] = operator
             if name in block.summed and self.tp > 1:
                 assert isinstance(operator, Gemm)  # noqa: S101 - narrows the type: only products have partial outputs
                 outputs = operator.m * operator.n
-                found[f"{path}/all_reduce"] = AllReduce(elements=outputs, world=self.tp, dtypes=self.vector)
-        return found
+                operators[f"{path}/all_reduce"] = AllReduce(elements=outputs, world=self.tp, dtypes=self.vector)
+        return operators
 
     def _block(self, block: Block) -> dict[str, Operator]:
         site = Site(
@@ -330,13 +330,13 @@ class _Builder:
         routed = self.tokens * block.routed_width(self.model.hidden_size)
         sent = ratio(routed * block.experts[1], self.tp) * self._busiest(block)
         exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
-        found: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
+        collectives: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
         if self.tp > 1:
             if not self.scattered:
-                found["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
+                collectives["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
             if block.has_shared_experts:
-                found |= {f"shared/{name}": op for name, op in self._summed().items()}
-        return found
+                collectives |= {f"shared/{name}": op for name, op in self._summed().items()}
+        return collectives
 
     def _busiest(self, block: Block) -> Expr:
         """Times the mean that the busiest device's experts are sent."""

@@ -13,7 +13,7 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.numeric import Expr, ceil_div, ratio
 from roofline.specs.deployment import Deployment
-from roofline.specs.engine import Kept
+from roofline.specs.engine import CacheKind
 from roofline.specs.workload import Step, tokens
 
 B = TypeVar("B", bound=Block)
@@ -40,12 +40,12 @@ def stages(model: Model, size: int) -> tuple[Stage, ...]:
     lengths = [len(sequence) // size] * size
     for extra in range(len(sequence) % size):
         lengths[-2 - extra] += 1
-    found, start = [], 0
+    pieces, start = [], 0
     for index, length in enumerate(lengths):
         counts = Counter(sequence[start : start + length])
-        found.append(Stage(index, tuple(counts.items()), first=index == 0, last=index == size - 1))
+        pieces.append(Stage(index, tuple(counts.items()), first=index == 0, last=index == size - 1))
         start += length
-    return tuple(found)
+    return tuple(pieces)
 
 
 def check_parallel(model: Model, deployment: Deployment) -> None:
@@ -122,8 +122,8 @@ def device_tokens(step: Step, deployment: Deployment) -> Expr:
 
 def stream_tokens(step: Step, deployment: Deployment) -> Expr:
     """Those of them whose residual stream it has: a part, with sequence parallelism."""
-    found = device_tokens(step, deployment)
-    return ratio(found, deployment.tensor_parallel_size) if deployment.sequence_parallel else found
+    count = device_tokens(step, deployment)
+    return ratio(count, deployment.tensor_parallel_size) if deployment.sequence_parallel else count
 
 
 def _tensor_problem(block: Block, size: int) -> str | None:
@@ -164,15 +164,15 @@ def caches(model: Model, deployment: Deployment, stage: Stage | None = None) -> 
     """What the layers of a stage keep of each token on one device, and how many layers keep that. Where devices divide the
     tokens of a sequence, each keeps its share of every token, on average."""
     ranks = deployment.context_parallel_size
-    found = [(cache, count) for block, count in _mixers(model, deployment, stage) for cache in block.caches()]
+    layers = [(cache, count) for block, count in _mixers(model, deployment, stage) for cache in block.caches()]
     if ranks == 1:
-        return found
-    return [(replace(cache, elements=ratio(cache.elements, ranks)), count) for cache, count in found]
+        return layers
+    return [(replace(cache, elements=ratio(cache.elements, ranks)), count) for cache, count in layers]
 
 
-def kept(model: Model) -> set[Kept]:
+def cache_kinds(model: Model) -> set[CacheKind]:
     """What the layers of a model keep of sequences, in the words of engines' rules."""
-    return {word for block, _ in _mixers(model, Deployment(), None) for word in block.keeps()}
+    return {word for block, _ in _mixers(model, Deployment(), None) for word in block.cache_kinds()}
 
 
 def states(model: Model, deployment: Deployment, stage: Stage | None = None) -> list[tuple[State, int]]:

@@ -85,7 +85,7 @@ def shared_in_sight(prefix: Expr, cached: Expr, window: Expr | None, *, chunked:
 
 
 def shared_out(value: Expr, ranks: Expr | None) -> Expr:
-    """The part of one of so many devices (None: of one) that share something evenly.
+    """The part of one of `ranks` devices (None: one) that share something evenly.
 
     >>> shared_out(12, None), shared_out(12, 4), shared_out(10, 4)
     (12, 3, 2.5)

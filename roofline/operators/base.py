@@ -65,13 +65,13 @@ class Operator:
     @property
     def held_bytes(self) -> Expr:
         """Bytes of the weights that the operator holds on this device, as they are stored."""
-        if self.dtypes.weight.beside and not (isinstance(self.parameters, int) and self.parameters == 0):
+        if self.dtypes.weight.metadata and not (isinstance(self.parameters, int) and self.parameters == 0):
             msg = f"{self.kind} holds no matrix: how its weights are stored in {self.dtypes.weight.name} is not known"
             raise TypeError(msg)
         return self.parameters * self.dtypes.weight.bytes
 
     @property
-    def beside_bytes(self) -> Expr:
+    def metadata_bytes(self) -> Expr:
         """Bytes beside the elements of the weights that one call reads at once: scales, zero points."""
         return 0
 

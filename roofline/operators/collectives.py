@@ -31,12 +31,12 @@ class Collective(Operator):
         return self.world * self.stride
 
     def members(self, together: int) -> int:
-        """Members of the group among so many neighbouring devices."""
+        """Members of the group among `together` neighbouring devices."""
         return max(together // self.stride, 1)
 
     def crossing(self, together: int) -> Expr:
         """A ring enters and leaves a node once. With one ring for each member in the node (NCCL's channels), of which each
-        crosses at another one, a member sends one of so many pieces to another node."""
+        crosses at another one, a member sends one of that many pieces to another node."""
         return 1 / self.members(together)
 
     def peers(self, together: int) -> int:

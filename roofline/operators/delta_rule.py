@@ -49,13 +49,13 @@ class DeltaRule(Scan):
     * W S, q S, and k^T (U - W S), which is added to S: 6 c d_k d_v;
     * scores q k^T and their product with U - W S: 2 p (d_k + d_v).
 
-    So FLOP a token grow with c: c (3 d_k + 2 d_v) + c^2/3 + 6 d_k d_v, nearly. The last chunk is counted as long as it is. The
-    inverse counts as a product because its blocks are; within the diagonal blocks it is substituted row by row, which with
+    So FLOP per token grow with c: c (3 d_k + 2 d_v) + c^2/3 + 6 d_k d_v, nearly. The last chunk is counted as long as it is.
+    The inverse counts as a product because its blocks are; within the diagonal blocks it is substituted row by row, which with
     blocks of 16 is a twentieth of it at c = 64.
     NB: kernels compute whole blocks where these cross the diagonal. Value heads that share a key compute k k^T and q k^T
     each, and S before a first chunk is 0 and multiplied all the same, here as in kernels.
 
-    Vector FLOP a token: norms of q and k (3 d_k each, a key head), beta (sigmoid: 4 a head); bias, softplus, factor, running
+    Vector FLOP per token: norms of q and k (3 d_k each, a key head), beta (sigmoid: 4 a head); bias, softplus, factor, running
     sum and exponentials of the decay (9 for each of its elements; 6 where one token needs no sum); k and v times beta, k
     (twice) and q times decay (4 d_k + d_v); U - W S and the sum of both outputs (2 d_v). A decay a head multiplies scores (3 a
     pair, 1 below the diagonal), one a channel the keys once more, by its inverse (2 d_k). A chunk decays S and adds to it

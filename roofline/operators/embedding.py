@@ -1,4 +1,4 @@
-"""Embedding lookup: one row of a table a token."""
+"""Embedding lookup: one row of a table per token."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Embedding(Operator):
         """The rows of the tokens, read and written."""
         rows = self.tokens * self.width
         return Cost(
-            weight_bytes=rows * self.dtypes.weight.bytes + self.tokens * self.beside_bytes,
+            weight_bytes=rows * self.dtypes.weight.bytes + self.tokens * self.metadata_bytes,
             activation_bytes=rows * self.dtypes.activation.bytes,
         )
 
@@ -49,9 +49,9 @@ class Embedding(Operator):
     @property
     def held_bytes(self) -> Expr:
         """The table with its scales."""
-        return self.parameters * self.dtypes.weight.bytes + self.dtypes.weight.beside_bytes(((self.entries, self.width),))
+        return self.parameters * self.dtypes.weight.bytes + self.dtypes.weight.metadata_bytes(((self.entries, self.width),))
 
     @property
-    def beside_bytes(self) -> Expr:
+    def metadata_bytes(self) -> Expr:
         """Scales of one row."""
-        return self.dtypes.weight.beside_bytes(((1, self.width),))
+        return self.dtypes.weight.metadata_bytes(((1, self.width),))

@@ -63,11 +63,11 @@ class Gemm(Operator):
         return 0 if self.borrowed else self._weight_bytes()
 
     @property
-    def beside_bytes(self) -> Expr:
+    def metadata_bytes(self) -> Expr:
         """Scales of all matrices."""
         if self.stored:
-            return self.dtypes.weight.beside_bytes(self.stored)
-        return self.dtypes.weight.beside_bytes(((self.n, self.k),), self.batch)
+            return self.dtypes.weight.metadata_bytes(self.stored)
+        return self.dtypes.weight.metadata_bytes(((self.n, self.k),), self.batch)
 
     def _weight_bytes(self) -> Expr:
-        return self.batch * self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.beside_bytes
+        return self.batch * self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.metadata_bytes

@@ -19,9 +19,9 @@ class GroupedGemm(Operator):
     `tokens` tokens each choose `top_k` of `experts`; this device holds `local_experts` of them (all, unless experts are
     spread over devices), so that tokens*top_k*local_experts/experts rows are multiplied here: 2nk FLOP each. Rows are
     gathered by index as they are read and written once each: no permuted copy of the tokens is made (as in fused
-    kernels; a copy would add 2*top_k rows a token). Weights are read for the *distinct* experts that the step touches,
+    kernels; a copy would add 2*top_k rows per token). Weights are read for the *distinct* experts that the step touches,
     which is their expected number under independent routing (see `expected_distinct`), or `distinct` of this device's
-    where the routing is known. `imbalance`: the device has so many times the mean of the devices that share the experts, as
+    where the routing is known. `imbalance`: the device has that many times the mean of the devices that share the experts, as
     far as that is possible (see `excess`).
 
     >>> one = GroupedGemm(tokens=1, n=4, k=5, experts=8, top_k=2)
@@ -81,7 +81,7 @@ class GroupedGemm(Operator):
         if self.distinct is not None:
             return self.distinct
         share = self.held / self.experts if self.local_experts is not None else 1
-        # as if tokens chose each expert here so many times as often
+        # as if tokens chose each expert here that many times as often
         return expected_distinct(self.experts, self.top_k, self.tokens, self.skew, self.excess) * share
 
     @property
@@ -95,16 +95,16 @@ class GroupedGemm(Operator):
         return self.held * self._expert_bytes()
 
     @property
-    def beside_bytes(self) -> Expr:
+    def metadata_bytes(self) -> Expr:
         """Scales of one expert."""
-        return self.dtypes.weight.beside_bytes(self.stored or ((self.n, self.k),))
+        return self.dtypes.weight.metadata_bytes(self.stored or ((self.n, self.k),))
 
     def _expert_bytes(self) -> Expr:
-        return self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.beside_bytes
+        return self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.metadata_bytes
 
 
 def busiest(imbalance: Expr, experts: Expr, top_k: Expr, ranks: Expr) -> Expr:
-    """How many times the mean the busiest of so many devices has: what is said, as far as it is possible.
+    """How many times the mean the busiest of `ranks` devices has: what is said, as far as it is possible.
 
     A device holds h = E/ranks of E experts, so that of a token's k different experts at most min(k, h) are there. The mean is
     k/ranks, of which that is min(ranks, E/k) times as many.

@@ -12,7 +12,7 @@ from roofline.operators.base import Operator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostCopy(Operator):
-    """Move `size` bytes over the link to the host, in either direction, by so many calls one after another (`calls`).
+    """Move `size` bytes over the link to the host, in either direction, by `calls` calls one after another.
 
     The bytes cross the link once and the device's memory once (read on the way out, written on the way in). NB: each call
     costs a latency that is no part of the bound; what the host's own memory can do is not counted either.

@@ -14,13 +14,13 @@ from roofline.operators.base import Operator
 class HyperCollapse(Operator):
     """Hyper-connections, the way in: several residual streams become the one input of a block.
 
-    Weighted sum of `streams` vectors of `width` a token, by weights that a projection of all of them gave.
+    Weighted sum of `streams` vectors of `width` per token, by weights that a projection of all of them gave.
 
-    Vector FLOP a token: 2 an element of the streams for their common root mean square (the projection's inputs are
+    Vector FLOP per token: 2 an element of the streams for their common root mean square (the projection's inputs are
     normalised: the factor is applied to its outputs), 2 an element for the sum, and with `rounds` the coefficients that
     leave the block again: Sinkhorn's iterations make the streams^2 of them doubly stochastic, in each round a sum and a
     division an element for rows and for columns. The streams are read once, the sum is written once.
-    NB: sigmoids and the first softmax, a handful of FLOP a token, are left out; so are the coefficients' bytes.
+    NB: sigmoids and the first softmax, a handful of FLOP per token, are left out; so are the coefficients' bytes.
 
     >>> HyperCollapse(tokens=3, width=8, streams=4, rounds=20, scales=3).cost()
     ... # 3*(4*4*8 + 20*4*16); 2 B*3 scales; 2 B*3*(4*8 in + 8 out)
@@ -58,7 +58,7 @@ class HyperExpand(Operator):
 
     New streams of a token: a streams x streams matrix times the old ones, plus the block's output times a weight each.
 
-    The mixing is a product of streams x streams by streams x width: 2 streams^2 width matrix FLOP a token. The output's
+    The mixing is a product of streams x streams by streams x width: 2 streams^2 width matrix FLOP per token. The output's
     share is a multiply and an add an element. The streams and the output are read once, the streams written once.
 
     >>> HyperExpand(tokens=3, width=8, streams=4).cost()  # 3*2*16*8; 3*2*4*8; 2 B*3*(4*8 + 8 in, 4*8 out)

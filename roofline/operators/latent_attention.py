@@ -1,4 +1,4 @@
-"""Multi-head latent attention (MLA): the cache holds one compressed latent and one rotated key a token."""
+"""Multi-head latent attention (MLA): the cache holds one compressed latent and one rotated key per token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LatentAttention(Operator):
     one wide head.
 
     Expanded (prefill): keys and values of every head were computed from the latents (`kv_b_proj`) and lie in memory as
-    activations: 2(d_nope + d_rope) + 2 d_v FLOP a pair and head; K_nope, V of each head and the one rotated key a token
+    activations: 2(d_nope + d_rope) + 2 d_v FLOP a pair and head; K_nope, V of each head and the one rotated key per token
     are read once. NB: an engine that materialises the rotated key for each head writes and reads more.
 
     Sparse (absorbed with `chosen`): each query attends to the at most `chosen` keys that an indexer picked, and their

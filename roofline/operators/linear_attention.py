@@ -28,15 +28,15 @@ class LinearAttention(Scan):
     * scores q k^T: 2 p d_k a group (they are the same for all its heads), times v: 2 p d_v a head;
     * q S, of what came before: 2 c d_k d_v a head; what the chunk adds to S, k^T v: 2 c d_k d_v a head.
 
-    So FLOP a token grow with c: c (n_groups d_k + n_heads d_v) + 4 n_heads d_k d_v, nearly. Small chunks take fewer, and read
+    So FLOP per token grow with c: c (n_groups d_k + n_heads d_v) + 4 n_heads d_k d_v, nearly. Small chunks take fewer, and read
     and write S more often on chip. The last chunk is counted as long as it is.
     NB: kernels compute whole blocks where these cross the diagonal. S before a first chunk is 0, and multiplied all the same,
     here as in kernels.
 
     Vector FLOP of a chunk and head: the pairs' decay (3 a pair: subtract, exponential, multiply; 1 with constant decay), the
     decay of k and of q S and the sum of both outputs (c (d_k + 2 d_v)), decay of S and sum (2 d_k d_v). Selective: bias and
-    softplus of Delta, Delta A, its running sum and two exponentials (9 a token), Delta x and D x (3 d_v a token); 6 and 3 d_v
-    where one token needs no running sum.
+    softplus of Delta, Delta A, its running sum and two exponentials (9 per token), Delta x and D x (3 d_v per token); 6 and 3
+    d_v where one token needs no running sum.
 
     >>> LinearAttention(batch=1, new=6, cached=0, n_heads=2, n_groups=1, d_k=8, d_v=4, chunk_size=4).cost()
     ... # 10 + 3 pairs: 2*13*8 + 2*2*13*4; 2*2*2*6*8*4; 2*(13 + 6*(8+2*4) + 2*2*8*4); 2 B*6*(2*2*4 + 2*8); 4 B*2*8*4

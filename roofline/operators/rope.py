@@ -12,7 +12,7 @@ from roofline.operators.base import Operator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope(Operator):
-    """Rotate `heads` vectors a token by the angles of its position, `rotary_dim` elements of each.
+    """Rotate `heads` vectors per token by the angles of its position, `rotary_dim` elements of each.
 
     A pair of elements takes 4 multiplies and 2 adds: 3 FLOP an element. In place: the rotated elements are read and
     written once. NB: the cosines and sines of a position are one row for all heads and are left out.

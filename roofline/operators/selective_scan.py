@@ -17,12 +17,12 @@ class SelectiveScan(Scan):
         h_t = exp(Delta_t A) h_(t-1) + Delta_t x_t B_t        y_t = (C_t h_t + D x_t) SiLU(z_t)
 
     A differs from element to element of the state, so nothing of it is a matrix product: all FLOP are vector FLOP, of a
-    prompt as of one token, and no chunk size is in them. An element of the state costs 7 a token (Delta A, its exponential,
+    prompt as of one token, and no chunk size is in them. An element of the state costs 7 per token (Delta A, its exponential,
     the product with h, Delta x times B, their sum, the product with C, the sum over N); a channel 11 (softplus of Delta 3,
     Delta x 1, D x added 2, the gate and its SiLU 5). NB: a scan that works on a prompt's tokens in parallel does up to twice
     as many. A of exp(A_log) is not counted.
 
-    Read: x, Delta and z a channel, B and C a token; written: y. The state never leaves the chip between tokens.
+    Read: x, Delta and z per channel, B and C per token; written: y. The state never leaves the chip between tokens.
 
     >>> SelectiveScan(batch=2, new=3, cached=0, channels=8, state_size=4).cost()
     ... # (7*4 + 11)*48 FLOP; 2 B*8*(4 + 1) of A and D; 2 B*(4*48 + 2*6*4); 4 B*2*8*4 written

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from roofline.numeric import Expr, ceil_div, maximum, minimum
 from roofline.operators.entries import entries
-from roofline.specs.engine import Kept, KvCacheRules
+from roofline.specs.engine import CacheKind, KvCacheRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Allocation:
 
 
 def allocation(
-    layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, retained: set[Kept]
+    layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, retained: set[CacheKind]
 ) -> Allocation:
     """How layers with caches and layers with state (bytes of one, and how many there are) are laid out.
 

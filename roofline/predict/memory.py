@@ -15,7 +15,7 @@ from roofline.blocks.base import Cache
 from roofline.blocks.model import Model
 from roofline.dtypes import FP32, Precision
 from roofline.graph.build import CANONICAL, Graph, build
-from roofline.graph.sharding import Stage, caches, kept, stages, states, stream_tokens
+from roofline.graph.sharding import Stage, cache_kinds, caches, stages, states, stream_tokens
 from roofline.numeric import Expr, ceil_div, maximum, minimum, plus
 from roofline.predict.allocation import Allocation, Layers, allocation
 from roofline.specs.deployment import Deployment
@@ -92,7 +92,7 @@ class StageMemory(Setting):
             )
             for cache, count in self._caches
         ]
-        return allocation(layers, held, self.rules, self.block_tokens, kept(self.model))
+        return allocation(layers, held, self.rules, self.block_tokens, cache_kinds(self.model))
 
     @property
     def plain(self) -> bool:
@@ -104,7 +104,7 @@ class StageMemory(Setting):
         """Bytes of a token (or entry) in a layer's cache, as the engine keeps it."""
         kv, rules = self.precision.kv, self.rules
         size = float((cache.elements - cache.index) * kv.bytes)
-        if kv.name == "fp8" and rules.sparse_latent_fp8_bytes is not None and "indexer" in kept(self.model):
+        if kv.name == "fp8" and rules.sparse_latent_fp8_bytes is not None and "indexer" in cache_kinds(self.model):
             size = rules.sparse_latent_fp8_bytes
         return size + float(cache.index * (rules.indexer_element_bytes or kv.bytes))
 

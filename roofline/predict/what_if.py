@@ -12,7 +12,7 @@ from roofline.blocks.precision import resolve_precision
 from roofline.predict.memory import MemoryModel
 from roofline.predict.request import Request
 from roofline.predict.speculation import SpeculativeMemory
-from roofline.specs.engine import Kept
+from roofline.specs.engine import CacheKind
 
 KV_DTYPES = ("bf16", "fp8")
 
@@ -87,7 +87,7 @@ class Expanded(LatentAttentionBlock):
         d_qk, index = self.qk_nope_head_dim + self.qk_rope_head_dim, self.index_head_dim or 0
         return Cache(self.num_attention_heads * (d_qk + self.v_head_dim) + index, index=index)
 
-    def keeps(self) -> set[Kept]:
+    def cache_kinds(self) -> set[CacheKind]:
         """All tokens."""
         return {"full"}
 

@@ -16,13 +16,13 @@ from roofline.specs.fit import Factors, Value
 from roofline.specs.source import Source
 
 # What a sequence may keep: the words of `KvCacheRules.known`.
-Kept = Literal["full", "window", "chunk", "latent", "indexer", "state", "compressed"]
+CacheKind = Literal["full", "window", "chunk", "latent", "indexer", "state", "compressed"]
 
 
 class KvCacheRules(Spec):
     """How an engine lays out what sequences keep. What the words do is in `roofline.predict.allocation`."""
 
-    known: tuple[Kept, ...] = Field(
+    known: tuple[CacheKind, ...] = Field(
         default=("full", "window", "chunk", "latent", "indexer", "state"),
         description="what these rules were read for; of anything else the result says that the rules are not known",
     )
@@ -46,7 +46,7 @@ class KvCacheRules(Spec):
     sparse_latent_fp8_bytes: float | None = Field(
         default=None,
         gt=0,
-        description="bytes a token of a layer's latents beside an indexer in an fp8 cache; default: one an element",
+        description="bytes per token of a layer's latents beside an indexer in an fp8 cache; default: one per element",
     )
     state_dtype: str = Field(
         default="fp32", description="format of recurrent state where the model's file names none: activations, or a dtype"
@@ -108,9 +108,9 @@ class EngineSteps(Spec):
     versions: tuple[str, ...] = ()
     fitted: date
     rows: Whole = Field(ge=1, description="measured serving points that the fit has seen")
-    step: Value = Field(description="seconds a step, whatever is in it")
-    sequence: Value = Field(description="seconds a step for each running sequence of a replica")
-    rank: Value = Field(default=0.0, description="seconds a step for each doubling of the tensor-parallel devices")
+    step: Value = Field(description="seconds per step, whatever is in it")
+    sequence: Value = Field(description="seconds per step for each running sequence of a replica")
+    rank: Value = Field(default=0.0, description="seconds per step for each doubling of the tensor-parallel devices")
     hidden: float = Field(
         default=0.0, ge=0, le=1, description="share of the launches of kernels that is hidden behind the kernels before them"
     )
@@ -120,5 +120,5 @@ class EngineSteps(Spec):
     notes: tuple[str, ...] = ()
 
     def seconds(self, sequences: Expr, tensor_parallel: int) -> Expr:
-        """What a step of so many sequences of a replica takes beside its kernels."""
+        """Seconds that a step of `sequences` running sequences of a replica takes in addition to its kernels."""
         return self.step + self.sequence * sequences + self.rank * log2(tensor_parallel)

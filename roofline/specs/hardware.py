@@ -160,17 +160,17 @@ def _require_sources(spec: Spec, sources: dict[str, Source]) -> None:
 
 def facts(spec: Spec, prefix: str = "") -> list[tuple[str, ComputeRate | Bandwidth | Capacity | Clock | Power | Count]]:
     """Every sourced number of a spec with its dotted path, in the order of the file's schema."""
-    found = []
+    listed = []
     for name in type(spec).model_fields:
         value = getattr(spec, name)
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else [(None, value)]
         for key, item in items:
             path = prefix + name + (f".{key}" if key is not None else "")
             if isinstance(item, (ComputeRate, Bandwidth, Capacity, Clock, Power, Count)):
-                found.append((path, item))
+                listed.append((path, item))
             elif isinstance(item, Spec):
-                found += facts(item, path + ".")
-    return found
+                listed += facts(item, path + ".")
+    return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Hardware:
 
     @property
     def name(self) -> str:
-        """The id that was asked for."""
+        """The id of the node, or else of the accelerator."""
         return self.node.name if self.node else self.accelerator.name
 
     @property
@@ -231,7 +231,7 @@ class Hardware:
         return Connection(link, 2)
 
     def connection(self, devices: int) -> Connection | None:
-        """What joins a group of so many neighbouring devices; None for a group of one.
+        """What joins a group of `devices` neighbouring devices; None for a group of one.
 
         In a node, groups that are larger than it reach the others over the network. An accelerator on its own is joined
         by its own links, or over the host's as far as a server goes.

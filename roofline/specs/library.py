@@ -76,12 +76,12 @@ def _entry(entry: str) -> Path:
 
 def ids(kind: Kind) -> dict[str, Path]:
     """Every id of a kind and its file."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for folder in folders(kind):
         for path in sorted(folder.glob("*.yaml")):
             if not path.name.startswith("_"):
-                found.setdefault(path.stem, path)
-    return dict(sorted(found.items()))
+                paths.setdefault(path.stem, path)
+    return dict(sorted(paths.items()))
 
 
 def find(kind: Kind, name: object) -> Path:
@@ -150,7 +150,7 @@ def _alike(name: str) -> str:
 def _path(text: str) -> Path:
     try:
         return Path(text).expanduser()
-    except RuntimeError:  # ~somebody who is not known
+    except RuntimeError:  # ~user who is not known
         return Path(text)
 
 
@@ -177,18 +177,18 @@ def text_of(path: Path) -> str:
 def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
     """Hardware by id, alias or path; a node brings its accelerator."""
     path = find("hardware", name)
-    found, digest = _hardware(path)
-    if isinstance(found, Accelerator):
-        return Hardware(found), [input_of("hardware", found.name, path, digest)]
+    spec, digest = _hardware(path)
+    if isinstance(spec, Accelerator):
+        return Hardware(spec), [input_of("hardware", spec.name, path, digest)]
     try:
-        beside = find("hardware", _beside(path, found.accelerator))
+        beside = find("hardware", _beside(path, spec.accelerator))
         accelerator, inside = _hardware(beside)
     except (UnknownNameError, AmbiguousNameError) as error:
         raise _at(read_yaml(path), "accelerator", f"accelerator: {error}") from None
     if not isinstance(accelerator, Accelerator):
         raise _at(read_yaml(path), "accelerator", "the accelerator of a node is a node")
-    used = [input_of("node", found.name, path, digest), input_of("hardware", accelerator.name, beside, inside)]
-    return Hardware(accelerator, found), used
+    used = [input_of("node", spec.name, path, digest), input_of("hardware", accelerator.name, beside, inside)]
+    return Hardware(accelerator, spec), used
 
 
 def by_driver_name(name: str) -> str | None:
@@ -241,11 +241,11 @@ def load_engine(name: str) -> tuple[Engine, Input]:
 
 def fit_files() -> dict[str, list[Path]]:
     """The fits that are known, by accelerator: `fits/<accelerator>/<backend>.yaml` in every folder of hardware."""
-    found: dict[str, dict[str, Path]] = {}
+    fits: dict[str, dict[str, Path]] = {}
     for folder in folders("hardware"):
         for path in sorted(folder.glob("fits/*/*.yaml")):
-            found.setdefault(path.parent.name, {}).setdefault(path.stem, path)
-    return {name: list(paths.values()) for name, paths in sorted(found.items())}
+            fits.setdefault(path.parent.name, {}).setdefault(path.stem, path)
+    return {name: list(paths.values()) for name, paths in sorted(fits.items())}
 
 
 def load_fit(path: Path) -> tuple[Fit, Input]:
@@ -271,7 +271,7 @@ def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
 
 
 def load_spread() -> Spread:
-    """How far estimates are off that stand on measurements of something else."""
+    """How far estimates are off that rest on measurements of something else."""
     for folder in folders("hardware"):
         if files.is_file(path := folder / "fits" / "_spread.yaml"):
             return read_spec(path, Spread)[0]

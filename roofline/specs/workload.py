@@ -1,4 +1,4 @@
-"""A step: one forward pass over a batch of segments, each so many sequences with new and with cached tokens."""
+"""A step: one forward pass over a batch of segments, each a number of sequences with new and with cached tokens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def prefill(batch: Expr, input_len: Expr) -> Step:
 
 
 def decode(batch: Expr, context: Expr) -> Step:
-    """The step that generates one token a sequence, each after `context` cached ones."""
+    """The step that generates one token per sequence, each after `context` cached ones."""
     return (Segment(batch, 1, context, decode=True),)
 
 

@@ -105,8 +105,8 @@ class YamlFile:
         if not match:
             return None
         parts = [part for part in re.split(r"[.\[\]]", match[1]) if part]
-        found = (*keys, *(int(part) if part.isdigit() else part for part in parts))
-        return next((self.marks[found[:n]] for n in range(len(found), len(keys), -1) if found[:n] in self.marks), None)
+        place = (*keys, *(int(part) if part.isdigit() else part for part in parts))
+        return next((self.marks[place[:n]] for n in range(len(place), len(keys), -1) if place[:n] in self.marks), None)
 
     def _locate(self, loc: tuple[str | int, ...], spec: type[Spec]) -> tuple[tuple[str | int, ...], list[str]]:
         """Keys of the file for a pydantic location (which also names the chosen member of a union), and the keys that
@@ -129,18 +129,18 @@ _LENGTH = "list of another length"
 
 def _lengths(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Errors of which those of one list of fixed length are one: pydantic names each entry that is missing or too many."""
-    found: list[dict[str, Any]] = []
+    errors: list[dict[str, Any]] = []
     for detail in details:
         place = detail["loc"]
         if detail["type"] == "missing" and isinstance(place[-1], int):
-            if found and found[-1]["type"] == _LENGTH and found[-1]["loc"] == place[:-1]:
-                found.pop()
-            found.append({**detail, "type": _LENGTH, "loc": place[:-1], "length": place[-1] + 1})
+            if errors and errors[-1]["type"] == _LENGTH and errors[-1]["loc"] == place[:-1]:
+                errors.pop()
+            errors.append({**detail, "type": _LENGTH, "loc": place[:-1], "length": place[-1] + 1})
         elif detail["type"] == "too_long" and detail["ctx"].get("field_type") == "Tuple":
-            found.append({**detail, "type": _LENGTH, "length": detail["ctx"]["max_length"]})
+            errors.append({**detail, "type": _LENGTH, "length": detail["ctx"]["max_length"]})
         else:
-            found.append(detail)
-    return found
+            errors.append(detail)
+    return errors
 
 
 # Keys of a Hugging Face config that stand elsewhere here, or nowhere.

@@ -110,7 +110,7 @@ def sequence_cache(memory: StageMemory) -> SequenceCache:
     for name, count in stage.layers:
         alone: Stage = replace(stage, layers=((name, count),))
         mixer = memory.model.layer_types[name].mixer
-        keeps = mixer.keeps() if mixer is not None and hasattr(mixer, "keeps") else set()
+        keeps = mixer.cache_kinds() if mixer is not None else set()
         for cache, layers in caches(memory.model, memory.deployment, alone):
             size = float(cache.elements * memory.precision.kv.bytes)
             limits = _window_and_chunk(memory, cache.window, chunked=cache.chunked)

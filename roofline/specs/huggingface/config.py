@@ -48,7 +48,7 @@ class Config:
     place: Place = ()
     outer: dict[str, Any] = field(default_factory=dict)
     lenient: bool = False
-    """Whether keys that may change counts are left aside on the user's own risk."""
+    """Whether keys that may change counts are left aside at the user's own risk."""
     asked: set[str] = field(default_factory=set)
     readings: list[Reading] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
@@ -98,8 +98,8 @@ class Config:
 
     def words(self, name: str, count: int, of: Collection[str], default: Any = REQUIRED) -> Any:
         """One word for each of `count` layers."""
-        found, value = self._take((name,), default, "")
-        if found is None:
+        key, value = self._take((name,), default, "")
+        if key is None:
             return value
         if not isinstance(value, list) or len(value) != count:
             size = f" {len(value)}" if isinstance(value, list) else " none"
@@ -112,8 +112,8 @@ class Config:
 
     def wholes(self, name: str, count: int, default: Any = REQUIRED, low: int = 0) -> Any:
         """One whole number for each of `count` layers."""
-        found, value = self._take((name,), default, "")
-        if found is None:
+        key, value = self._take((name,), default, "")
+        if key is None:
             return value
         good = isinstance(value, list) and all(
             isinstance(one, int) and not isinstance(one, bool) and low <= one <= MAX_WHOLE for one in value
@@ -124,8 +124,8 @@ class Config:
 
     def indices(self, name: str, count: int, default: Any = REQUIRED) -> Any:
         """Numbers of layers, from 0 to count - 1."""
-        found, value = self._take((name,), default, "")
-        if found is None:
+        key, value = self._take((name,), default, "")
+        if key is None:
             return value
         good = isinstance(value, list) and all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < count for i in value)
         if not good:
@@ -135,8 +135,8 @@ class Config:
     def part(self, name: str, default: Any = REQUIRED, *, looked_at: bool = True) -> Any:
         """An object inside this one, as a config of its own. Its keys are looked at with those of this one, unless it is
         one of those whose keys hardly count anything (rotations)."""
-        found, value = self._take((name,), default, "")
-        if found is None:
+        key, value = self._take((name,), default, "")
+        if key is None:
             return value
         if not isinstance(value, dict):
             self.refuse(name, f"must be an object with keys and values, not {_shown(value)}")
@@ -158,9 +158,9 @@ class Config:
 
     def only(self, name: str, allowed: Any, why: str) -> None:
         """Refuse every value but one (or an absent key): others would change counts in a way that is not known here."""
-        found, value = self._take((name,), allowed, "")
+        key, value = self._take((name,), allowed, "")
         # NB: Python takes true for equal to 1
-        if found is not None and (value != allowed or isinstance(value, bool) != isinstance(allowed, bool)):
+        if key is not None and (value != allowed or isinstance(value, bool) != isinstance(allowed, bool)):
             self.refuse(name, f"{_shown(value)} is not understood: {why}")
 
     def off(self, *names: str) -> None:
@@ -193,14 +193,14 @@ class Config:
         """Raise an error at a key."""
         raise self.document.error(self._place(name), f"{self._path(name)}: {message}")
 
-    # What was not asked for
+    # Keys that were not read
 
     def harmless(self, *names: str) -> None:
         """Keys of this family that change no count."""
         self.asked.update(names)
 
     def finish(self) -> None:
-        """Look at the keys that nobody asked for: refuse those that may change counts, put the others on record."""
+        """Look at the keys that no family asked for: refuse those that may change counts, put the others on record."""
         absent = sorted(name for name in self.asked if name not in self.data)
         for name, value in self.data.items():
             if name in self.asked or changes_no_count(name, value):

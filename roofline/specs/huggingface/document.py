@@ -32,8 +32,8 @@ class Document:
 
     def error(self, place: Place, message: str) -> SpecError:
         """An error at a key, or at the nearest key around it that stands in the file."""
-        found = _marks(self.text)
-        line, column = next((found[place[:n]] for n in range(len(place), -1, -1) if place[:n] in found), (1, 1))
+        marks = _marks(self.text)
+        line, column = next((marks[place[:n]] for n in range(len(place), -1, -1) if place[:n] in marks), (1, 1))
         return SpecError(message, path=self.path, line=line, column=column)
 
 
@@ -56,13 +56,13 @@ def parse_json(text: str, path: Path | str) -> Document:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    data = dict(pairs)
+    if len(data) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         msg = f"key {twice!r} stands twice in one object"
         raise ValueError(msg)
-    return found
+    return data
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
@@ -70,7 +70,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 
 def _marks(text: str) -> dict[Place, tuple[int, int]]:
     """Line and column of every key and list entry of a text that is valid JSON."""
-    found: dict[Place, tuple[int, int]] = {(): (1, 1)}
+    marks: dict[Place, tuple[int, int]] = {(): (1, 1)}
     path: list[str | int] = []
     inside: list[str] = []
     waiting, line, start = False, 1, 0  # waiting: the next string is a key
@@ -92,6 +92,6 @@ def _marks(text: str) -> dict[Place, tuple[int, int]]:
                 path[-1] = int(path[-1]) + 1
         elif waiting and piece != ":":
             path[-1] = str(json.loads(piece))
-            found[tuple(path)] = line, start - text.rfind("\n", 0, start)
+            marks[tuple(path)] = line, start - text.rfind("\n", 0, start)
             waiting = False
-    return found
+    return marks

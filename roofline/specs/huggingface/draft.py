@@ -32,7 +32,7 @@ class Draft:
     notes: list[str] = field(default_factory=list)
 
     def model(self) -> Section:
-        """Types and patterns in the place of layers."""
+        """Types and patterns instead of layers."""
         names: list[str] = []
         types: dict[str, Section] = {}
         for layer in self.layers:
@@ -53,7 +53,7 @@ def patterns(names: list[str]) -> list[tuple[list[str], int]]:
     >>> patterns(["s", "s", "f", "s", "s", "f", "s"])
     [(['s', 's', 'f'], 2), (['s'], 1)]
     """
-    found: list[tuple[list[str], int]] = []
+    groups: list[tuple[list[str], int]] = []
     start = 0
     while start < len(names):
         best = (1, 1)  # length of the pattern, repeats
@@ -65,9 +65,9 @@ def patterns(names: list[str]) -> list[tuple[list[str], int]]:
                 best = (length, repeats)
         length, repeats = best
         piece = names[start : start + length]
-        if repeats == 1 and found and found[-1][1] == 1:
-            found[-1] = (found[-1][0] + piece, 1)  # what does not repeat stays together
+        if repeats == 1 and groups and groups[-1][1] == 1:
+            groups[-1] = (groups[-1][0] + piece, 1)  # what does not repeat stays together
         else:
-            found.append((piece, repeats))
+            groups.append((piece, repeats))
         start += length * repeats
-    return found
+    return groups

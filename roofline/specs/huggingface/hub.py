@@ -43,10 +43,10 @@ def repository(name: str) -> Repository | None:
     >>> [repository(name) for name in ("gpt2", "./models/mine", "models/mine.yaml", "a/b/c")]
     [None, None, None, None]
     """
-    found = _NAME.fullmatch(name)
-    if found is None or Path(found["repo"]).suffix.lower() in _FILES:
+    match = _NAME.fullmatch(name)
+    if match is None or Path(match["repo"]).suffix.lower() in _FILES:
         return None
-    return Repository(found["repo"], found["revision"])
+    return Repository(match["repo"], match["revision"])
 
 
 @cache

@@ -70,7 +70,7 @@ def window_width(config: Config, longest: int, *, default: Any = REQUIRED) -> in
 
 
 def last_of_each(config: Config, layers: int, every: int, why: str) -> list[str]:
-    """SLIDING or FULL for each layer: `layer_types`, or where there is none the last of `every` so many layers is full.
+    """SLIDING or FULL for each layer: `layer_types`, or where there is none the last of each `every` layers is full.
 
     `why` says whose rule that is.
     """
@@ -121,6 +121,6 @@ def slides_from(config: Config) -> Callable[[int], str]:
     return rule
 
 
-def kinds_of_windows(found: list[int | None]) -> list[str]:
+def kinds_of_windows(widths: list[int | None]) -> list[str]:
     """The kind of each layer, from its window."""
-    return [FULL if window is None else SLIDING for window in found]
+    return [FULL if window is None else SLIDING for window in widths]

@@ -46,16 +46,16 @@ def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The part of a whole config.json, or of an hf_quant_config.json, that says how weights are quantised; None: not at all."""
     for place in (config, *(config[name] for name in _NESTED if isinstance(config.get(name), Mapping))):
         for name in PLACES:
-            if not (found := place.get(name)):
+            if not (value := place.get(name)):
                 continue
-            if not isinstance(found, Mapping):
-                msg = f"{name}: must be an object with keys and values, not {found!r:.60}"
+            if not isinstance(value, Mapping):
+                msg = f"{name}: must be an object with keys and values, not {value!r:.60}"
                 raise InputError(msg)
-            inner = found.get("quantization")
-            if "quant_method" not in found and "quant_algo" in (inner if isinstance(inner, Mapping) else found):
-                found = {"quant_method": "modelopt", **found}
+            inner = value.get("quantization")
+            if "quant_method" not in value and "quant_algo" in (inner if isinstance(inner, Mapping) else value):
+                value = {"quant_method": "modelopt", **value}
             # NB: DeepSeek-V4 says beside its quantization_config what the experts are in.
-            return {"expert_dtype": place["expert_dtype"], **found} if place.get("expert_dtype") else found
+            return {"expert_dtype": place["expert_dtype"], **value} if place.get("expert_dtype") else value
     return None
 
 
@@ -69,11 +69,11 @@ def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Pu
         InputError: a method, a format or a key that changes sizes is not known; a role is quantised in part of a layer, or
             in two ways.
     """
-    found = plan(config, dtype)
+    rules = plan(config, dtype)
     states: dict[str, _States] = {}
     said: dict[tuple[str, int | None], str] = {}
     for name, (layer, role) in modules.items():
-        scheme = found.scheme(name, role)
+        scheme = rules.scheme(name, role)
         known = states.setdefault(role, {})
         if layer in known and known[layer] != scheme:
             other, place = said[role, layer], "" if layer is None else f" of layer {layer}"
@@ -86,7 +86,7 @@ def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Pu
     states = _joined(states)
     chosen = {role: scheme for role, state in states.items() if (scheme := _one(role, state)) is not None}
     if not chosen:
-        if found.kv_cache_dtype is not None:
+        if rules.kv_cache_dtype is not None:
             msg = "quantization_config: a KV cache that is quantised beside weights that are not is not modelled"
             raise InputError(msg)
         return Published()
@@ -97,7 +97,7 @@ def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Pu
     schemes: dict[Scheme, list[str]] = {}
     for role in _widest(chosen, states):
         schemes.setdefault(chosen[role] if role in chosen else _of_linear(chosen), []).append(role)
-    first = {"kv_cache_dtype": found.kv_cache_dtype} if found.kv_cache_dtype is not None else {}
+    first = {"kv_cache_dtype": rules.kv_cache_dtype} if rules.kv_cache_dtype is not None else {}
     return Published(
         tuple(
             scheme.model_copy(update={"roles": tuple(roles), **(first if index == 0 else {})})
@@ -122,17 +122,16 @@ def _joined(states: dict[str, _States]) -> dict[str, _States]:
 
 def _one(role: str, state: _States) -> Scheme | None:
     """The scheme of a role, in the layers that quantise it."""
-    found = list(dict.fromkeys(scheme for scheme in state.values() if scheme is not None))
-    if len(found) > 1:
-        msg = (
-            f"quantization_config: {role} is stored in several ways ({' and '.join(map(_shown, found))}): that is not modelled"
-        )
+    schemes = list(dict.fromkeys(scheme for scheme in state.values() if scheme is not None))
+    if len(schemes) > 1:
+        ways = " and ".join(map(_shown, schemes))
+        msg = f"quantization_config: {role} is stored in several ways ({ways}): that is not modelled"
         raise InputError(msg)
-    return found[0] if found else None
+    return schemes[0] if schemes else None
 
 
 def _widest(chosen: Mapping[str, Scheme], states: Iterable[str]) -> list[str]:
-    """Roles in their order; `linear` in the place of those within it, where all that there are share a scheme."""
+    """Roles in their order; `linear` instead of those within it, where all that there are share a scheme."""
     linear = [role for role in states if "linear" in within(role)]
     whole = len(linear) > 1 and all(role in chosen and chosen[role] == chosen[linear[0]] for role in linear)
     roles = [role for role in chosen if not (whole and role in linear)] + (["linear"] if whole else [])

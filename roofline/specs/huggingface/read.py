@@ -59,7 +59,7 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
     config.lenient = assume is not None
     family = _family(config, document, assume)
     if assume is not None:
-        config.note("family", family.name, "as asked for with --assume: nothing has checked that it is")
+        config.note("family", family.name, "as --assume says: nothing has checked that it is")
     config.off(*_OFF)
     draft = family.read(config)
     config.raw("quantization_config")
@@ -151,20 +151,20 @@ def _family(config: Config, document: Document, assume: str | None) -> Family:
     model_type = config.text("model_type", default=None)
     if model_type is None:
         classes = by_architecture()
-        found = next((classes[name] for name in architectures if name in classes), None)
-        if found is None:
+        family = next((classes[name] for name in architectures if name in classes), None)
+        if family is None:
             key = ".".join((*map(str, config.place), "model_type"))
             raise document.error(
                 config.place, f"key {key} is missing: it says what the other keys mean. Known: {', '.join(known)}"
             )
-        return found
+        return family
     if model_type not in known and (inner := _wrapped(model_type, config)):
         message = f"key {inner} is missing: a config of model_type {model_type} describes its language model there"
         raise document.error((*config.place, "model_type"), message)
     if model_type not in known:
         hint = (
             "Its keys may mean something else than those of other families. `--assume FAMILY` reads it as one of them, "
-            "on your own risk; or write the model as YAML (models/_template.yaml)."
+            "at your own risk; or write the model as YAML (models/_template.yaml)."
         )
         raise document.error((*config.place, "model_type"), str(UnknownNameError("model_type", model_type, known, hint)))
     _check_class(config, architectures, known[model_type])

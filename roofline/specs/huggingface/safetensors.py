@@ -68,13 +68,13 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     parts = sorted(folder.glob("model*.safetensors")) or sorted(folder.glob("*.safetensors"))
     if not parts:
         return None
-    found: dict[str, Stored | None] = {}
+    tensors: dict[str, Stored | None] = {}
     for file in parts:
         header = read_header(file)
-        if twice := found.keys() & header.keys():
+        if twice := tensors.keys() & header.keys():
             raise SpecError(f"holds {min(twice)!r}, as another file of the folder does", path=file)
-        found |= header
-    return Checkpoint(found)
+        tensors |= header
+    return Checkpoint(tensors)
 
 
 def _indexed(folder: Path) -> Checkpoint:
@@ -118,12 +118,12 @@ def read_header(path: Path) -> dict[str, Stored]:
     if not isinstance(data, dict):
         raise SpecError("is no safetensors file: its header is no object", path=path)
     data.pop("__metadata__", None)
-    found = {name: _stored(path, name, entry) for name, entry in data.items()}
+    tensors = {name: _stored(path, name, entry) for name, entry in data.items()}
     end = 8 + length + max((entry["data_offsets"][1] for entry in data.values()), default=0)
     if size != end:
         what = f"is cut off: {end - size:,} bytes are missing" if size < end else f"has {size - end:,} bytes too many"
         raise SpecError(what, path=path)
-    return found
+    return tensors
 
 
 def _stored(path: Path, name: str, entry: Any) -> Stored:

@@ -27,12 +27,12 @@ def stream(config: Config, *, tie: Any = REQUIRED, positions: Any = REQUIRED, vo
 
     `tie`, `positions` and `vocab` are for files without those keys.
     """
-    found = {
+    section = {
         "hidden_size": config.whole("hidden_size"),
         "vocab_size": config.whole("vocab_size", default=vocab),
         "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=_OF_CLASS),
     }
-    return {**found, **rest(config, tie=tie), **keys}
+    return {**section, **rest(config, tie=tie), **keys}
 
 
 def rest(config: Config, *, tie: Any = REQUIRED) -> Section:
@@ -44,11 +44,11 @@ def tied(config: Config, default: Any = REQUIRED) -> bool:
     """Whether the LM head is the embedding table. A nested language model and the file around it have to agree."""
     why = f"the default of {config.data.get('model_type', 'the class')} configs, where the key is absent"
     name = "tie_word_embeddings"
-    found = bool(config.flag(name, default=default, why=why))
-    around = config.document.data.get(name, found)
-    if config.place and around != found:
+    value = bool(config.flag(name, default=default, why=why))
+    around = config.document.data.get(name, value)
+    if config.place and around != value:
         config.refuse(name, "the file around it says otherwise: versions of transformers differ on which of the two counts")
-    return found
+    return value
 
 
 def dtype(config: Config) -> Section:
@@ -261,11 +261,11 @@ def listed_kinds_of_mlp(config: Config, count: int) -> list[str]:
     listed = config.words("mlp_layer_types", count, _KINDS, default=None)
     if listed is None:
         return kinds_of_mlp(config, count)
-    found = [_KINDS[word] for word in listed]
-    if config.has("first_k_dense_replace") and found != kinds_of_mlp(config, count):
+    kinds = [_KINDS[word] for word in listed]
+    if config.has("first_k_dense_replace") and kinds != kinds_of_mlp(config, count):
         config.needs("has other dense layers than first_k_dense_replace", "mlp_layer_types")
     config.harmless("first_k_dense_replace", "moe_layer_freq")
-    return found
+    return kinds
 
 
 def dense_and_moe(config: Config, kinds: list[str], mixers: list[Section], names: ExpertKeys = DEEPSEEK) -> list[Layer]:

@@ -45,7 +45,7 @@ def schemes() -> dict[str, type[Scheme]]:
 def scheme(name: str) -> Scheme:
     """The scheme of that name, as it is where nothing more is said.
 
-    >>> scheme("mxfp4").format.bytes, scheme("awq").format.beside_bytes([(4096, 4096)])
+    >>> scheme("mxfp4").format.bytes, scheme("awq").format.metadata_bytes([(4096, 4096)])
     (0.5, 327680)
     """
     known = _known(name)

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, Strict, field_validator
 
-from roofline.dtypes import ROLES, Beside, Format, parse_dtype
+from roofline.dtypes import ROLES, Format, Metadata, parse_dtype
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec
 
@@ -47,8 +47,8 @@ class Scheme(Spec):
     @property
     def described(self) -> str:
         """The format in words."""
-        beside = "; ".join(f"{tensor.name}: {tensor.bytes} B {_of(tensor)}" for tensor in self.format.beside)
-        return f"{self.format.bytes * 8:g} bits an element; {beside}"
+        metadata = "; ".join(f"{tensor.name}: {tensor.bytes} B {_of(tensor)}" for tensor in self.format.metadata)
+        return f"{self.format.bytes * 8:g} bits an element; {metadata}"
 
     @field_validator("roles")
     @classmethod
@@ -72,14 +72,14 @@ def known_roles(roles: tuple[str, ...]) -> tuple[str, ...]:
     return roles
 
 
-def scales(name: str, dtype: ScaleDtype, rows: int | None = 1, columns: int | None = None) -> Beside:
+def scales(name: str, dtype: ScaleDtype, rows: int | None = 1, columns: int | None = None) -> Metadata:
     """A scale for each block of rows x columns; None: of all."""
-    return Beside(name, _BYTES[dtype], rows, columns)
+    return Metadata(name, _BYTES[dtype], rows, columns)
 
 
-def a_tensor(name: str, size: int) -> Beside:
+def a_tensor(name: str, size: int) -> Metadata:
     """Something that each matrix has once."""
-    return Beside(name, size, None, None)
+    return Metadata(name, size, None, None)
 
 
 def group(size: int) -> int | None:
@@ -87,7 +87,7 @@ def group(size: int) -> int | None:
     return None if size == -1 else size
 
 
-def _of(tensor: Beside) -> str:
+def _of(tensor: Metadata) -> str:
     if tensor.elements is not None:
         return f"for {tensor.elements} elements"
     if tensor.rows is None and tensor.columns is None:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from roofline.dtypes import Beside, Format
+from roofline.dtypes import Format, Metadata
 from roofline.specs.base import Whole
 from roofline.specs.quantization.base import ActivationScheme, ScaleDtype, Scheme, a_tensor, scales
 
@@ -27,10 +27,10 @@ class Fp8(Scheme):
     @property
     def format(self) -> Format:
         """One byte an element; the scales of weights, and of inputs where they are stored."""
-        beside = [scales("weight_scale", self.scale_dtype, None if self.strategy == "tensor" else 1)]
+        metadata = [scales("weight_scale", self.scale_dtype, None if self.strategy == "tensor" else 1)]
         if self.activation_scheme == "static":
-            beside.append(scales("input_scale", self.scale_dtype, None))
-        return Format("fp8", 1, None if self.activation_scheme == "none" else "fp8", tuple(beside))
+            metadata.append(scales("input_scale", self.scale_dtype, None))
+        return Format("fp8", 1, None if self.activation_scheme == "none" else "fp8", tuple(metadata))
 
 
 Length = Annotated[Whole, Field(ge=1)]
@@ -67,7 +67,7 @@ class Mxfp4(Scheme):
     @property
     def format(self) -> Format:
         """`blocks` [n, k/32, 16] and `scales` [n, k/32], both uint8."""
-        return Format("mxfp4", 0.5, None if self.activations == "none" else self.activations, (Beside("scales", 1, 1, 32),))
+        return Format("mxfp4", 0.5, None if self.activations == "none" else self.activations, (Metadata("scales", 1, 1, 32),))
 
 
 class Mxfp8(Scheme):
@@ -80,7 +80,7 @@ class Mxfp8(Scheme):
     @property
     def format(self) -> Format:
         """`weight` [n, k] fp8 and `weight_scale` [n, k/32] uint8."""
-        return Format("mxfp8", 1, "fp8", (Beside("weight_scale", 1, 1, 32),))
+        return Format("mxfp8", 1, "fp8", (Metadata("weight_scale", 1, 1, 32),))
 
 
 class Nf4(Scheme):
@@ -99,10 +99,10 @@ class Nf4(Scheme):
     @property
     def format(self) -> Format:
         """`weight` [n*k/2] uint8, `absmax`, the 16 values of `quant_map`, and the tables of the second quantisation."""
-        beside = [Beside("absmax", 1 if self.double_quant else 4, elements=64), a_tensor("quant_map", 16 * 4)]
+        metadata = [Metadata("absmax", 1 if self.double_quant else 4, elements=64), a_tensor("quant_map", 16 * 4)]
         if self.double_quant:
-            beside += [Beside("nested_absmax", 4, elements=64 * 256), a_tensor("nested_quant_map", 256 * 4)]
-        return Format("nf4", 0.5, None, tuple(beside))
+            metadata += [Metadata("nested_absmax", 4, elements=64 * 256), a_tensor("nested_quant_map", 256 * 4)]
+        return Format("nf4", 0.5, None, tuple(metadata))
 
 
 class Nvfp4(Scheme):
@@ -116,7 +116,7 @@ class Nvfp4(Scheme):
     @property
     def format(self) -> Format:
         """`weight` [n, k/2] uint8, `weight_scale` [n, k/16] fp8, `weight_scale_2` and `input_scale`, one fp32 each."""
-        beside = [Beside("weight_scale", 1, 1, 16), a_tensor("weight_scale_2", 4)]
+        metadata = [Metadata("weight_scale", 1, 1, 16), a_tensor("weight_scale_2", 4)]
         if self.activation_scheme == "static":
-            beside.append(a_tensor("input_scale", 4))
-        return Format("nvfp4", 0.5, None if self.activation_scheme == "none" else "fp4", tuple(beside))
+            metadata.append(a_tensor("input_scale", 4))
+        return Format("nvfp4", 0.5, None if self.activation_scheme == "none" else "fp4", tuple(metadata))

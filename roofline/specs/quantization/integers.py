@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from roofline.dtypes import Beside, Format
+from roofline.dtypes import Format, Metadata
 from roofline.numeric import ratio
 from roofline.specs.quantization.base import ActivationScheme, GroupSize, ScaleDtype, Scheme, a_tensor, group, scales
 
@@ -27,7 +27,7 @@ class Awq(Scheme):
     def format(self) -> Format:
         """`qweight` [k, n/8], `qzeros` [k/group, n/8], both int32, and `scales` [k/group, n]."""
         columns = group(self.group_size)
-        return Format("awq", 0.5, None, (Beside("scales", 2, 1, columns), Beside("qzeros", 4, 8, columns)))
+        return Format("awq", 0.5, None, (Metadata("scales", 2, 1, columns), Metadata("qzeros", 4, 8, columns)))
 
 
 class Gptq(Scheme):
@@ -47,8 +47,12 @@ class Gptq(Scheme):
     def format(self) -> Format:
         """`qweight` [k*bits/32, n], `qzeros` [k/group, n*bits/32], `g_idx` [k], all int32, and `scales` [k/group, n]."""
         columns = group(self.group_size)
-        beside = (Beside("scales", 2, 1, columns), Beside("qzeros", 4 * self.bits, 32, columns), Beside("g_idx", 4, None, 1))
-        return Format("gptq", ratio(self.bits, 8), None, beside)
+        metadata = (
+            Metadata("scales", 2, 1, columns),
+            Metadata("qzeros", 4 * self.bits, 32, columns),
+            Metadata("g_idx", 4, None, 1),
+        )
+        return Format("gptq", ratio(self.bits, 8), None, metadata)
 
 
 class Int8(Scheme):
@@ -65,16 +69,16 @@ class Int8(Scheme):
     def format(self) -> Format:
         """One byte an element; scales, zero points of one byte, and the scale of inputs where it is stored."""
         rows = None if self.strategy == "tensor" else 1
-        beside = [scales("weight_scale", self.scale_dtype, rows)]
+        metadata = [scales("weight_scale", self.scale_dtype, rows)]
         if not self.symmetric:
-            beside.append(Beside("weight_zero_point", 1, rows, None))
+            metadata.append(Metadata("weight_zero_point", 1, rows, None))
         if self.activation_scheme == "static":
-            beside.append(scales("input_scale", self.scale_dtype, None))
-        return Format("int8", 1, None if self.activation_scheme == "none" else "int8", tuple(beside))
+            metadata.append(scales("input_scale", self.scale_dtype, None))
+        return Format("int8", 1, None if self.activation_scheme == "none" else "int8", tuple(metadata))
 
 
 class LlmInt8(Scheme):
-    """A byte an element and an fp32 scale an output. Activations are quantised on the way, but for the few columns with
+    """A byte an element and an fp32 scale per output. Activations are quantised on the way, but for the few columns with
     outliers. NB: those columns' products in 16 bits are not modelled."""
 
     source: ClassVar[str] = "arXiv:2208.07339, section 3; layout: https://github.com/bitsandbytes-foundation/bitsandbytes"
@@ -105,10 +109,10 @@ class PackQuantized(Scheme):
     def format(self) -> Format:
         """`weight_packed` [n, k*bits/32] int32, `weight_scale` [n, k/group], `weight_shape` [2] int64, ..."""
         columns = group(self.group_size)
-        beside = [scales("weight_scale", self.scale_dtype, 1, columns), a_tensor("weight_shape", 16)]
+        metadata = [scales("weight_scale", self.scale_dtype, 1, columns), a_tensor("weight_shape", 16)]
         if not self.symmetric:
-            beside.append(Beside("weight_zero_point", 4, 32 // self.bits, columns))
+            metadata.append(Metadata("weight_zero_point", 4, 32 // self.bits, columns))
         if self.g_idx:
-            beside.append(Beside("weight_g_idx", 4, None, 1))
+            metadata.append(Metadata("weight_g_idx", 4, None, 1))
         multiply = None if self.activations == "none" else self.activations
-        return Format("pack_quantized", ratio(self.bits, 8), multiply, tuple(beside))
+        return Format("pack_quantized", ratio(self.bits, 8), multiply, tuple(metadata))

@@ -98,7 +98,7 @@ def test_precision() -> None:
     assert found.dtypes("experts").weight.bytes == symbol("b_w", "experts")
     assert found.dtypes("linear").weight.bytes == symbol("b_w")
     assert values[symbol("b_w", "experts")] == 0.5
-    assert found.dtypes("experts").weight.beside == mxfp4.beside
+    assert found.dtypes("experts").weight.metadata == mxfp4.metadata
     assert values[symbol("b_kv")] == 1
 
 

@@ -163,7 +163,7 @@ def test_bytes_of_the_stored_tensors(keys: dict[str, Any], shape: tuple[int, int
     (n, k), chosen = shape, _scheme(keys)
     gemm = Gemm(m=1, n=n, k=k, dtypes=_dtypes(chosen))
     assert gemm.held_bytes == gemm.cost().weight_bytes == sum(tensor.nbytes for tensor in tensors.values())
-    for tensor in chosen.format.beside:
+    for tensor in chosen.format.metadata:
         assert tensor.size((n, k)) == tensors[tensor.name].nbytes, tensor.name
 
 

@@ -1,4 +1,4 @@
-"""Baichuan 1 and 2: Llama's shape, multi-head; the 13B models have alibi in the place of rotation."""
+"""Baichuan 1 and 2: Llama's shape, multi-head; the 13B models have alibi instead of rotation."""
 
 from __future__ import annotations
 

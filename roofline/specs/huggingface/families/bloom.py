@@ -1,4 +1,4 @@
-"""BLOOM: alibi in the place of positions, biases everywhere, and a norm right after the embedding."""
+"""BLOOM: alibi instead of positions, biases everywhere, and a norm right after the embedding."""
 
 from __future__ import annotations
 

@@ -77,22 +77,22 @@ def _indexed(config: Config, indexers: list[str]) -> Draft:
 
 
 def _indexers(config: Config, count: int) -> list[str]:
-    """Whether a layer has an indexer ("full") or shares one: as listed, as a line of letters, or every so many layers."""
-    found = config.words("indexer_types", count, _INDEXERS, default=None)
+    """Whether a layer has an indexer ("full") or shares one: as listed, as a line of letters, or one every few layers."""
+    indexers = config.words("indexer_types", count, _INDEXERS, default=None)
     letters = config.raw("index_topk_pattern")
     every = config.whole("index_topk_freq", default=1)
     first = config.whole("index_skip_topk_offset", default=2, low=0)
-    if found is None and letters is not None:
+    if indexers is None and letters is not None:
         if not isinstance(letters, str) or len(letters) != count or set(letters) - set(_LETTERS):
             config.refuse(
                 "index_topk_pattern", f"must be a line of {count} letters, F (full) or S (shared), one for each layer"
             )
-        found = [_LETTERS[letter] for letter in letters]
-    if found is None:
+        indexers = [_LETTERS[letter] for letter in letters]
+    if indexers is None:
         # Those up to `first` have one, and from there on every `every`-th.
-        found = ["shared" if max(index - first + 1, 0) % every else "full" for index in range(count)]
-    if found and found[0] == "shared":
+        indexers = ["shared" if max(index - first + 1, 0) % every else "full" for index in range(count)]
+    if indexers and indexers[0] == "shared":
         config.refuse(
             "indexer_types" if config.has("indexer_types") else "index_topk_pattern", "the first layer has no earlier one"
         )
-    return list(found)
+    return list(indexers)

@@ -20,7 +20,7 @@ def deepseek_v4(config: Config) -> Draft:
     """Layers that compress four tokens at a time have an indexer; the first layers look their experts up by token."""
     count = layers_of(config)
     config.off("attention_bias", "mlp_bias")
-    config.only("num_key_value_heads", 1, "all query heads read one vector a token")
+    config.only("num_key_value_heads", 1, "all query heads read one vector per token")
     ratios, hashed = _ratios(config, count), _hashed(config, count)
     mixers = {ratio: _mixer(config, ratio) for ratio in sorted(set(ratios))}
     blocks = {routed: _experts(config, hash_routing=routed) for routed in (False, True)}
@@ -30,13 +30,13 @@ def deepseek_v4(config: Config) -> Draft:
     ]
     mtp(config, "num_nextn_predict_layers")
     streams = {name: config.whole(name) for name in ("hc_mult", "hc_sinkhorn_iters")}
-    found = stream(config, **streams)
+    keys = stream(config, **streams)
     experts, chosen = blocks[False]["num_experts"], blocks[False]["num_experts_per_tok"]
     apart = {
         "router_correction_bias": experts * hashed.count(False),
-        "hash_routing_table": chosen * found["vocab_size"] * hashed.count(True),
+        "hash_routing_table": chosen * keys["vocab_size"] * hashed.count(True),
     }
-    return Draft(layers, {**found, "apart": {name: size for name, size in apart.items() if size}})
+    return Draft(layers, {**keys, "apart": {name: size for name, size in apart.items() if size}})
 
 
 def _mixer(config: Config, ratio: int) -> Section:

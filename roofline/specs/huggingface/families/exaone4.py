@@ -42,7 +42,7 @@ def exaone4(config: Config) -> Draft:
 
 
 def _kinds(config: Config, count: int, hybrid: bool) -> list[str]:
-    """Of each layer: `layer_types`, or `sliding_window_pattern`: every so many layers a full one, or letters L and G."""
+    """Of each layer: `layer_types`, or `sliding_window_pattern`: a full one every that many layers, or letters L and G."""
     full = [FULL] * count
     pattern = config.raw("sliding_window_pattern")
     if not hybrid:

@@ -61,9 +61,9 @@ def _attention(config: Config, *, n_q: int | None = None, n_kv: int | None = Non
     return gqa(q, kv, head_dim, qkv_bias=biased, o_bias=biased)
 
 
-def _layers(config: Config, kinds: list[str], found: list[int | None], mixer: Section) -> list[Layer]:
+def _layers(config: Config, kinds: list[str], widths: list[int | None], mixer: Section) -> list[Layer]:
     block = gated_mlp(config.whole("intermediate_size"))
     return [
         Layer(name, {**mixer, "sliding_window": window} if window else mixer, block, {"norms": "both"})
-        for name, window in zip(layer_names(kinds), found, strict=True)
+        for name, window in zip(layer_names(kinds), widths, strict=True)
     ]

@@ -24,9 +24,9 @@ def gemma4(config: Config) -> Draft:
     shared = config.whole("num_kv_shared_layers", low=0)
     if shared and (shared >= count or set(kinds[: count - shared]) != set(kinds)):
         config.refuse("num_kv_shared_layers", f"{shared} leaves no layer of each kind that has keys and values of its own")
-    mixers, found = _attention(config), windows(config, kinds)
+    mixers, window_of_layers = _attention(config), windows(config, kinds)
     widths, layers = _widths(config, count, shared), []
-    for index, (name, kind, window) in enumerate(zip(layer_names(kinds), kinds, found, strict=True)):
+    for index, (name, kind, window) in enumerate(zip(layer_names(kinds), kinds, window_of_layers, strict=True)):
         reads = index >= count - shared
         mixer = {**mixers[kind], **({"sliding_window": window} if window else {})}
         if reads:

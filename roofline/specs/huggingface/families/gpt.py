@@ -98,18 +98,18 @@ def gpt_neo(config: Config) -> Draft:
 def _layers(config: Config, count: int) -> list[str]:
     """`attention_types`: patterns of global and local, and how often each is repeated."""
     types: Any = config.raw("attention_types")
-    found: list[str] = []
+    kinds: list[str] = []
     try:
         for pattern, repeat in types:
-            found += list(pattern) * repeat
+            kinds += list(pattern) * repeat
     except (TypeError, ValueError):
         config.refuse("attention_types", 'must be patterns and how often each comes, as [[["global", "local"], 12]]')
-    if len(found) != count or not set(found) <= set(_KINDS):
-        config.refuse("attention_types", f"must spell global or local for each of the {count} layers; it spells {len(found)}")
-    spelled = config.words("attention_layers", count, _KINDS, default=found)
-    if spelled != found:
+    if len(kinds) != count or not set(kinds) <= set(_KINDS):
+        config.refuse("attention_types", f"must spell global or local for each of the {count} layers; it spells {len(kinds)}")
+    spelled = config.words("attention_layers", count, _KINDS, default=kinds)
+    if spelled != kinds:
         config.needs("says something else than attention_types", "attention_layers")
-    return [_KINDS[word] for word in found]
+    return [_KINDS[word] for word in kinds]
 
 
 @family("gpt_neox", architectures=("GPTNeoXForCausalLM",), source=transformers("gpt_neox"))

@@ -29,8 +29,8 @@ def kimi_linear(config: Config) -> Draft:
     inner = config.part("linear_attn_config", default=None)
     kinds = _kinds(config, inner, count)
     mixers = {"kda": _kda(config, inner), "mla": {**mla(config), "use_rope": False}}
-    found = dense_and_moe(config, listed_kinds_of_mlp(config, count), [mixers[kind] for kind in kinds], KIMI_LINEAR)
-    layers = [Layer(f"{kind}_{layer.name}", layer.mixer, layer.mlp) for kind, layer in zip(kinds, found, strict=True)]
+    by_kind = dense_and_moe(config, listed_kinds_of_mlp(config, count), [mixers[kind] for kind in kinds], KIMI_LINEAR)
+    layers = [Layer(f"{kind}_{layer.name}", layer.mixer, layer.mlp) for kind, layer in zip(kinds, by_kind, strict=True)]
     mtp(config, "num_nextn_predict_layers")
     positions = config.whole("max_position_embeddings", "model_max_length")
     if inner is not None:

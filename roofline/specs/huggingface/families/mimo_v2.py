@@ -36,10 +36,10 @@ def _kinds(config: Config, count: int, flags: str, words: str, of: tuple[str, st
     listed = config.wholes(flags, count)
     if max(listed) > 1:
         config.refuse(flags, f"must hold 0 ({of[0]}) and 1 ({of[1]}), not {max(listed)}")
-    found = [of[flag] for flag in listed]
-    if config.words(words, count, of, default=found) != found:
+    kinds = [of[flag] for flag in listed]
+    if config.words(words, count, of, default=kinds) != kinds:
         config.needs(f"says something else than {words}", flags, words)
-    return found
+    return kinds
 
 
 def _attention(config: Config, kinds: list[str]) -> dict[str, Section]:
@@ -56,10 +56,10 @@ def _attention(config: Config, kinds: list[str]) -> dict[str, Section]:
         turned = rotary_of(config, kind, d_head) or rotary(config, d_head)
         return gqa(n_q, kv_heads, d_head, v_head_dim=d_v, qkv_bias=biased, **turned, **rest)
 
-    found = {FULL: section(FULL, n_kv)}
+    sections = {FULL: section(FULL, n_kv)}
     if SLIDING in kinds:
-        found[SLIDING] = section(SLIDING, more, sinks=True, sliding_window=_window(config))
-    return found
+        sections[SLIDING] = section(SLIDING, more, sinks=True, sliding_window=_window(config))
+    return sections
 
 
 def _window(config: Config) -> int:

@@ -56,16 +56,16 @@ def _kinds(config: Config, count: int) -> list[str]:
     """As listed in words, or in numbers; transformers alternates where nothing is listed, which no model does."""
     words = config.words("layer_types", count, _WORDS, default=None)
     numbers = config.wholes("attn_type_list", count, default=REQUIRED if words is None else None)
-    found = []
+    spellings = []
     if numbers is not None:
         if max(numbers) not in _NUMBERS:
             config.refuse("attn_type_list", "must hold 0 (Lightning Attention) and 1 (softmax attention) alone")
-        found.append([_NUMBERS[number] for number in numbers])
+        spellings.append([_NUMBERS[number] for number in numbers])
     if words is not None:
-        found.append([_WORDS[word] for word in words])
-    if found[0] != found[-1]:
+        spellings.append([_WORDS[word] for word in words])
+    if spellings[0] != spellings[-1]:
         config.needs("says other layers than layer_types", "attn_type_list", "layer_types")
-    return found[0]
+    return spellings[0]
 
 
 @family("minimax_m2", architectures=("MiniMaxM2ForCausalLM",), source=transformers("minimax_m2"))

@@ -1,4 +1,4 @@
-"""MPT: alibi in the place of positions, layer norms without biases, no biases elsewhere."""
+"""MPT: alibi instead of positions, layer norms without biases, no biases elsewhere."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _kinds(config: Config) -> list[str]:
     name = "hybrid_override_pattern" if letters is not None else "layers_block_type"
     if letters is None and listed is None:
         config.text("hybrid_override_pattern", "layers_block_type")  # names the missing key
-    found = []
+    spellings = []
     for key, given, known in (("hybrid_override_pattern", letters, _LETTERS), ("layers_block_type", listed, _WORDS)):
         if given is None:
             continue
@@ -85,13 +85,13 @@ def _kinds(config: Config) -> list[str]:
             config.refuse(key, "must be a line of letters" if known is _LETTERS else "must be a list of words")
         if unknown := next((one for one in given if not isinstance(one, str) or one not in known), None):
             config.refuse(key, str(UnknownNameError("layer", str(unknown), known, list_all=True)))
-        found.append([known[one] for one in given])
-    if len(found) == 2 and found[0] != found[1]:
+        spellings.append([known[one] for one in given])
+    if len(spellings) == 2 and spellings[0] != spellings[1]:
         config.needs("says other layers than layers_block_type", "hybrid_override_pattern", "layers_block_type")
     count = config.whole("num_hidden_layers", default=None)
-    if count is not None and count != len(found[0]):
-        config.refuse("num_hidden_layers", f"{count} is not the number of layers in {name} ({len(found[0])})")
-    return found[0]
+    if count is not None and count != len(spellings[0]):
+        config.refuse("num_hidden_layers", f"{count} is not the number of layers in {name} ({len(spellings[0])})")
+    return spellings[0]
 
 
 def _mamba(config: Config) -> Section:
@@ -194,9 +194,9 @@ def _decilm(config: Config, n_q: int, head_dim: int) -> Draft:
 
 def _name(mixer: Section | None, mlp: Section | None) -> str:
     """What is left out or is one matrix; layers that differ in sizes alone are numbered."""
-    found = ["" if mixer else "mlp_only", "linear_attention" if mixer and mixer["kind"] == "linear_mixer" else ""]
-    found += ["" if mlp else "attention_only", "linear_mlp" if mlp and mlp["kind"] == "linear_mlp" else ""]
-    return "_".join(filter(None, found)) or "decoder"
+    features = ["" if mixer else "mlp_only", "linear_attention" if mixer and mixer["kind"] == "linear_mixer" else ""]
+    features += ["" if mlp else "attention_only", "linear_mlp" if mlp and mlp["kind"] == "linear_mlp" else ""]
+    return "_".join(filter(None, features)) or "decoder"
 
 
 def _replaced_attention(block: Config, n_q: int, head_dim: int, *, bias: bool) -> Section | None:

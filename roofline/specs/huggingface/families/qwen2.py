@@ -26,10 +26,10 @@ def qwen2(config: Config) -> Draft:
     config.only("attention_bias", True, "Qwen2 has biases of Q, K and V whatever this says")
     n_q, n_kv, head_dim = heads(config)
     width, count = config.whole("intermediate_size"), layers_of(config)
-    found = switched_windows(config, count, slides_from(config))
+    widths = switched_windows(config, count, slides_from(config))
     layers = [
         Layer(name, gqa(n_q, n_kv, head_dim, qkv_bias=True, sliding_window=window), gated_mlp(width))
-        for name, window in zip(layer_names(kinds_of_windows(found)), found, strict=True)
+        for name, window in zip(layer_names(kinds_of_windows(widths)), widths, strict=True)
     ]
     return Draft(layers, stream(config))
 
@@ -67,7 +67,7 @@ def qwen2_moe(config: Config) -> Draft:
     def slides(index: int) -> str:
         return FULL if index % 2 or index >= config.whole("max_window_layers", low=0) else SLIDING
 
-    found, blocks = switched_windows(config, count, slides), sparse_by_step(config, count)
+    widths, blocks = switched_windows(config, count, slides), sparse_by_step(config, count)
     experts, top_k = experts_of(config, ("num_experts",))
     sparse = moe(
         experts,
@@ -83,6 +83,6 @@ def qwen2_moe(config: Config) -> Draft:
             gqa(n_q, n_kv, head_dim, qkv_bias=biased, sliding_window=window),
             dense if block == DENSE else sparse,
         )
-        for name, window, block in zip(layer_names(kinds_of_windows(found), blocks), found, blocks, strict=True)
+        for name, window, block in zip(layer_names(kinds_of_windows(widths), blocks), widths, blocks, strict=True)
     ]
     return Draft(layers, stream(config))

@@ -49,7 +49,7 @@ def qwen3_vl_moe(config: Config) -> Draft:
     return _sparse(config, [None] * layers_of(config))
 
 
-def _attention(config: Config, found: list[int | None]) -> list[Section]:
+def _attention(config: Config, widths: list[int | None]) -> list[Section]:
     # NB: head_dim has a default in the class (128), and is not hidden_size over the heads: files always give it.
     config.whole("head_dim")
     n_q, n_kv, head_dim = heads(config)
@@ -57,24 +57,26 @@ def _attention(config: Config, found: list[int | None]) -> list[Section]:
     biased = config.flag("attention_bias", default=False)
     config.off("qkv_bias")
     config.only("use_qk_norm", True, "this family has norms of queries and keys")
-    return [gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, qk_norm="head", sliding_window=window) for window in found]
+    return [
+        gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, qk_norm="head", sliding_window=window) for window in widths
+    ]
 
 
-def _dense(config: Config, found: list[int | None]) -> Draft:
+def _dense(config: Config, widths: list[int | None]) -> Draft:
     block = gated_mlp(config.whole("intermediate_size"))
-    mixers = _attention(config, found)
-    layers = [Layer(name, mixer, block) for name, mixer in zip(layer_names(kinds_of_windows(found)), mixers, strict=True)]
+    mixers = _attention(config, widths)
+    layers = [Layer(name, mixer, block) for name, mixer in zip(layer_names(kinds_of_windows(widths)), mixers, strict=True)]
     return Draft(layers, stream(config))
 
 
-def _sparse(config: Config, found: list[int | None]) -> Draft:
-    blocks, mixers = sparse_by_step(config, len(found)), _attention(config, found)
+def _sparse(config: Config, widths: list[int | None]) -> Draft:
+    blocks, mixers = sparse_by_step(config, len(widths)), _attention(config, widths)
     experts, top_k = experts_of(config, ("num_experts", "num_local_experts"))
     config.off("shared_expert_intermediate_size")
     sparse = moe(experts, top_k, config.whole("moe_intermediate_size"))
     dense = dense_block(config, blocks)
     layers = [
         Layer(name, mixer, dense if block == DENSE else sparse)
-        for name, mixer, block in zip(layer_names(kinds_of_windows(found), blocks), mixers, blocks, strict=True)
+        for name, mixer, block in zip(layer_names(kinds_of_windows(widths), blocks), mixers, blocks, strict=True)
     ]
     return Draft(layers, stream(config))

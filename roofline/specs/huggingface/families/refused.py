@@ -61,4 +61,4 @@ def longcat_flash(config: Config) -> NoReturn:
 @family("lfm2", types=("lfm2_moe",), architectures=("Lfm2ForCausalLM", "Lfm2MoeForCausalLM"), source=transformers("lfm2"))
 def lfm2(config: Config) -> NoReturn:
     """LFM2."""
-    config.refuse("model_type", "LFM2 has gated short convolutions in the place of most attentions")
+    config.refuse("model_type", "LFM2 has gated short convolutions instead of most attentions")

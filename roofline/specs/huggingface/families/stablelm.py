@@ -16,7 +16,7 @@ from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of
     source=transformers("stablelm"),
 )
 def stablelm(config: Config) -> Draft:
-    """Biases of queries, keys and values where asked for, none elsewhere."""
+    """Biases of queries, keys and values where switched on, none elsewhere."""
     why = "the default of the class, where the key is absent"
     biased = config.flag("use_qkv_bias", default=False, why=why)
     norm: Section = {}

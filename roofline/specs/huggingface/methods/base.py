@@ -47,7 +47,7 @@ class Plan:
 
 
 class Keys:
-    """The keys of a config, handed out by name; those that nobody asked for are refused unless they are off."""
+    """The keys of a config, handed out by name; those that were not read are refused unless they are off."""
 
     def __init__(self, data: Mapping[str, Any], place: str = "quantization_config") -> None:
         self.data, self.place, self.asked = data, place, {"quant_method"}
@@ -116,7 +116,7 @@ class Keys:
         raise InputError(f"{self.place}.{name}: {message}")
 
     def done(self, *harmless: str) -> None:
-        """Refuse what nobody asked for, but for keys that change no size and for what is switched off."""
+        """Refuse what was not read, but for keys that change no size and for what is switched off."""
         for name, value in self.data.items():
             if name in self.asked or name in harmless or value in (None, False, "") or value in ([], {}):
                 continue
@@ -206,11 +206,11 @@ def _unwrapping(test: Match) -> Match:
 
 def _compiled(expression: str, pattern: str, key: str) -> Match:
     try:
-        found = re.compile(expression)
+        regex = re.compile(expression)
     except re.error as error:
         msg = f"{key}: {pattern!r} is no regular expression: {error}"
         raise InputError(msg) from None
-    return lambda name: found.match(name) is not None
+    return lambda name: regex.match(name) is not None
 
 
 def _meant(name: str, plain: set[str]) -> bool:
@@ -227,5 +227,5 @@ def _unwrapped(name: str) -> str:
     >>> _unwrapped("model.language_model.layers.3.mlp"), _unwrapped("model.vision_tower.layers.3.mlp"), _unwrapped("lm_head")
     ('layers.3.mlp', 'model.vision_tower.layers.3.mlp', 'lm_head')
     """
-    before, found, after = name.partition("layers.")
-    return found + after if found and set(before.split(".")) - {""} <= _WRAPPERS else name
+    before, separator, after = name.partition("layers.")
+    return separator + after if separator and set(before.split(".")) - {""} <= _WRAPPERS else name

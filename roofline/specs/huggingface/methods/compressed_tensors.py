@@ -71,7 +71,7 @@ def _scheme(group: Keys, whole: Any, dtype: str) -> Scheme:
     size, strategy = weights.get("group_size"), weights.get("strategy")
     if strategy is None:  # as the library fills it in
         strategy = "tensor" if size is None else "channel" if size == -1 else "group"
-    found = _Weights(
+    tensors = _Weights(
         group=group,
         kind=weights.choice("type", of=("int", "float"), default="int"),
         bits=weights.get("num_bits", default=8),
@@ -85,8 +85,8 @@ def _scheme(group: Keys, whole: Any, dtype: str) -> Scheme:
     )
     weights.done("observer", "observer_kwargs", "dynamic", "zp_dtype")
     form = group.choice("format", of=_FORMS, default=whole)
-    if (scheme := _FORMS[form](found)) is None:
-        msg = f"{found.kind} weights of {found.bits} bits by {found.strategy} in the format {form} are not known"
+    if (scheme := _FORMS[form](tensors)) is None:
+        msg = f"{tensors.kind} weights of {tensors.bits} bits by {tensors.strategy} in the format {form} are not known"
         group.refuse("weights", msg)
     return scheme
 

@@ -55,8 +55,8 @@ def _scheme(keys: Keys, algorithm: str) -> Scheme:
     size = keys.get("group_size")
     if algorithm == "nvfp4" and size not in (None, 16):
         keys.refuse("group_size", f"{size!r:.60} is not known for NVFP4; known: 16")
-    found = dict(_ALGORITHMS[algorithm])
-    return keys.make(found.pop("scheme"), **found)
+    keys_of_scheme = dict(_ALGORITHMS[algorithm])
+    return keys.make(keys_of_scheme.pop("scheme"), **keys_of_scheme)
 
 
 def _group(group: Keys) -> Rule:
@@ -67,6 +67,6 @@ def _group(group: Keys) -> Rule:
     weights.done("dynamic")
     if kind not in _GROUPS:
         group.refuse("weights", f"{kind[0]} of {kind[1]} bits in groups of {kind[2]} are not known")
-    found = group.named(_scheme(group, _GROUPS[kind]), group.listed("targets"), "targets")
+    rule = group.named(_scheme(group, _GROUPS[kind]), group.listed("targets"), "targets")
     group.done("input_activations", "output_activations")
-    return found
+    return rule

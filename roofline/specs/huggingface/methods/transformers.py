@@ -78,7 +78,7 @@ def bitsandbytes(keys: Keys, dtype: str) -> Plan:
 
 @method("fbgemm-fp8")
 def fbgemm_fp8(keys: Keys, dtype: str) -> Plan:
-    """FbgemmFp8Config of transformers: an fp32 scale an output."""
+    """FbgemmFp8Config of transformers: an fp32 scale per output."""
     del dtype
     left = keys.left("modules_to_not_convert")
     keys.done("activation_scale_ub")
