@@ -229,11 +229,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One answer at every point."""
+    """One quantity at every point."""
 
     of: Callable[[Piece], Expr]
-    needs: tuple[str, ...]
     meaning: str
+    needs: tuple[str, ...]
+    """The sums over operators, or the memory, that it is computed from."""
     dtype: str = "float64"
     estimated: bool = False
 
@@ -246,79 +247,56 @@ def _binding_resource(piece: Piece) -> Array:
     return np.where(np.asarray(link) > maximum(compute, memory), 2, by_two)
 
 
+def _estimated(of: Callable[[Piece], Expr], meaning: str) -> Column:
+    return Column(of, meaning, (), estimated=True)
+
+
+_STAGE = "seconds of a step on the fullest pipeline stage"
+_STEP = "seconds of a step through all pipeline stages"
+_MEASURED = "as measured kernels and the engine take"
+_PART_OF = "8 of 10 measurements of such a step lie, in seconds"
+_PART_OF_ALL = "8 of 10 measurements of a step through all stages lie, in seconds"
+_MEMORY = "weights, allocated cache and state, activations and reserve of a device of the stage with the least memory left"
+
 COLUMNS: dict[str, Column] = {
-    "time_bound_s": Column(
-        lambda at: at.work["bound"], ("bound",), "seconds of a step on the fullest pipeline stage, with perfect overlap"
-    ),
-    "time_sum_s": Column(
-        lambda at: at.work["sum"], ("sum",), "seconds of a step on the fullest pipeline stage, with no overlap"
-    ),
-    "time_estimate_s": Column(
-        lambda at: at.time.seconds,
-        (),
-        "seconds of a step on the fullest pipeline stage, as measured kernels and the engine take",
-        estimated=True,
-    ),
-    "time_low_s": Column(
-        lambda at: at.time.low, (), "from where 8 of 10 measurements of such a step lie, in seconds", estimated=True
-    ),
-    "time_high_s": Column(
-        lambda at: at.time.high, (), "up to where 8 of 10 measurements of such a step lie, in seconds", estimated=True
-    ),
-    "step_bound_s": Column(
-        lambda at: at.through, ("bound",), "seconds of a step through all pipeline stages, with perfect overlap"
-    ),
-    "step_estimate_s": Column(
-        lambda at: at.whole.seconds,
-        (),
-        "seconds of a step through all pipeline stages, as measured kernels and the engine take",
-        estimated=True,
-    ),
-    "step_low_s": Column(
-        lambda at: at.whole.low,
-        (),
-        "from where 8 of 10 measurements of a step through all stages lie, in seconds",
-        estimated=True,
-    ),
-    "step_high_s": Column(
-        lambda at: at.whole.high,
-        (),
-        "up to where 8 of 10 measurements of a step through all stages lie, in seconds",
-        estimated=True,
-    ),
-    "flops": Column(lambda at: at.work["flops"], ("flops",), "FLOP of a device of the fullest pipeline stage"),
-    "bytes": Column(lambda at: at.work["bytes"], ("bytes",), "bytes that cross the memory bus of such a device"),
+    "time_bound_s": Column(lambda at: at.work["bound"], f"{_STAGE}, with perfect overlap", ("bound",)),
+    "time_sum_s": Column(lambda at: at.work["sum"], f"{_STAGE}, with no overlap", ("sum",)),
+    "time_estimate_s": _estimated(lambda at: at.time.seconds, f"{_STAGE}, {_MEASURED}"),
+    "time_low_s": _estimated(lambda at: at.time.low, f"from where {_PART_OF}"),
+    "time_high_s": _estimated(lambda at: at.time.high, f"up to where {_PART_OF}"),
+    "step_bound_s": Column(lambda at: at.through, f"{_STEP}, with perfect overlap", ("bound",)),
+    "step_estimate_s": _estimated(lambda at: at.whole.seconds, f"{_STEP}, {_MEASURED}"),
+    "step_low_s": _estimated(lambda at: at.whole.low, f"from where {_PART_OF_ALL}"),
+    "step_high_s": _estimated(lambda at: at.whole.high, f"up to where {_PART_OF_ALL}"),
+    "flops": Column(lambda at: at.work["flops"], "FLOP of a device of the fullest pipeline stage", ("flops",)),
+    "bytes": Column(lambda at: at.work["bytes"], "bytes that cross the memory bus of such a device", ("bytes",)),
     "arithmetic_intensity": Column(
-        lambda at: at.work["flops"] / at.work["bytes"], ("flops", "bytes"), "FLOP per byte of such a device"
+        lambda at: at.work["flops"] / at.work["bytes"], "FLOP per byte of such a device", ("flops", "bytes")
     ),
-    "bound_by": Column(_binding_resource, RESOURCES, "the resource with the largest share of the bound", "int8"),
+    "bound_by": Column(_binding_resource, "the resource with the largest share of the bound", RESOURCES, "int8"),
     "memory_bytes": Column(
-        lambda at: reduce(maximum, (at.budget - usable + needed for needed, usable in at.held)),
-        ("memory",),
-        "weights, allocated cache and state, activations and reserve of a device of the stage with the least memory left",
+        lambda at: reduce(maximum, (at.budget - usable + needed for needed, usable in at.held)), _MEMORY, ("memory",)
     ),
     "fits": Column(
         lambda at: reduce(_both, (needed <= usable for needed, usable in at.held)),
-        ("memory",),
         "whether the devices of every stage hold it",
+        ("memory",),
         "bool",
     ),
     "tokens_per_s": Column(
-        lambda at: at.produced / at.through, ("bound",), "tokens per second of the whole deployment, at the bound"
+        lambda at: at.produced / at.through, "tokens per second of the whole deployment, at the bound", ("bound",)
     ),
-    "tokens_per_s_estimate": Column(
-        lambda at: at.produced / at.whole.seconds, (), "tokens per second of the whole deployment, as estimated", estimated=True
+    "tokens_per_s_estimate": _estimated(
+        lambda at: at.produced / at.whole.seconds, "tokens per second of the whole deployment, as estimated"
     ),
     "tokens_per_s_per_device": Column(
-        lambda at: at.produced / at.through / at.devices, ("bound",), "tokens per second of one device, at the bound"
+        lambda at: at.produced / at.through / at.devices, "tokens per second of one device, at the bound", ("bound",)
     ),
-    "tokens_per_s_per_device_estimate": Column(
-        lambda at: at.produced / at.whole.seconds / at.devices,
-        (),
-        "tokens per second of one device, as estimated",
-        estimated=True,
+    "tokens_per_s_per_device_estimate": _estimated(
+        lambda at: at.produced / at.whole.seconds / at.devices, "tokens per second of one device, as estimated"
     ),
 }
+"""What can be computed at every point of a grid, by name."""
 
 
 def _both(one: Expr, other: Expr) -> Expr:

@@ -33,38 +33,38 @@ _GROUPED = "the engine groups them"
 _WEIGHTS = quantity("W", "W", "bytes", "weights on the device")
 
 
-def kv_bytes_per_token(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
+def kv_bytes_per_token(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
     """What one more token adds over all layers, while it is below every window."""
     del phase
     total: Expr = sympy.Integer(0)
     merged: dict[Expr, Expr] = {}
-    for cache, layers in ask.caches():  # layers that differ in their window alone add the same
-        size = cache.per_token * ask.precision.kv.bytes
+    for cache, layers in symbolic.caches():  # layers that differ in their window alone add the same
+        size = cache.per_token * symbolic.precision.kv.bytes
         merged[size] = merged.get(size, 0) + layers
-    every = sum(count for _, count in ask.stage.layers)
+    every = sum(count for _, count in symbolic.stage.layers)
     for size, layers in merged.items():
-        whole = layers.is_Add and evaluate(layers, ask.values) == every
+        whole = layers.is_Add and evaluate(layers, symbolic.values) == every
         total += size * (symbol("L") if whole else layers)
     return explanation(
-        "kv_bytes_per_token", total, ask.values, unit="bytes",
+        "kv_bytes_per_token", total, symbolic.values, unit="bytes",
         source="Shazeer 2019, arXiv:1911.02150 (keys and values of every token are kept); MLA: DeepSeek-V2, arXiv:2405.04434",
     )  # fmt: skip
 
 
-def max_batch(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
+def max_batch(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
     """The largest batch whose decode step after S_c cached tokens fits."""
     del phase
-    _refuse(ask, "max_batch")
-    values, parts = _memory_left(ask)
+    _refuse(symbolic, "max_batch")
+    values, parts = _memory_left(symbolic)
     length = symbol("S_c") + 1  # the cache holds the new token too
-    layout = ask.request.memory.fullest.layout
-    if ask.request.memory.fullest.plain or not layout.kinds:
-        size = ask.precision.kv.bytes
-        cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in ask.caches()) + ask.state()
+    layout = symbolic.request.memory.fullest.layout
+    if symbolic.request.memory.fullest.plain or not layout.kinds:
+        size = symbolic.precision.kv.bytes
+        cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in symbolic.caches()) + symbolic.state()
     else:
         cache, pages = _paged(layout)
         values = {**values, **pages}
-    deployment = ask.request.deployment
+    deployment = symbolic.request.deployment
     expr: Expr = sympy.floor(_LEFT / (cache + _WORKING))
     if evaluate(expr, values) < 0:
         expr = sympy.Max(0, expr)
@@ -75,19 +75,19 @@ def max_batch(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
     return explanation("max_batch", expr, values, unit="sequences", source=_PAGED, parts=parts)
 
 
-def max_context(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
+def max_context(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
     """The most cached tokens with which a decode step of B sequences fits."""
     del phase
-    _refuse(ask, "max_context")
-    if ask.request.memory.fullest.layout.kinds and not ask.request.memory.fullest.plain:
-        searched = ask.request.memory.max_context(ask.request.workload.batch)
+    _refuse(symbolic, "max_context")
+    if symbolic.request.memory.fullest.layout.kinds and not symbolic.request.memory.fullest.plain:
+        searched = symbolic.request.memory.max_context(symbolic.request.workload.batch)
         what = "no limit" if searched is None else f"{searched} by search"
         msg = f"max_context has no short closed form where layers do not keep every token as it is: analyze finds {what}"
         raise InputError(msg)
-    values, parts = _memory_left(ask)
-    batch = ceil_div(symbol("B"), sympy.Integer(ask.request.deployment.data_parallel_size))
-    left = _LEFT - batch * (_WORKING + ask.state())
-    growing = sum(cache.elements * ask.precision.kv.bytes * count for cache, count in ask.caches())
+    values, parts = _memory_left(symbolic)
+    batch = ceil_div(symbol("B"), sympy.Integer(symbolic.request.deployment.data_parallel_size))
+    left = _LEFT - batch * (_WORKING + symbolic.state())
+    growing = sum(cache.elements * symbolic.precision.kv.bytes * count for cache, count in symbolic.caches())
     if growing != 0:
         expr = _BLOCK * sympy.floor(left / (batch * _BLOCK * growing)) - 1
         if evaluate(expr, values) < 0:
@@ -110,8 +110,8 @@ def max_context(ask: SymbolicRequest, phase: str = "decode") -> Explanation:
     )
 
 
-def _refuse(ask: SymbolicRequest, subject: str) -> None:
-    conventions = ask.request.deployment.conventions
+def _refuse(symbolic: SymbolicRequest, subject: str) -> None:
+    conventions = symbolic.request.deployment.conventions
     if conventions.shared_prefix:
         msg = f"{subject} has no short closed form with a shared prefix: leave out --shared-prefix, or see `roofline limits`"
         raise InputError(msg)
@@ -147,34 +147,34 @@ def _paged(layout: Allocation) -> tuple[Expr, Values]:
     return total, values
 
 
-def _memory_left(ask: SymbolicRequest) -> tuple[Values, tuple[Explanation, ...]]:
+def _memory_left(symbolic: SymbolicRequest) -> tuple[Values, tuple[Explanation, ...]]:
     """Memory left, and activations per sequence: values of their symbols, and where they come from."""
-    memory = ask.request.memory
+    memory = symbolic.request.memory
     capacity = quantity("C", "C", "bytes", "capacity of the device's memory")
     share = quantity("u", "u", "1", "share of it that the engine uses")
     reserve = quantity("R", "R", "bytes", "reserve")
-    weights = ask.total(ask.graph(CANONICAL), lambda operator: operator.held_bytes)
-    held = explanation("weights", weights, ask.values, unit="bytes", source="derived: the weights that the operators hold")
+    weights = symbolic.total(symbolic.graph(CANONICAL), lambda operator: operator.held_bytes)
+    held = explanation("weights", weights, symbolic.values, unit="bytes", source="derived: the weights that the operators hold")
     known = {capacity: memory.capacity, share: memory.utilization, _WEIGHTS: held.value}
     left = share * capacity - _WEIGHTS
-    if ask.request.deployment.reserve:
-        left, known = left - reserve, {**known, reserve: ask.request.deployment.reserve}
+    if symbolic.request.deployment.reserve:
+        left, known = left - reserve, {**known, reserve: symbolic.request.deployment.reserve}
     free = explanation("memory left", left, known, unit="bytes", source=_PAGED, parts=(held,))
     working = explanation(
-        "activations of a sequence", _activations(ask), ask.values, unit="bytes",
+        "activations of a sequence", _activations(symbolic), symbolic.values, unit="bytes",
         source="derived: the residual stream, and what the hungriest operator reads and writes",
     )  # fmt: skip
-    values = {**ask.values, _LEFT: free.value, _WORKING: working.value, _BLOCK: memory.block_tokens}
+    values = {**symbolic.values, _LEFT: free.value, _WORKING: working.value, _BLOCK: memory.block_tokens}
     return values, (free, working)
 
 
-def _activations(ask: SymbolicRequest) -> Expr:
+def _activations(symbolic: SymbolicRequest) -> Expr:
     """Working set of one sequence: all operators of decode are linear in the batch."""
-    graph = ask.graph(ask.step("decode"), data_parallel_size=1)
-    one = {**ask.values, symbol("B"): 1}
+    graph = symbolic.graph(symbolic.step("decode"), data_parallel_size=1)
+    one = {**symbolic.values, symbol("B"): 1}
     sizes = [sympy.sympify(operator.cost().activation_bytes) for operator, _ in graph.values()]
     hungriest = max(sizes, key=lambda size: evaluate(size, one))
-    stream = ask.symbolic.model.stream_width * ask.precision.activation.bytes
+    stream = symbolic.symbolic_model.model.stream_width * symbolic.precision.activation.bytes
     return stream + sympy.factor_terms(hungriest) / symbol("B")
 
 
@@ -184,29 +184,29 @@ _USED = quantity("N_p", "N_p", "parameters", "parameters of the layers that mult
 _REACHED = quantity("eta", r"\eta", "1", "share of the peak that a prompt reaches, its FLOP counted on these parameters alone")
 
 
-def break_even_link(ask: SymbolicRequest, phase: str = "prefill") -> Explanation:
+def break_even_link(symbolic: SymbolicRequest, phase: str = "prefill") -> Explanation:
     """Bytes/s at which a token's cache crosses the link out and in as fast as the token is computed again.
 
     Raises:
         InputError: pipeline stages, of which each copies its own part; nothing is kept per token.
     """
     del phase
-    request, hardware = ask.request, ask.request.hardware
+    request, hardware = symbolic.request, symbolic.request.hardware
     if request.deployment.pipeline_parallel_size > 1:
         msg = "break_even_link has no short closed form with pipeline stages: `roofline preempt` has its value"
         raise InputError(msg)
-    cache = kv_bytes_per_token(ask)
+    cache = kv_bytes_per_token(symbolic)
     if not cache.value:
         msg = f"break_even_link: {request.model.name} keeps nothing per token"
         raise InputError(msg)
-    step, length = ask.step("prefill"), symbol("S_q")
-    graph = ask.graph(step, data_parallel_size=1)
+    step, length = symbolic.step("prefill"), symbol("S_q")
+    graph = symbolic.graph(step, data_parallel_size=1)
     linear = {
         path: entry for path, entry in graph.items() if path.startswith("layers/") and isinstance(entry[0], Gemm | GroupedGemm)
     }
     one = {symbol("B"): 1}
-    used = ask.total(linear, _multiplied).subs(one) / length
-    values = {**ask.values, **one}
+    used = symbolic.total(linear, _multiplied).subs(one) / length
+    values = {**symbolic.values, **one}
     parameters = explanation(
         "parameters of a token",
         sympy.expand(used),
@@ -217,7 +217,7 @@ def break_even_link(ask: SymbolicRequest, phase: str = "prefill") -> Explanation
     prompt = request.workload.input_len
     compute_time = evaluate(
         sum(
-            (2 * ask.total({path: entry}, _multiplied) / sympy.Float(hardware.peak(matrix_dtype(entry[0], hardware))))
+            (2 * symbolic.total({path: entry}, _multiplied) / sympy.Float(hardware.peak(matrix_dtype(entry[0], hardware))))
             for path, entry in linear.items()
         ),
         values,

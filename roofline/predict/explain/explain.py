@@ -74,8 +74,8 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     if phase not in (None, "decode", "prefill", "both"):
         raise UnknownNameError("phase", phase, ("decode", "prefill", "both"))
     phases = (phase,) if phase in ("decode", "prefill") else ("decode", "prefill")
-    ask = SymbolicRequest(request)
-    result = QUANTITIES[subject](ask, phases[0]) if subject in QUANTITIES else _operator(ask, subject, phases)
+    symbolic = SymbolicRequest(request)
+    result = QUANTITIES[subject](symbolic, phases[0]) if subject in QUANTITIES else _operator(symbolic, subject, phases)
     _agrees(result, request)
     return replace(result, assumptions=(*request.assumptions, *result.assumptions))
 
@@ -105,28 +105,28 @@ def subjects(model: str | Model) -> tuple[str, ...]:
 
 def explain_step(request: Request) -> list[tuple[str, Explanation]]:
     """Every operator of the steps that a request asks about, with the name of its phase."""
-    ask = SymbolicRequest(request)
+    symbolic = SymbolicRequest(request)
     names = [name for name, _ in request.workload.steps]
     if "mixed" in names or any(len(step) > 1 for _, step in request.workload.steps):
         msg = "formulas are shown for one kind of sequence: leave out --segments"
         raise InputError(msg)
     explanations: list[tuple[str, Explanation]] = []
     for name in names:
-        graph = ask.graph(ask.step(name))
-        explanations += [(name, _explained(ask, path, name, graph[path][0])) for path in _paths(ask, (name,))]
+        graph = symbolic.graph(symbolic.step(name))
+        explanations += [(name, _explained(symbolic, path, name, graph[path][0])) for path in _paths(symbolic, (name,))]
     return explanations
 
 
-def _paths(ask: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
-    request = ask.request
+def _paths(symbolic: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
+    request = symbolic.request
     steps = {"decode": decode(1, request.workload.context), "prefill": prefill(1, request.workload.input_len)}
-    graphs = (build(request.model, request.deployment, request.precision, steps[phase], ask.stage) for phase in phases)
+    graphs = (build(request.model, request.deployment, request.precision, steps[phase], symbolic.stage) for phase in phases)
     return list(dict.fromkeys(path for graph in graphs for path in graph))
 
 
 @cache
 def _any_hardware() -> Hardware:
-    """Stands in where a question has no hardware: multiplies every format; its figures reach no answer."""
+    """Stands in where no hardware is given: multiplies every format; its figures reach no result."""
     rate, size = {"value": "1 TFLOP/s", "source": "none"}, {"value": "1 TB", "source": "none"}
     accelerator = Accelerator(
         schema_version=1,
@@ -144,19 +144,19 @@ def _any_hardware() -> Hardware:
     return Hardware(accelerator)
 
 
-def _operator(ask: SymbolicRequest, path: str, phases: tuple[str, ...]) -> Explanation:
+def _operator(symbolic: SymbolicRequest, path: str, phases: tuple[str, ...]) -> Explanation:
     """One operator of the first of these phases that has it."""
     for phase in phases:
-        if path in _paths(ask, (phase,)):
-            return _explained(ask, path, phase, ask.graph(ask.step(phase))[path][0])
-    raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(ask, phases)))
+        if path in _paths(symbolic, (phase,)):
+            return _explained(symbolic, path, phase, symbolic.graph(symbolic.step(phase))[path][0])
+    raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(symbolic, phases)))
 
 
-def _explained(ask: SymbolicRequest, path: str, phase: str, operator: Operator) -> Explanation:
+def _explained(symbolic: SymbolicRequest, path: str, phase: str, operator: Operator) -> Explanation:
     """One operator of a step, all its repeats together: what it does, what it moves, and the ratio of both."""
     source = _source_of(type(operator))
-    cost = ask.cost(operator) * ask.repeat(path)
-    parts = _parts(ask, cost, source)
+    cost = symbolic.cost(operator) * symbolic.repeat(path)
+    parts = _parts(symbolic, cost, source)
     moved = [name for name in MEMORY_TRAFFIC if name in parts]
     values = {total(name): part.value for name, part in parts.items()}
     if len(moved) > 1:
@@ -170,7 +170,7 @@ def _explained(ask: SymbolicRequest, path: str, phase: str, operator: Operator) 
         done = intensity(worked, moved[0])
         listed.append(explanation("arithmetic_intensity", done, values, unit="FLOP/byte", source=_ROOFLINE))
     if "link_bytes" not in parts:  # what a link takes depends on how it joins the devices: analyze names it
-        listed += _times_of(ask, operator, values, moved)
+        listed += _times_of(symbolic, operator, values, moved)
     in_bytes = [part for part in listed if part.unit == "bytes"]
     main = parts.get("matrix_flops") or (in_bytes[-1] if in_bytes else listed[0])
     legend = {entry[0]: entry for part in listed for entry in part.legend}
@@ -178,12 +178,12 @@ def _explained(ask: SymbolicRequest, path: str, phase: str, operator: Operator) 
     return replace(main, subject=path, parts=tuple(listed), legend=tuple(legend.values()), assumptions=(note,))
 
 
-def _times_of(ask: SymbolicRequest, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
+def _times_of(symbolic: SymbolicRequest, operator: Operator, values: Values, moved: list[str]) -> list[Explanation]:
     """The time that each resource is busy, and the longest of them, which is the bound; none without hardware.
 
     `values` are those of the totals, of which `moved` names the one that crosses the bus of device memory.
     """
-    hardware = ask.request.hardware
+    hardware = symbolic.request.hardware
     if hardware.accelerator is _any_hardware().accelerator:
         return []
     peaks = {
@@ -198,11 +198,11 @@ def _times_of(ask: SymbolicRequest, operator: Operator, values: Values, moved: l
     return [explanation("time_bound", bound(used), known, unit="s", source=_ROOFLINE)]
 
 
-def _parts(ask: SymbolicRequest, cost: Cost, source: str) -> dict[str, Explanation]:
+def _parts(symbolic: SymbolicRequest, cost: Cost, source: str) -> dict[str, Explanation]:
     """Every field of a cost that is not 0."""
     expressions = {name: sympy.sympify(getattr(cost, name)) for name in FIELDS}
     return {
-        name: explanation(name, expr, ask.values, unit=unit(name), source=source)
+        name: explanation(name, expr, symbolic.values, unit=unit(name), source=source)
         for name, expr in expressions.items()
         if expr != 0
     }
@@ -214,11 +214,11 @@ def _source_of(operator: type[Operator]) -> str:
     return " ".join(match[1].split()) if match else ""
 
 
-def _intensity(ask: SymbolicRequest, phase: str) -> Explanation:
+def _intensity(symbolic: SymbolicRequest, phase: str) -> Explanation:
     """All FLOP over all bytes of a step."""
-    graph = ask.graph(ask.step(phase))
-    totals = {name: ask.total(graph, _field(ask, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
-    parts = _parts(ask, Cost(**totals), "derived: the sum over the operators of the step")
+    graph = symbolic.graph(symbolic.step(phase))
+    totals = {name: symbolic.total(graph, _field(symbolic, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
+    parts = _parts(symbolic, Cost(**totals), "derived: the sum over the operators of the step")
     values = {total(name): part.value for name, part in parts.items()}
     flops = sum(total(name) for name in WORK if name in parts)
     moved = sum(total(name) for name in MEMORY_TRAFFIC if name in parts)
@@ -234,27 +234,29 @@ def _intensity(ask: SymbolicRequest, phase: str) -> Explanation:
     )
 
 
-def _field(ask: SymbolicRequest, name: str) -> Callable[[Operator], Expr]:
-    return lambda operator: getattr(ask.cost(operator), name)
+def _field(symbolic: SymbolicRequest, name: str) -> Callable[[Operator], Expr]:
+    return lambda operator: getattr(symbolic.cost(operator), name)
 
 
-def _machine(ask: SymbolicRequest) -> Values:
-    hardware = ask.request.hardware
-    return {symbol("P"): hardware.peak(ask.request.precision.activation.name), symbol("beta"): hardware.bandwidth}
+def _machine(symbolic: SymbolicRequest) -> Values:
+    hardware = symbolic.request.hardware
+    return {symbol("P"): hardware.peak(symbolic.request.precision.activation.name), symbol("beta"): hardware.bandwidth}
 
 
-def _ridge_point(ask: SymbolicRequest, phase: str) -> Explanation:
+def _ridge_point(symbolic: SymbolicRequest, phase: str) -> Explanation:
     """The intensity at which compute and memory take equally long."""
     del phase
-    dtype = ask.request.precision.activation.name
+    dtype = symbolic.request.precision.activation.name
     note = Assumption("peak_dtype", dtype, "default", "dense matrix peak of the activations' dtype")
-    return explanation("ridge_point", ridge_point(), _machine(ask), unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,))
+    return explanation(
+        "ridge_point", ridge_point(), _machine(symbolic), unit="FLOP/byte", source=_ROOFLINE, assumptions=(note,)
+    )
 
 
-def _critical_batch(ask: SymbolicRequest, phase: str) -> Explanation:
+def _critical_batch(symbolic: SymbolicRequest, phase: str) -> Explanation:
     """The batch at which the linear operators of a decode step take as long to multiply as their weights to be read."""
     del phase
-    hardware, graph = ask.request.hardware, ask.graph(ask.step("decode"), data_parallel_size=1)
+    hardware, graph = symbolic.request.hardware, symbolic.graph(symbolic.step("decode"), data_parallel_size=1)
     linear = {path: entry for path, entry in graph.items() if isinstance(entry[0], (Gemm, GroupedGemm))}
     rates: dict[float, str] = {}
     for operator, _ in linear.values():
@@ -262,16 +264,16 @@ def _critical_batch(ask: SymbolicRequest, phase: str) -> Explanation:
         rates.setdefault(hardware.peak(dtype), dtype)
     peaks = {rate: symbol("P", dtype if len(rates) > 1 else "") for rate, dtype in rates.items()}
     values: Values = {
-        **ask.values,
+        **symbolic.values,
         **{rate_symbol: rate for rate, rate_symbol in peaks.items()},
         symbol("beta"): hardware.bandwidth,
     }
     one = {symbol("B"): 1}
-    read = ask.total(linear, _all_weights)
+    read = symbolic.total(linear, _all_weights)
     compute_time: Expr = sympy.Integer(0)
     for rate, rate_symbol in peaks.items():
         same = {path: entry for path, entry in linear.items() if hardware.peak(matrix_dtype(entry[0], hardware)) == rate}
-        compute_time += ask.total(same, lambda operator: operator.cost().matrix_flops) / rate_symbol
+        compute_time += symbolic.total(same, lambda operator: operator.cost().matrix_flops) / rate_symbol
     short = sympy.cancel(read / symbol("beta") / (compute_time / symbol("B")))
     parts: list[Explanation] = []
     if not short.free_symbols <= {symbol("P"), symbol("beta"), symbol("b_w"), symbol("b_w", "linear")}:
@@ -286,7 +288,7 @@ def _critical_batch(ask: SymbolicRequest, phase: str) -> Explanation:
     notes = [Assumption("traffic", "weights", "default", "weight traffic alone; attention and activations are left out")]
     if any(isinstance(operator, GroupedGemm) for operator, _ in linear.values()):
         notes.append(Assumption("experts", "all", "default", "so large a batch meets every expert, so that all are read"))
-    expr = _times(ask.request.deployment.data_parallel_size, short)
+    expr = _times(symbolic.request.deployment.data_parallel_size, short)
     return explanation("critical_batch", expr, values, unit="sequences", source=_SCALING, assumptions=notes, parts=parts)
 
 
@@ -303,23 +305,23 @@ def _all_weights(operator: Operator) -> Expr:
     return operator.cost().weight_bytes
 
 
-def _decode_floor(ask: SymbolicRequest, phase: str) -> Explanation:
+def _decode_floor(symbolic: SymbolicRequest, phase: str) -> Explanation:
     """The shortest time of a decode step at batch 1: every weight that it needs is read once."""
     del phase
-    streamed = ask.total(ask.graph(decode(1, 0)), lambda operator: operator.cost().weight_bytes)
+    streamed = symbolic.total(symbolic.graph(decode(1, 0)), lambda operator: operator.cost().weight_bytes)
     source = "derived: what the operators of the step read"
-    part = explanation("streamed weights", streamed, ask.values, unit="bytes", source=source)
+    part = explanation("streamed weights", streamed, symbolic.values, unit="bytes", source=source)
     weights = quantity("W_streamed", r"W_{\mathrm{streamed}}", "bytes", "weights that one decode step of one sequence reads")
-    values = {**_machine(ask), weights: part.value}
+    values = {**_machine(symbolic), weights: part.value}
     return explanation("decode_floor", weights / symbol("beta"), values, unit="s", source=_SCALING, parts=(part,))
 
 
-def _parameters(ask: SymbolicRequest, phase: str) -> Explanation:
+def _parameters(symbolic: SymbolicRequest, phase: str) -> Explanation:
     """Every parameter of the language model, tied weights once."""
     del phase
     # Of the whole model on one device, whatever the deployment is.
-    whole = SymbolicRequest(prepare(ask.request.model, _any_hardware()))
-    graph = build(whole.symbolic.model, Deployment(), whole.precision, CANONICAL)
+    whole = SymbolicRequest(prepare(symbolic.request.model, _any_hardware()))
+    graph = build(whole.symbolic_model.model, Deployment(), whole.precision, CANONICAL)
     source = "derived: the weights that the operators hold"
     blocks = whole.blocks(graph, lambda operator: operator.parameters)
     parts = [explanation(name, expr, whole.values, unit="parameters", source=source) for name, expr in blocks.items()]

@@ -41,7 +41,7 @@ class SymbolicRequest:
             raise InputError(msg)
 
     @cached_property
-    def symbolic(self) -> SymbolicModel:
+    def symbolic_model(self) -> SymbolicModel:
         """The model."""
         return symbolic_model(self.request.model)
 
@@ -61,7 +61,7 @@ class SymbolicRequest:
 
     @cached_property
     def _repeats(self) -> tuple[dict[str, sympy.Symbol], Values]:
-        return repeats(dict(self.stage.layers), self.symbolic.labels)
+        return repeats(dict(self.stage.layers), self.symbolic_model.labels)
 
     @cached_property
     def values(self) -> Values:
@@ -69,7 +69,7 @@ class SymbolicRequest:
         workload = self.request.workload
         own = {symbol("B"): workload.batch, symbol("S_q"): workload.input_len, symbol("S_c"): workload.context}
         own[symbol("L")] = sum(count for _, count in self.stage.layers)
-        return {**own, **self.symbolic.values, **self._precision[1], **self._repeats[1]}
+        return {**own, **self.symbolic_model.values, **self._precision[1], **self._repeats[1]}
 
     def step(self, phase: Phase) -> Step:
         """B sequences, each with a prompt of S_q tokens or with one new token after S_c."""
@@ -82,7 +82,7 @@ class SymbolicRequest:
     def graph(self, step: Step, **deployment: Any) -> Graph:
         """The operators of a step in symbols, on one device of the fullest stage."""
         changed = self.request.deployment.model_copy(update=deployment)
-        return build(self.symbolic.model, changed, self.precision, step, self.stage)
+        return build(self.symbolic_model.model, changed, self.precision, step, self.stage)
 
     def cost(self, operator: Operator) -> Cost:
         """What an operator costs, in a form that is short to read."""
@@ -138,7 +138,7 @@ class SymbolicRequest:
         by_cache: dict[Cache, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
-            for cache, _ in caches(self.symbolic.model, self.request.deployment, alone):
+            for cache, _ in caches(self.symbolic_model.model, self.request.deployment, alone):
                 by_cache.setdefault(cache, []).append(name)
         return [(cache, self._times(layers)) for cache, layers in by_cache.items()]
 
@@ -147,7 +147,7 @@ class SymbolicRequest:
         by_size: dict[Expr, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
-            for state, _ in states(self.symbolic.model, self.request.deployment, alone):
+            for state, _ in states(self.symbolic_model.model, self.request.deployment, alone):
                 by_size.setdefault(state.bytes(self.precision, allocated=True), []).append(name)
         return sum((size * self._times(layers) for size, layers in by_size.items()), start=sympy.Integer(0))
 
