@@ -1,4 +1,4 @@
-"""How much room a text takes, as far as that can be told without its font."""
+"""Axes of a figure: widths of texts, ticks, ranges, categories, and the places of bars."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-# ticks: Where an axis has its ticks, and what they say: round numbers, with SI prefixes where the unit takes them.
+# Ticks: round numbers, with SI prefixes where the unit takes them
 
 _PREFIXED = ("s", "B", "B/s", "byte/s", "FLOP", "FLOP/s", "OP/s", "W", "Hz", "J")
 _PREFIXES = (
@@ -163,7 +163,7 @@ def _text(value: float, unit: str, like: float) -> str:
     return f"{value / scale:,.12g} {prefix}{unit}"
 
 
-# spans: What each axis of a figure spans: its range, its categories, its ticks, and where bars stand in their category.
+# Spans: range, categories and ticks of an axis, and the places of bars
 
 _BAR = 0.66
 """Share of a category that its bars take."""
@@ -193,7 +193,7 @@ class Slot:
 def span(figure: Figure, side: str, most: int, length: float = 640.0) -> Span:
     """The axis on `side` ("x" or "y") with at most `most` ticks, or one tick a category.
 
-    `length` is its length in pixels, about: bars that have texts at their ends leave room for them.
+    `length` is its length in pixels, about: bars that have texts at their ends leave space for them.
     """
     axis = figure.x if side == "x" else figure.y
     if axis.scale == "category":
@@ -282,11 +282,11 @@ def _cover(figure: Figure) -> bool:
         for index, name in enumerate(series.y if lies else series.x):
             start, end = ends(series, index, lies)
             low, high = min(start, end), max(start, end)
-            beside = seen.setdefault("" if name is None else category(name), [])
-            for other, lowest, highest in beside:
+            bars = seen.setdefault("" if name is None else category(name), [])
+            for other, lowest, highest in bars:
                 if other != number and min(high, highest) - max(low, lowest) > 1e-6 * max(high - low, highest - lowest):
                     return True
-            beside.append((number, low, high))
+            bars.append((number, low, high))
     return False
 
 
@@ -301,28 +301,28 @@ def _categories(figure: Figure, side: str) -> list[str]:
 
 def _reached(figure: Figure, side: str) -> list[float]:
     """Every number that has to be inside the axis."""
-    found: list[float] = []
+    reached: list[float] = []
     for series in figure.series:
         along = series.x if side == "x" else series.y
         if series.kind == "bars" and (side == "x") == lying(figure):
             for index, _ in enumerate(along):
-                found += ends(series, index, lying(figure))
+                reached += ends(series, index, lying(figure))
         elif series.kind == "band" and side == "y":
-            found += [*series.low, *series.high]
+            reached += [*series.low, *series.high]
         else:
-            found += [value for value in along if value is not None and not isinstance(value, str)]
+            reached += [value for value in along if value is not None and not isinstance(value, str)]
     for mark in figure.marks:
         place = mark.x if side == "x" else mark.y
-        found += [] if place is None else [place]
+        reached += [] if place is None else [place]
     for zone in figure.zones:
         edges = (zone.x0, zone.x1) if side == "x" else (zone.y0, zone.y1)
-        found += [edge for edge in edges if edge is not None]
-    return [value for value in found if drawable(value)]
+        reached += [edge for edge in edges if edge is not None]
+    return [value for value in reached if drawable(value)]
 
 
 def _linear_range(figure: Figure, side: str, axis: Axis, length: float) -> tuple[float, float]:
-    found = _reached(figure, side)
-    low, high = min(found, default=0.0), max(found, default=1.0)
+    reached = _reached(figure, side)
+    low, high = min(reached, default=0.0), max(reached, default=1.0)
     bars = [series for series in figure.series if series.kind == "bars" and (side == "x") == lying(figure)]
     if len(bars) > 0 or 0 <= low < 0.4 * high:
         low, high = min(low, 0.0), max(high, 0.0)
@@ -331,21 +331,21 @@ def _linear_range(figure: Figure, side: str, axis: Axis, length: float) -> tuple
     texts = [
         text_width(text, 11) + 14 if side == "x" else 18.0 for series in bars if len(series.base) == 0 for text in series.short
     ]
-    room = min(max(texts, default=0.0) / length, 0.3)
-    pad = (high - low) * max(room / (1 - 2 * room), 0.05)
+    reserved = min(max(texts, default=0.0) / length, 0.3)
+    pad = (high - low) * max(reserved / (1 - 2 * reserved), 0.05)
     padded = low if low == 0 else low - pad, high if high == 0 else high + pad
     return _given(axis, padded, -_HUGE)
 
 
 def _log_range(figure: Figure, side: str, axis: Axis) -> tuple[float, float]:
-    found = [value for value in _reached(figure, side) if value > 0]
-    low, high = min(found, default=1.0), max(found, default=10.0)
+    reached = [value for value in _reached(figure, side) if value > 0]
+    low, high = min(reached, default=1.0), max(reached, default=10.0)
     factor = max((high / low) ** 0.06, 1.15)
     return _given(axis, (low / factor, high * factor), 0.0)
 
 
-def _given(axis: Axis, found: tuple[float, float], above: float) -> tuple[float, float]:
+def _given(axis: Axis, fitted: tuple[float, float], above: float) -> tuple[float, float]:
     """The axis' own ends where it has them and they make a range."""
-    low = found[0] if axis.low is None or axis.low <= above else axis.low
-    high = found[1] if axis.high is None else axis.high
-    return (low, high) if low < high else found
+    low = fitted[0] if axis.low is None or axis.low <= above else axis.low
+    high = fitted[1] if axis.high is None else axis.high
+    return (low, high) if low < high else fitted

@@ -1,4 +1,4 @@
-"""Numbers as cells: a text to read and the number behind it."""
+"""Cells and tables of a page: a text to read and the number behind it; their CSV, and keys of points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roofline.report.summary import GIB
 NOTHING = Cell(text="–")
 
 
-def words(text: str) -> Cell:
+def text_cell(text: str) -> Cell:
     """A cell of words."""
     return Cell(text=text)
 
@@ -33,7 +33,7 @@ def whole(value: float | None) -> Cell:
     return NOTHING if value is None else Cell(text=f"{value:,.0f}", value=value)
 
 
-def figure(value: float | None) -> Cell:
+def number_cell(value: float | None) -> Cell:
     """A number in three digits, without an exponent."""
     if value is None:
         return NOTHING
@@ -68,7 +68,7 @@ def table(key: str, title: str, note: str, names: tuple[str, ...], rows: Sequenc
     return Table(key=key, title=title, note=note, columns=columns, rows=tuple(rows))
 
 
-# csv_text: All tables of a page as one CSV.
+# CSV of all tables of a page
 
 _COMMANDS = "=+-@"
 """With which a cell begins that spreadsheets would run."""
@@ -106,7 +106,7 @@ def _quoted(text: str) -> str:
     return safe
 
 
-# keys: Ids of what a click on a point shows.
+# Ids of what a click on a point opens
 
 _PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 

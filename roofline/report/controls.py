@@ -66,10 +66,10 @@ class Control:
             raise ValueError(f"{self.key}: {self.value} is no whole number of steps above {self.low}")
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         """The value as text, for print and for readers without JavaScript.
 
-        >>> Control(key="batch", label="Batch", kind="number", value=8, low=1, high=64, step=1, unit="sequences").shown
+        >>> Control(key="batch", label="Batch", kind="number", value=8, low=1, high=64, step=1, unit="sequences").text
         '8 sequences'
         """
         if isinstance(self.value, bool):
@@ -78,8 +78,8 @@ class Control:
             return next(choice.text for choice in self.choices if choice.value == self.value)
         if self.zero and self.value == 0:
             return self.zero
-        text = self.value if isinstance(self.value, str) else written(self.value)
-        return f"{text} {self.unit}".strip()
+        number = self.value if isinstance(self.value, str) else written(self.value)
+        return f"{number} {self.unit}".strip()
 
 
 def written(value: float) -> str:

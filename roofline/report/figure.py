@@ -71,9 +71,9 @@ class Series:
     size: tuple[float, ...] = ()
     """Points: area as a share of the largest, 0 to 1."""
     labels: tuple[str, ...] = ()
-    """A text a point, shown under the pointer."""
+    """A text per point, shown under the pointer."""
     short: tuple[str, ...] = ()
-    """A few characters a point, drawn beside it or in its bar where there is room."""
+    """A few characters per point, drawn next to it or in its bar where they fit."""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     """Bands: the edges, in units of y."""
@@ -84,7 +84,7 @@ class Series:
     hatched_name: str = ""
     """Heat: what a hatched cell means, for the legend."""
     keys: tuple[str, ...] = ()
-    """A key a point, for what a click on it shows."""
+    """A key per point, for what a click on it opens."""
     variant: int | None = None
     """Which of several things of one role this is, such as a second hardware; None counts the series of a kind and role."""
 

@@ -87,10 +87,10 @@ def _figures(result: Any) -> _Figures:
 
         return _of_view(preemption_view(result, ""))
     if type(result).__name__ == "DataFrame" and "phase" in result:
-        from roofline.report.sweep.data import Swept
+        from roofline.report.sweep.data import SweepData
         from roofline.report.sweep.page import view as sweep_view
 
-        return _of_view(sweep_view(Swept(name="sweep", frame=result, refused=tuple(result.attrs.get("refused", ())))))
+        return _of_view(sweep_view(SweepData(name="sweep", frame=result, refused=tuple(result.attrs.get("refused", ())))))
     what = "results of analyze, simulate, plan and preempt, and frames of sweep"
     raise InputError(f"figures are made of {what}, not of {type(result).__name__}")
 
@@ -105,7 +105,7 @@ def _same(figure: Figure) -> Figure:
 
 
 def _of_analysis(result: Analysis) -> _Figures:
-    """Each is made when it is asked for: some look at hundreds of steps."""
+    """Functions that make the figures: some look at hundreds of steps."""
     from roofline.predict.drafts import read_options
     from roofline.predict.request import prepare
     from roofline.predict.slo import Slo

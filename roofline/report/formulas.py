@@ -27,7 +27,7 @@ from roofline.report.html import escape
 LARGEST = 150_000
 """Bytes from which on more is shared."""
 _WAYS: tuple[tuple[Sharing, bool], ...] = (("none", False), ("names", False), ("lengths", False), ("lengths", True))
-"""What operators may differ in that share their formulas, and whether they are brief, from much room to little."""
+"""What operators may differ in that share their formulas, and whether they are brief, from the longest form to the shortest."""
 _PREFIXED = {"FLOP": "FLOP", "bytes": "B"}
 """Units of counts that are shown with an SI prefix too."""
 _LARGE = 1e5
@@ -41,33 +41,33 @@ def formulas(request: Request) -> str:
     What a click on a point opens is the `details` whose id is `op-` and the key of the point.
     """
     try:
-        explained = [Explained(phase, found) for phase, found in explain_step(request)]
+        explained = [Explained(phase, explanation) for phase, explanation in explain_step(request)]
     except InputError as refused:
         return f'<p class="note">{escape(str(refused))}</p>\n'
-    shown = ""
+    html = ""
     for sharing, brief in _WAYS:
-        shown = listed(explained, models(explained, sharing), brief=brief)
-        if len(shown.encode(errors="replace")) <= LARGEST:
+        html = listed(explained, models(explained, sharing), brief=brief)
+        if len(html.encode(errors="replace")) <= LARGEST:
             break
-    return shown
+    return html
 
 
-def listed(operators: Sequence[Explained], shown_by: Mapping[str, Explained], *, brief: bool = False) -> str:
+def listed(operators: Sequence[Explained], written_at: Mapping[str, Explained], *, brief: bool = False) -> str:
     """A legend, the formulas of each phase, sources.
 
-    `shown_by` says for the key of each operator where its formulas stand; of those that stand elsewhere there are all values
+    `written_at` says for the key of each operator where its formulas stand; of those that stand elsewhere there are all values
     that differ, or, where it is to be brief, the time.
     """
-    linked = {model.key for key, model in shown_by.items() if model.key != key}
+    linked = {model.key for key, model in written_at.items() if model.key != key}
     sources = _Sources()
     phases: dict[str, str] = {}
     for operator in operators:
-        model = shown_by[operator.key]
+        model = written_at[operator.key]
         if model is operator:
             inside = _own(operator, sources, is_linked=operator.key in linked)
         else:
             inside = _shared(operator, model, brief=brief)
-        path, phase = escape(operator.found.subject), escape(operator.phase)
+        path, phase = escape(operator.explanation.subject), escape(operator.phase)
         phases[operator.phase] = phases.get(operator.phase, "") + (
             f'<details class="formula" id="op-{operator.key}">\n<summary>{path} <span class="note">{phase}</span></summary>\n'
             f"{inside}</details>\n"
@@ -77,15 +77,15 @@ def listed(operators: Sequence[Explained], shown_by: Mapping[str, Explained], *,
         "Printed are those that are open."
     )
     body = "".join(
-        f'<div class="formulas">\n<h3>{escape(phase.capitalize())}</h3>\n{shown}</div>\n' for phase, shown in phases.items()
+        f'<div class="formulas">\n<h3>{escape(phase.capitalize())}</h3>\n{html}</div>\n' for phase, html in phases.items()
     )
     return f'<p class="note">{note}</p>\n{_common(operators)}{body}{sources.html()}'
 
 
 def _own(operator: Explained, sources: _Sources, *, is_linked: bool) -> str:
     """The formulas of an operator."""
-    rows = "".join(map(_row, operator.found.parts))
-    cited = dict.fromkeys(part.source for part in operator.found.parts if part.source)
+    rows = "".join(map(_row, operator.explanation.parts))
+    cited = dict.fromkeys(part.source for part in operator.explanation.parts if part.source)
     foot = f'<p class="note">Sources: {" ".join(map(sources.refer, cited))}</p>\n' if cited else ""
     # NB: a link to what is inside opens the details
     target = f' id="in-{operator.key}"' if is_linked else ""
@@ -112,14 +112,14 @@ def _shared(operator: Explained, model: Explained, *, brief: bool) -> str:
     """Where the formulas of an operator stand, which symbols take the place of others there, and the values that differ."""
     differences = [
         symbol_mathml(own).replace("</math>", f"<mo>=</mo><mn>{spaced(value)}</mn></math>")
-        + (f" in the place of {symbol_mathml(other)}" if own != other else "")
+        + (f" instead of {symbol_mathml(other)}" if own != other else "")
         for own, value, other in operator.differences(model)
     ]
-    title = escape(f"{model.found.subject}, {model.phase}")
+    title = escape(f"{model.explanation.subject}, {model.phase}")
     changed = ", with " + ", ".join(differences) if differences else ""
     rows = "".join(
         f"<dt>{escape(meaning(part.subject))}<dd{_data(part)}>{_value(part)}\n"
-        for part, other in zip(operator.found.parts, model.found.parts, strict=True)
+        for part, other in zip(operator.explanation.parts, model.explanation.parts, strict=True)
         if part.value != other.value and (not brief or part.subject == "time_bound")
     )
     values = f"<dl>\n{rows}</dl>\n" if rows else ""
@@ -147,7 +147,7 @@ def _value(part: Explanation) -> str:
 
 def _common(operators: Sequence[Explained]) -> str:
     """What all operators have in common: what their symbols stand for, and what follows from work and traffic."""
-    subjects = {part.subject for operator in operators for part in operator.found.parts}
+    subjects = {part.subject for operator in operators for part in operator.explanation.parts}
     rows = "".join(
         f"<dt>{escape(meaning(subject))} {mathml(total(subject))}\n<dd>{_equal(mathml(expr))}\n"
         for subject, expr in derived(subjects).items()
@@ -160,15 +160,17 @@ def _common(operators: Sequence[Explained]) -> str:
 
 def _legend(operators: Sequence[Explained]) -> str:
     """Every symbol once, with the values that it has among operators."""
-    found: dict[tuple[str, str], dict[float, None]] = {}
+    values_of: dict[tuple[str, str], dict[float, None]] = {}
     for operator in operators:
-        for shown, (value, about) in operator.legend.items():
-            found.setdefault((shown, about), {})[value] = None
+        for symbol, (value, about) in operator.legend.items():
+            values_of.setdefault((symbol, about), {})[value] = None
     rows = "".join(
-        f'<tr><td>{symbol_mathml(shown)}</td><td class="number">'
+        f'<tr><td>{symbol_mathml(symbol)}</td><td class="number">'
         + " or ".join(f'<span data-value="{written(value)}">{spaced(value)}</span>' for value in values)
         + f"</td><td>{escape(about)}</td></tr>\n"
-        for (shown, about), values in sorted(found.items(), key=lambda entry: (described(named(entry[0][0])).order, entry[0]))
+        for (symbol, about), values in sorted(
+            values_of.items(), key=lambda entry: (described(named(entry[0][0])).order, entry[0])
+        )
     )
     heads = '<th scope="col">Symbol</th><th scope="col" class="number">Value</th><th scope="col">Meaning [unit]</th>'
     return f"<table>\n<caption>Symbols</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
@@ -201,10 +203,10 @@ def _linked(text: str) -> str:
     return "".join((*parts, escape(text[end:])))
 
 
-# alike: Which operators can share their formulas: those that differ in the names of symbols alone, or in S_q = 1 too.
+# Which operators can share their formulas: those that differ in the names of symbols alone, or in S_q = 1 too
 
 Sharing = Literal["none", "names", "lengths"]
-"""What operators that share their formulas may differ in: nothing is shared; symbols; symbols, and one new token a sequence."""
+"""What operators that share their formulas may differ in: nothing is shared; symbols; symbols, and S_q = 1."""
 NEW = "S_q"
 _TOKEN = re.compile(r"[^\s·()⌈⌉⌊⌋,^/√]+")
 _FACTOR = re.compile(rf"(?<!\w){NEW}·|·{NEW}(?!\w)")
@@ -215,37 +217,37 @@ class Explained:
     """One operator of a phase."""
 
     phase: str
-    found: Explanation
+    explanation: Explanation
 
     @cached_property
     def key(self) -> str:
         """What the ids of its elements are made of."""
-        return op_key(self.phase, self.found.subject)
+        return op_key(self.phase, self.explanation.subject)
 
     @cached_property
     def legend(self) -> dict[str, tuple[float, str]]:
         """Every symbol but those of what is explained here: value, and meaning with unit."""
-        own = {name(total(part.subject)) for part in self.found.parts}
-        return {shown: (value, about) for shown, value, about in self.found.legend if shown not in own}
+        own = {name(total(part.subject)) for part in self.explanation.parts}
+        return {symbol: (value, about) for symbol, value, about in self.explanation.legend if symbol not in own}
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
         """Those of the legend but S_q, in the order in which the formulas have them."""
-        tokens = (token for part in self.found.parts for token in _TOKEN.findall(part.formula))
+        tokens = (token for part in self.explanation.parts for token in _TOKEN.findall(part.formula))
         return tuple(dict.fromkeys(token for token in tokens if token in self.legend and token != NEW))
 
     def shape(self, sharing: Sharing) -> Hashable:
         """Equal for operators that can share their formulas."""
         if sharing == "none":
             return self.key
-        places = {shown: f"{self.legend[shown][1].rpartition('[')[2]}{place}" for place, shown in enumerate(self.symbols)}
+        places = {symbol: f"{self.legend[symbol][1].rpartition('[')[2]}{place}" for place, symbol in enumerate(self.symbols)}
         return tuple(
             (part.subject, part.source, _TOKEN.sub(lambda token: places.get(token[0], token[0]), formula))
-            for part, formula in zip(self.found.parts, self._formulas(sharing), strict=True)
+            for part, formula in zip(self.explanation.parts, self._formulas(sharing), strict=True)
         )
 
     def _formulas(self, sharing: Sharing) -> list[str]:
-        written = [part.formula for part in self.found.parts]
+        written = [part.formula for part in self.explanation.parts]
         # NB: where S_q is nothing but a factor, a formula without it is that of S_q = 1
         short = [_FACTOR.sub("", formula) for formula in written]
         return written if sharing == "names" or any(NEW in _TOKEN.findall(formula) for formula in short) else short
@@ -253,25 +255,25 @@ class Explained:
     @cached_property
     def _weight(self) -> tuple[bool, float]:
         """The general case stands for the special one, and what takes long for what does not."""
-        times = (part.value or 0 for part in self.found.parts if part.subject == "time_bound")
+        times = (part.value or 0 for part in self.explanation.parts if part.subject == "time_bound")
         return NEW in self.legend, max(times, default=0)
 
     def differences(self, model: Explained) -> list[tuple[str, float, str]]:
         """With what to read the formulas of another: a symbol, its value here, and the symbol in whose place it stands."""
-        found = [(NEW, 1.0, NEW)] if NEW in model.legend and NEW not in self.legend else []
+        changed = [(NEW, 1.0, NEW)] if NEW in model.legend and NEW not in self.legend else []
         for own, other in zip(self.symbols, model.symbols, strict=True):
             value = self.legend[own][0]
             if own != other or value != model.legend[other][0]:
-                found.append((own, value, other))
-        return found
+                changed.append((own, value, other))
+        return changed
 
 
 def models(operators: Sequence[Explained], sharing: Sharing) -> dict[str, Explained]:
     """For the key of each operator the one whose formulas are written out for it."""
-    found: dict[Hashable, Explained] = {}
+    chosen: dict[Hashable, Explained] = {}
     shapes = {operator.key: operator.shape(sharing) for operator in operators}
     for operator in operators:
-        known = found.get(shapes[operator.key])
+        known = chosen.get(shapes[operator.key])
         if known is None or operator._weight > known._weight:  # noqa: SLF001 - of the same class
-            found[shapes[operator.key]] = operator
-    return {key: found[shape] for key, shape in shapes.items()}
+            chosen[shapes[operator.key]] = operator
+    return {key: chosen[shape] for key, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""A result as one HTML page that needs nothing else."""
+"""A result as one plain HTML page without scripts, as notebooks show it."""
 
 from __future__ import annotations
 
@@ -61,27 +61,27 @@ def body(result: Analysis) -> str:
         summary.limits_table(result),
         summary.assumptions_table(result),
     ]
-    said = summary.sentences(result)
+    texts = summary.sentences(result)
     if result.speculative is not None:
-        said.append(summary.speculative_sentence(result.speculative))
-    answer = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in said)
+        texts.append(summary.speculative_sentence(result.speculative))
+    answer = "".join(f"<p>{escape(sentence)}</p>\n" for sentence in texts)
     return (
         f'<h1>{escape(summary.headline(result))}</h1>\n<p class="note">{escape(summary.subtitle(result))}</p>\n{answer}'
         + "".join(table(entry) for entry in tables)
     )
 
 
-def table(shown: Table) -> str:
+def table(content: Table) -> str:
     """A table with its title and note."""
 
     def row(cells: tuple[str, ...], tag: str) -> str:
         parts = (
             f"<{tag}{' class=right' if right else ''}{' scope=col' if tag == 'th' else ''}>{escape(cell)}</{tag}>"
-            for cell, right in zip(cells, shown.right, strict=True)
+            for cell, right in zip(cells, content.right, strict=True)
         )
         return f"<tr>{''.join(parts)}</tr>\n"
 
-    note = f'<p class="note">{escape(shown.note)}</p>\n' if shown.note else ""
-    rows = "".join(row(cells, "td") for cells in shown.rows)
-    head = f"<thead>{row(shown.columns, 'th')}</thead>"
-    return f"<h2>{escape(shown.title)}</h2>\n{note}<table>\n{head}\n<tbody>\n{rows}</tbody>\n</table>\n"
+    note = f'<p class="note">{escape(content.note)}</p>\n' if content.note else ""
+    rows = "".join(row(cells, "td") for cells in content.rows)
+    head = f"<thead>{row(content.columns, 'th')}</thead>"
+    return f"<h2>{escape(content.title)}</h2>\n{note}<table>\n{head}\n<tbody>\n{rows}</tbody>\n</table>\n"

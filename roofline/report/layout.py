@@ -1,4 +1,4 @@
-"""A plot's inside in pixels: where values stand, how large points are, how much room a text takes."""
+"""A plot's inside in pixels: where values and points are drawn, and where texts fit."""
 
 from __future__ import annotations
 
@@ -79,15 +79,13 @@ def zone_box(figure: Figure, index: int, frame: Frame) -> Box:
     return Box(left=left, top=max(min(top, bottom), 0.0), right=right, bottom=min(max(top, bottom), frame.height))
 
 
-# labels: Where texts stand inside a plot so that they cover neither one another nor, if it can be helped, what is drawn.
-# Places are in pixels of the plot's frame, from its upper left corner, as far as the width of letters can be told without a
-# font.
+# Labels: marks, zones and points, placed where they cover as little as possible
 
 _GAP = 4.0
 _STEP = 7.0
 """Pixels between the places of a line that are looked at."""
-_BESIDE_LINE = ("top left", "top right", "bottom right", "bottom left", "top center", "bottom center")
-_BESIDE_POINT = (
+_AROUND_LINE = ("top left", "top right", "bottom right", "bottom left", "top center", "bottom center")
+_AROUND_POINT = (
     "middle right",
     "middle left",
     "top center",
@@ -117,17 +115,17 @@ def above(figure: Figure, frame: Frame) -> list[Label]:
     """Texts of vertical marks, over the plot, in as many rows as it takes that none covers another."""
     places = [position(frame.x, mark.x) for mark in figure.marks]
     lines = [None if place is None else across(frame, place) for place in places]
-    found: list[Label] = []
+    placed: list[Label] = []
     for index, mark in enumerate(figure.marks):
         line = lines[index]
         if line is not None:
             others = [other for other in lines if other is not None and other != line]
-            found.append(_over(index, _fitting(mark.text, frame), line, others, frame, found))
-    return found
+            placed.append(_over(index, _fitting(mark.text, frame), line, others, frame, placed))
+    return placed
 
 
 def _over(index: int, text: str, line: float, others: list[float], frame: Frame, taken: list[Label]) -> Label:
-    """The text of one mark, in the lowest row that has room; rather beside its line than across another."""
+    """The text of one mark, in the lowest row with space; rather beside its line than across another."""
     wide, tall = text_width(text, frame.font), frame.font * 1.25
     sides = [("top center", line - wide / 2), ("top right", line), ("top left", line - wide)]
     inside = [side for side in sides if side[1] >= -4 and side[1] + wide <= frame.width + 4]
@@ -138,14 +136,14 @@ def _over(index: int, text: str, line: float, others: list[float], frame: Frame,
     while True:
         for where, left in inside:
             box = Box(left=left, top=-(row + 1) * tall, right=left + wide, bottom=-row * tall)
-            room = Box(left=left - 4, top=box.top, right=box.right + 4, bottom=box.bottom)
-            if not any(_meet(room, label.box) for label in taken):
+            wanted = Box(left=left - 4, top=box.top, right=box.right + 4, bottom=box.bottom)
+            if not any(_meet(wanted, label.box) for label in taken):
                 return Label(kind="above", index=index, point=-1, text=text, where=where, box=box)
         row += 1
 
 
 def labels(figure: Figure, frame: Frame) -> list[Label]:
-    """Texts of horizontal marks and of zones, which all have a place, and short texts of points as far as there is room."""
+    """Texts of horizontal marks and of zones, which all have a place, and short texts of points as far as they fit."""
     soft = _obstacles(figure, frame)
     placed: list[Label] = []
     for index, mark in enumerate(figure.marks):
@@ -169,7 +167,7 @@ def labels(figure: Figure, frame: Frame) -> list[Label]:
 
 def _shorts(index: int, series: Series, frame: Frame, soft: list[Box], before: list[Label]) -> list[Label]:
     """The short texts of one series, of large points first."""
-    found: list[Label] = []
+    labels: list[Label] = []
     for point in drawn_first(series):
         place = spot(frame, series.x[point], series.y[point])
         if place is None or series.short[point] == "":
@@ -177,14 +175,14 @@ def _shorts(index: int, series: Series, frame: Frame, soft: list[Box], before: l
         x, y = place
         text = shorten(series.short[point], 32)
         away = diameter(series, point, frame) / 2 if series.kind == "points" else 2.0
-        sides = [(x, y, where) for where in (_BESIDE_POINT if series.kind == "points" else _BESIDE_LINE)]
-        boxes = [_beside(x, y, where, text, frame.font - 1, away) for x, y, where in sides]
-        costs = [_cost(box, frame, soft, [*before, *found]) for box in boxes]
+        sides = [(x, y, where) for where in (_AROUND_POINT if series.kind == "points" else _AROUND_LINE)]
+        boxes = [_placed_at(x, y, where, text, frame.font - 1, away) for x, y, where in sides]
+        costs = [_cost(box, frame, soft, [*before, *labels]) for box in boxes]
         least = min(costs)
         if least <= (0 if series.kind == "points" else 1):
             best = costs.index(least)
-            found.append(Label(kind="short", index=index, point=point, text=text, where=sides[best][2], box=boxes[best]))
-    return found
+            labels.append(Label(kind="short", index=index, point=point, text=text, where=sides[best][2], box=boxes[best]))
+    return labels
 
 
 def _fitting(text: str, frame: Frame) -> str:
@@ -201,19 +199,19 @@ def _best(
     soft: list[Box],
     placed: list[Label],
 ) -> Label:
-    boxes = [_beside(x, y, where, text, frame.font, 2.0) for x, y, where in sides]
+    boxes = [_placed_at(x, y, where, text, frame.font, 2.0) for x, y, where in sides]
     costs = [_cost(box, frame, soft, placed) for box in boxes]
     best = costs.index(min(costs))
     return Label(kind=kind, index=index, point=-1, text=text, where=sides[best][2], box=boxes[best])
 
 
-def _beside(x: float, y: float, where: str, text: str, size: float, away: float) -> Box:
+def _placed_at(x: float, y: float, where: str, text: str, size: float, away: float) -> Box:
     """The box of a text on one side of a place."""
     wide, tall, gap = text_width(text, size), size * 1.2, away + 2.0
     vertical, horizontal = where.split(" ")
     top = y - gap - tall if vertical == "top" else y + gap if vertical == "bottom" else y - tall / 2
-    beside = gap if vertical == "middle" else 2.0
-    left = x - wide - beside if horizontal == "left" else x + beside if horizontal == "right" else x - wide / 2
+    aside = gap if vertical == "middle" else 2.0
+    left = x - wide - aside if horizontal == "left" else x + aside if horizontal == "right" else x - wide / 2
     return Box(left=left, top=top, right=left + wide, bottom=top + tall)
 
 
@@ -230,13 +228,13 @@ def _meet(one: Box, other: Box) -> bool:
 
 def _obstacles(figure: Figure, frame: Frame) -> list[Box]:
     """Boxes around what points, lines and marks cover."""
-    found: list[Box] = []
+    boxes: list[Box] = []
     for mark in figure.marks:
         x, y = position(frame.x, mark.x), position(frame.y, mark.y)
         if x is not None:
-            found.append(Box(left=across(frame, x) - 1, top=0.0, right=across(frame, x) + 1, bottom=frame.height))
+            boxes.append(Box(left=across(frame, x) - 1, top=0.0, right=across(frame, x) + 1, bottom=frame.height))
         if y is not None:
-            found.append(Box(left=0.0, top=down(frame, y) - 1, right=frame.width, bottom=down(frame, y) + 1))
+            boxes.append(Box(left=0.0, top=down(frame, y) - 1, right=frame.width, bottom=down(frame, y) + 1))
     for series in figure.series:
         if series.kind not in ("line", "points"):
             continue
@@ -245,24 +243,24 @@ def _obstacles(figure: Figure, frame: Frame) -> list[Box]:
             if here is None:
                 continue
             radius = diameter(series, index, frame) / 2 if series.kind == "points" else 3.0
-            found.append(_around(here[0], here[1], radius))
+            boxes.append(_around(here[0], here[1], radius))
             after = spots[index + 1] if series.kind == "line" and index + 1 < len(spots) else None
             if after is not None:
-                found += _along(here, after, frame)
-    return found
+                boxes += _along(here, after, frame)
+    return boxes
 
 
 def _along(one: tuple[float, float], other: tuple[float, float], frame: Frame) -> list[Box]:
     """Small boxes along a stroke, inside the frame."""
     long = max(abs(other[0] - one[0]), abs(other[1] - one[1]))
     count = min(int(long / _STEP), 400)
-    found: list[Box] = []
+    boxes: list[Box] = []
     for step in range(1, count):
         part = step / count
         x, y = one[0] + part * (other[0] - one[0]), one[1] + part * (other[1] - one[1])
         if 0 <= x <= frame.width and 0 <= y <= frame.height:
-            found.append(_around(x, y, 1.0))
-    return found
+            boxes.append(_around(x, y, 1.0))
+    return boxes
 
 
 def _around(x: float, y: float, radius: float) -> Box:

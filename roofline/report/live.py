@@ -54,7 +54,7 @@ _READ_ONCE: dict[Any, str] = {
     yaml_file.read_text: "library.read_text",
     assumptions.shadowing: "(() => [])",  # a page does not know the folders of who made it
     Path: "library.path",
-    # other faces of a result
+    # other forms of a result
     Analysis.to_json: "$.fail",
     Analysis.to_frame: "$.fail",
     Analysis.to_html: "$.fail",
@@ -70,13 +70,13 @@ def program(natives: Mapping[Any, str] | None = None) -> Program:
 
 def every_spec() -> list[type[Spec]]:
     """All classes that the files of models, hardware, engines and fits are made of, by name."""
-    found, stack = {}, [Spec]
+    specs, stack = {}, [Spec]
     while stack:
         for cls in stack.pop().__subclasses__():
             stack.append(cls)
             if cls.__module__.startswith(_OF_SPECS):
-                found[f"{cls.__module__}.{cls.__qualname__}"] = cls
-    return [found[name] for name in sorted(found)]
+                specs[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    return [specs[name] for name in sorted(specs)]
 
 
 def page_script(program: str, parts: Iterable[str] = ("library.js", "plain.js", "model.js")) -> str:
@@ -95,7 +95,7 @@ def specs(
     """The specs that the translated functions read, as data: models and hardware by name, engines, all fits."""
     fits = {f"{name}/{path.stem}": library.load_fit(path)[0] for name, paths in library.fit_files().items() for path in paths}
     engines = dict.fromkeys((*_ENGINES, *([engine] if engine else [])))
-    steps = {name: found[0] for name in _STEPS if (found := library.load_engine_steps([name])) is not None}
+    steps = {name: measured[0] for name in _STEPS if (measured := library.load_engine_steps([name])) is not None}
     specs: dict[str, dict[str, Any]] = {
         "models": {name: into.encode(model_files.load_model(name, assume)[0]) for name in models},
         "hardware": {name: into.encode(library.load_hardware(name)[0]) for name in hardware},

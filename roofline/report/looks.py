@@ -1,6 +1,6 @@
-"""How a role looks: one table of hues, symbols, dashes and hatches, so that nothing is told by colour alone.
+"""How a role looks: one table of hues, symbols, dashes and hatches, so that nothing depends on colour alone.
 
-Hues keep 4.5:1 against the ground, so that texts stand on them too, and stay apart for eyes without one kind of cone.
+Hues keep 4.5:1 against the ground, so that texts on them can be read, and stay distinct for eyes without one kind of cone.
 The same hues are custom properties in `reports/figures.css`, for the static pictures.
 """
 
@@ -87,7 +87,7 @@ _ROLES = {
     "reserve": Look(hue="grey", symbol="diamond", dash="dot", hatch="."),
     "free": Look(hue="grey", symbol="circle", hollow=True),
     "missing": Look(hue="red", symbol="x", hatch="-"),
-    # what a number stands on
+    # the basis of a number
     "bound": Look(hue="blue", symbol="circle", dash="dot", hollow=True),
     "estimate": Look(hue="blue", symbol="circle"),
     "sum": Look(hue="purple", symbol="diamond", dash="dashdot", hatch="\\"),
@@ -130,24 +130,24 @@ def looks(figure: Figure) -> list[Look]:
     A heat has the colours of its values, and none of its role.
     """
     counts: dict[str, int] = {}
-    found: list[Look] = []
+    styles: list[Look] = []
     for series in figure.series:
         same = f"{series.kind} {series.role}"
         number = counts.get(same, 0)
         counts[same] = number + 1
         variant = number if series.variant is None else series.variant
-        found.append(Look(hue="ink") if series.kind == "heat" else look(series.role, variant))
-    return found
+        styles.append(Look(hue="ink") if series.kind == "heat" else look(series.role, variant))
+    return styles
 
 
 def in_legend(figure: Figure) -> list[bool]:
     """Whether each series has an entry in the legend: one a name, of something else than a band if there is."""
-    found: list[bool] = []
+    listed: list[bool] = []
     for index, series in enumerate(figure.series):
         same = [i for i, other in enumerate(figure.series) if other.name == series.name]
         solid = [i for i in same if figure.series[i].kind != "band"]
-        found.append(series.name != "" and index == (solid[0] if len(solid) > 0 else same[0]))
-    return found
+        listed.append(series.name != "" and index == (solid[0] if len(solid) > 0 else same[0]))
+    return listed
 
 
 def _next(among: tuple[str, ...], first: str, variant: int) -> str:
@@ -156,7 +156,7 @@ def _next(among: tuple[str, ...], first: str, variant: int) -> str:
     return among[(start + variant) % len(among)]
 
 
-# heat: The cells of a heat: how dark each is, and what its legend says.
+# Heat maps: how dark each cell is, and what the legend says
 
 STEPS = 9
 """Shades of a heat, as many as its tables of colours hold."""
@@ -214,14 +214,14 @@ def steps(series: Series) -> list[tuple[int, str]]:
     """Shades with the text of a cell that has each: of the lowest, the middle and the highest value, for a legend."""
     cells = sorted(_coloured(series), key=lambda cell: cell[0])
     scale = ramp(series)
-    found: list[tuple[int, str]] = []
+    shades: list[tuple[int, str]] = []
     for index in (0, len(cells) // 2, len(cells) - 1):
         if 0 <= index < len(cells):
             value, text = cells[index]
             shade = scale.shade(value)
-            if shade is not None and shade not in [seen for seen, _ in found]:
-                found.append((shade, text.split("\n")[0]))
-    return found
+            if shade is not None and shade not in [seen for seen, _ in shades]:
+                shades.append((shade, text.split("\n")[0]))
+    return shades
 
 
 def _coloured(series: Series) -> list[tuple[float, str]]:

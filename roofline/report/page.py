@@ -55,8 +55,8 @@ def live_page(
     own = page_scripts(_SCRIPTS)
     bundle = (shipped("reports") / _PLOTLY).read_bytes()
     plotly = inlined(zlib.decompress(bundle, wbits=-zlib.MAX_WBITS).decode())
-    told = as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
-    packed = {"data": deflated(told), "model": deflated(inlined(script)), "plotly": b64encode(bundle).decode()}
+    content = as_json({"data": data, "view": asdict(view), "reproduce": reproduce, "longest_text": LONGEST_TEXT})
+    packed = {"data": deflated(content), "model": deflated(inlined(script)), "plotly": b64encode(bundle).decode()}
     template = environment().get_template("page.html.j2")
     return template.render(
         view=view,
@@ -118,7 +118,7 @@ def _policy(scripts: Sequence[str], style: str) -> str:
     )
 
 
-# inline: What stands inside a page: templates, styles, scripts, data; and the policy that lists what is inline by its hash.
+# Content of a page: templates, styles, scripts, data; and the hashes by which the policy lists what is inline
 
 
 @cache
@@ -166,8 +166,8 @@ def csp_hash(text: str) -> str:
 
 def inlined(text: str) -> str:
     """Text that an element can hold as it is: a parser changes line ends, and ends the element at its tag."""
-    if found := re.search(r"</(?:script|style)|<!--|\r|\0", text, re.IGNORECASE):
-        raise ValueError(f"cannot stand inline: {found[0]!r} at {found.start()}")
+    if forbidden := re.search(r"</(?:script|style)|<!--|\r|\0", text, re.IGNORECASE):
+        raise ValueError(f"cannot stand inline: {forbidden[0]!r} at {forbidden.start()}")
     return text
 
 

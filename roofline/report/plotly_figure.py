@@ -45,7 +45,7 @@ def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, s
     shapes = [_zone_shape(zone, frame, table) for zone in figure.zones]
     shapes += [shape for mark in figure.marks for shape in _mark_shapes(mark, table)]
     shapes += [_leader(text, figure.marks[text.index], table) for text in texts if text.kind == "above" and text.box.bottom < 0]
-    found: dict[str, Any] = {
+    layout: dict[str, Any] = {
         "height": frame.height + top + bottom,
         "autosize": True,
         "margin": {"l": 12, "r": 22, "t": top, "b": bottom, "pad": 0},
@@ -85,7 +85,7 @@ def _layout(figure: Figure, frame: Frame, texts: list[Label], table: dict[str, s
         "dragmode": False,
         "uirevision": figure.key,
     }
-    return found
+    return layout
 
 
 def _axis(figure: Figure, axis: Axis, on: Span, table: dict[str, str], most: int) -> dict[str, Any]:
@@ -151,27 +151,27 @@ def _zone_shape(zone: Zone, frame: Frame, table: dict[str, str]) -> dict[str, An
 def _leader(label: Label, mark: Mark, table: dict[str, str]) -> dict[str, Any]:
     """From the plot's upper edge to a text in a higher row."""
     line = {"color": table[look(mark.role).hue], "width": 1}
-    found: dict[str, Any] = {"type": "line", "x0": mark.x, "x1": mark.x, "line": line}
-    found["yref"], found["ysizemode"], found["yanchor"] = "paper", "pixel", 1
-    found["y0"], found["y1"] = 0, -label.box.bottom
-    return found
+    shape: dict[str, Any] = {"type": "line", "x0": mark.x, "x1": mark.x, "line": line}
+    shape["yref"], shape["ysizemode"], shape["yanchor"] = "paper", "pixel", 1
+    shape["y0"], shape["y1"] = 0, -label.box.bottom
+    return shape
 
 
 def _mark_shapes(mark: Mark, table: dict[str, str]) -> list[dict[str, Any]]:
     style = look(mark.role)
     line = {"color": table[style.hue], "width": 1.6, "dash": style.dash}
-    found: list[dict[str, Any]] = []
+    shapes: list[dict[str, Any]] = []
     if mark.x is not None:
-        found.append({"type": "line", "x0": mark.x, "x1": mark.x, "yref": "paper", "y0": 0, "y1": 1, "line": line})
+        shapes.append({"type": "line", "x0": mark.x, "x1": mark.x, "yref": "paper", "y0": 0, "y1": 1, "line": line})
     if mark.y is not None:
-        found.append({"type": "line", "y0": mark.y, "y1": mark.y, "xref": "paper", "x0": 0, "x1": 1, "line": line})
-    return found
+        shapes.append({"type": "line", "y0": mark.y, "y1": mark.y, "xref": "paper", "x0": 0, "x1": 1, "line": line})
+    return shapes
 
 
 def _annotation(label: Label, figure: Figure, frame: Frame) -> dict[str, Any]:
-    """A placed text. Annotations stand on logarithmic axes by exponent, unlike shapes."""
+    """A placed text. On logarithmic axes, annotations are placed by exponent, unlike shapes."""
     vertical, horizontal = label.where.split(" ")
-    found: dict[str, Any] = {
+    annotation: dict[str, Any] = {
         "text": plain(label.text),
         "showarrow": False,
         "xanchor": "right" if horizontal == "left" else "left" if horizontal == "right" else "center",
@@ -180,20 +180,20 @@ def _annotation(label: Label, figure: Figure, frame: Frame) -> dict[str, Any]:
         "align": "left",
     }
     if label.kind == "above":
-        found["x"] = _exponent(frame.x, figure.marks[label.index].x)
-        found["yref"], found["y"], found["yshift"] = "paper", 1, -label.box.bottom
+        annotation["x"] = _exponent(frame.x, figure.marks[label.index].x)
+        annotation["yref"], annotation["y"], annotation["yshift"] = "paper", 1, -label.box.bottom
     elif label.kind == "mark":
-        found["xref"], found["x"] = "paper", 1 if horizontal == "left" else 0
-        found["y"] = _exponent(frame.y, figure.marks[label.index].y)
+        annotation["xref"], annotation["x"] = "paper", 1 if horizontal == "left" else 0
+        annotation["y"] = _exponent(frame.y, figure.marks[label.index].y)
     else:
         zone = figure.zones[label.index]
         x, y = zone.x1 if horizontal == "left" else zone.x0, zone.y0 if vertical == "top" else zone.y1
         low_y, high_y = (frame.y.high, frame.y.low) if frame.y.scale == "category" else (frame.y.low, frame.y.high)
         x = _within(frame.x, frame.x.high if horizontal == "left" else frame.x.low) if x is None else _within(frame.x, x)
         y = _within(frame.y, low_y if vertical == "top" else high_y) if y is None else _within(frame.y, y)
-        found["x"], found["y"] = _exponent(frame.x, x), _exponent(frame.y, y)
-        found["xshift"], found["yshift"] = (-3 if horizontal == "left" else 3), (2 if vertical == "top" else -2)
-    return found
+        annotation["x"], annotation["y"] = _exponent(frame.x, x), _exponent(frame.y, y)
+        annotation["xshift"], annotation["yshift"] = (-3 if horizontal == "left" else 3), (2 if vertical == "top" else -2)
+    return annotation
 
 
 def _within(on: Span, value: float) -> float:

@@ -1,4 +1,4 @@
-"""Texts for plotly, which reads markup in them."""
+"""Series of a figure as traces of plotly: scatter, bar and heatmap, which its cartesian bundle has."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ def plain(text: str) -> str:
     >>> plain("<b>a</b> & b")
     '&lt;b&gt;a&lt;/b&gt; &amp; b'
     """
-    shown = "".join([letter for letter in text if letter >= " " and not ("\x7f" <= letter <= "\x9f") and letter not in _HIDDEN])
-    return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    visible = "".join(
+        [letter for letter in text if letter >= " " and not ("\x7f" <= letter <= "\x9f") and letter not in _HIDDEN]
+    )
+    return visible.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def hover(text: str) -> str:
@@ -49,7 +51,7 @@ def halo(colour: str) -> str:
     return f"0 0 2px {colour}, 0 0 3px {colour}, 0 0 4px {colour}, 0 0 5px {colour}"
 
 
-# heat_traces: A heat as plotly's traces: colours, hatches over them, texts over those, and entries of the legend.
+# Heat maps
 
 
 def heat_traces(series: Series, frame: Frame, dark: bool) -> list[dict[str, Any]]:
@@ -59,7 +61,7 @@ def heat_traces(series: Series, frame: Frame, dark: bool) -> list[dict[str, Any]
     colours = HEAT_DARK if dark else HEAT_LIGHT
     cells = [(row, column) for row, _ in enumerate(series.y) for column, _ in enumerate(series.x)]
     columns = len(series.x)
-    shown = [series.labels[r * columns + c] if len(series.labels) > 0 else cell_text(series, r, c) for r, c in cells]
+    texts = [series.labels[r * columns + c] if len(series.labels) > 0 else cell_text(series, r, c) for r, c in cells]
     heat: dict[str, Any] = {
         "type": "heatmap",
         "x": x,
@@ -72,7 +74,7 @@ def heat_traces(series: Series, frame: Frame, dark: bool) -> list[dict[str, Any]
         "xgap": 2,
         "ygap": 2,
         "hoverinfo": "text",
-        "hovertext": [[hover(shown[r * columns + c]) for c in range(columns)] for r, _ in enumerate(series.y)],
+        "hovertext": [[hover(texts[r * columns + c]) for c in range(columns)] for r, _ in enumerate(series.y)],
         "name": plain(shorten(series.name, 60)),
     }
     if len(series.keys) > 0:
@@ -88,11 +90,11 @@ def heat_traces(series: Series, frame: Frame, dark: bool) -> list[dict[str, Any]
 def _colorscale(series: Series, colours: tuple[str, ...]) -> list[list[float | str]]:
     """Steps, not a slope: each shade from its edge to the next, so that a text's contrast is known."""
     scale = ramp(series)
-    found: list[list[float | str]] = []
+    scale_stops: list[list[float | str]] = []
     for shade in range(STEPS):
         end = 1.0 if shade == STEPS - 1 else scale.edge(shade + 1)
-        found += [[scale.edge(shade), colours[shade]], [end, colours[shade]]]
-    return found
+        scale_stops += [[scale.edge(shade), colours[shade]], [end, colours[shade]]]
+    return scale_stops
 
 
 def _hatches(
@@ -170,7 +172,7 @@ def _swatches(series: Series, colours: tuple[str, ...], dark: bool) -> list[dict
     ]
 
 
-# traces: The series of a figure as plotly's traces: scatter, bar and heatmap, which its cartesian bundle has.
+# Other series
 
 _SLIVER = 0.004
 """Bars shorter than this share of the axis have no border: it would be all there is of them."""
@@ -180,10 +182,10 @@ _NOTHING = "rgba(0,0,0,0)"
 def traces(figure: Figure, frame: Frame, texts: list[Label], dark: bool) -> list[dict[str, Any]]:
     """The traces of every series, in order; a band and a heat take more than one."""
     table, places = DARK if dark else LIGHT, slots(figure)
-    found: list[dict[str, Any]] = []
+    made: list[dict[str, Any]] = []
     for index, (series, style, listed) in enumerate(zip(figure.series, looks(figure), in_legend(figure), strict=True)):
         if series.kind == "heat":
-            found += heat_traces(series, frame, dark)
+            made += heat_traces(series, frame, dark)
             continue
         own = [label for label in texts if label.kind == "short" and label.index == index]
         if series.kind == "band":
@@ -198,8 +200,8 @@ def traces(figure: Figure, frame: Frame, texts: list[Label], dark: bool) -> list
         trace["showlegend"] = listed
         if sum([1 for other in figure.series if other.name == series.name]) > 1:
             trace["legendgroup"] = trace["name"]
-        found.append(trace)
-    return found
+        made.append(trace)
+    return made
 
 
 def _spots(series: Series, frame: Frame) -> tuple[list[float | None], list[float | None]]:
@@ -209,37 +211,37 @@ def _spots(series: Series, frame: Frame) -> tuple[list[float | None], list[float
 
 def _about(series: Series, order: list[int]) -> dict[str, Any]:
     """What the pointer shows of each point, and its key."""
-    found: dict[str, Any] = {"hoverinfo": "text" if len(series.labels) > 0 else "skip"}
+    trace: dict[str, Any] = {"hoverinfo": "text" if len(series.labels) > 0 else "skip"}
     if len(series.labels) > 0:
-        found["hovertext"] = [hover(series.labels[index]) for index in order]
+        trace["hovertext"] = [hover(series.labels[index]) for index in order]
     if len(series.keys) > 0:
-        found["customdata"] = [series.keys[index] for index in order]
-    return found
+        trace["customdata"] = [series.keys[index] for index in order]
+    return trace
 
 
-def _texts(own: list[Label], order: list[int], table: dict[str, str], found: dict[str, Any]) -> None:
+def _texts(own: list[Label], order: list[int], table: dict[str, str], trace: dict[str, Any]) -> None:
     """The short texts that have a place, beside their points."""
     text, where = ["" for _ in order], ["top center" for _ in order]
     for label in own:
         text[order.index(label.point)], where[order.index(label.point)] = plain(label.text), label.where
-    found["text"], found["textposition"] = text, where
-    found["textfont"] = {"size": 11, "color": table["ink"]}
+    trace["text"], trace["textposition"] = text, where
+    trace["textfont"] = {"size": 11, "color": table["ink"]}
 
 
 def _line(series: Series, frame: Frame, style: Look, own: list[Label], table: dict[str, str]) -> dict[str, Any]:
     x, y = _spots(series, frame)
     order = list(range(len(x)))
-    found = _about(series, order)
-    found["type"], found["x"], found["y"] = "scatter", x, y
-    found["mode"] = "lines" if style.symbol == "" else "lines+markers"
-    found["line"] = {"color": table[style.hue], "width": 2, "dash": style.dash}
-    found["marker"] = _marker(style, table)
+    trace = _about(series, order)
+    trace["type"], trace["x"], trace["y"] = "scatter", x, y
+    trace["mode"] = "lines" if style.symbol == "" else "lines+markers"
+    trace["line"] = {"color": table[style.hue], "width": 2, "dash": style.dash}
+    trace["marker"] = _marker(style, table)
     if len(own) > 0:
-        found["mode"] = "lines+markers+text"  # texts keep away from markers, seen or not
+        trace["mode"] = "lines+markers+text"  # texts keep away from markers, seen or not
         if style.symbol == "":
-            found["marker"] = {"size": 8, "color": _NOTHING, "line": {"width": 0}}
-        _texts(own, order, table, found)
-    return found
+            trace["marker"] = {"size": 8, "color": _NOTHING, "line": {"width": 0}}
+        _texts(own, order, table, trace)
+    return trace
 
 
 def _marker(style: Look, table: dict[str, str]) -> dict[str, Any]:
@@ -252,31 +254,31 @@ def _marker(style: Look, table: dict[str, str]) -> dict[str, Any]:
 def _points(series: Series, frame: Frame, style: Look, own: list[Label], table: dict[str, str]) -> dict[str, Any]:
     x, y = _spots(series, frame)
     order = drawn_first(series)
-    found = _about(series, order)
-    found["type"], found["mode"] = "scatter", "markers"
-    found["x"], found["y"] = [x[index] for index in order], [y[index] for index in order]
+    trace = _about(series, order)
+    trace["type"], trace["mode"] = "scatter", "markers"
+    trace["x"], trace["y"] = [x[index] for index in order], [y[index] for index in order]
     marker = _marker(style, table)
     if len(series.size) > 0:
         marker["size"] = [diameter(series, index, frame) for index in order]
         marker["opacity"] = 0.75
-    found["marker"], found["cliponaxis"] = marker, False
+    trace["marker"], trace["cliponaxis"] = marker, False
     if len(own) > 0:
-        found["mode"] = "markers+text"
-        _texts(own, order, table, found)
-    return found
+        trace["mode"] = "markers+text"
+        _texts(own, order, table, trace)
+    return trace
 
 
 def _band(series: Series, frame: Frame, style: Look, table: dict[str, str]) -> dict[str, Any]:
     """One outline: there along the upper edge, back along the lower one."""
     x = [position(frame.x, value) for value in series.x]
     low, high = [position(frame.y, value) for value in series.low], [position(frame.y, value) for value in series.high]
-    kept = [i for i, place in enumerate(x) if place is not None and low[i] is not None and high[i] is not None]
-    back = [kept[len(kept) - 1 - i] for i, _ in enumerate(kept)]
+    drawn = [i for i, place in enumerate(x) if place is not None and low[i] is not None and high[i] is not None]
+    back = [drawn[len(drawn) - 1 - i] for i, _ in enumerate(drawn)]
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [x[i] for i in [*kept, *back]],
-        "y": [*[high[i] for i in kept], *[low[i] for i in back]],
+        "x": [x[i] for i in [*drawn, *back]],
+        "y": [*[high[i] for i in drawn], *[low[i] for i in back]],
         "fill": "toself",
         "fillcolor": FAINT[table[style.hue]],
         "line": {"color": table[style.hue], "width": 1, "dash": "dot"},
@@ -291,26 +293,26 @@ def _bars(series: Series, frame: Frame, style: Look, slot: Slot, lies: bool, tab
     starts = [_start(on, start) for start, _ in spans]
     lengths = [end - start for start, (_, end) in zip(starts, spans, strict=True)]
     places = [position(along, value) for value in (series.y if lies else series.x)]
-    found = _about(series, order)
-    found["type"], found["orientation"] = "bar", "h" if lies else "v"
-    found["x"], found["y"] = (lengths, places) if lies else (places, lengths)
-    found["base"], found["offset"], found["width"] = starts, slot.offset, slot.width
+    trace = _about(series, order)
+    trace["type"], trace["orientation"] = "bar", "h" if lies else "v"
+    trace["x"], trace["y"] = (lengths, places) if lies else (places, lengths)
+    trace["base"], trace["offset"], trace["width"] = starts, slot.offset, slot.width
     hue, span = table[style.hue], on.high - on.low
     wide = [on.scale == "log" or abs(length) > _SLIVER * span for length in lengths]
-    found["marker"] = {
+    trace["marker"] = {
         "color": table["ground"] if style.hollow else hue,
         "line": {"color": hue if style.hollow else table["ground"], "width": [1 if long else 0 for long in wide]},
         "pattern": {"shape": style.hatch, "fillmode": "overlay", "fgcolor": table["ground"], "size": 7, "solidity": 0.2},
     }
     if len(series.short) > 0:
         inside = len(series.base) > 0
-        found["text"] = [plain(shorten(text, 32)) for text in series.short]
-        found["textposition"] = "inside" if inside else "outside"
-        found["textangle"], found["insidetextanchor"], found["cliponaxis"] = 0, "middle", False
-        found["insidetextfont"] = {"size": 11, "color": table["ink"] if style.hollow else table["ground"]}
+        trace["text"] = [plain(shorten(text, 32)) for text in series.short]
+        trace["textposition"] = "inside" if inside else "outside"
+        trace["textangle"], trace["insidetextanchor"], trace["cliponaxis"] = 0, "middle", False
+        trace["insidetextfont"] = {"size": 11, "color": table["ink"] if style.hollow else table["ground"]}
         if style.hatch != "":
-            found["insidetextfont"]["shadow"] = halo(hue)
-    return found
+            trace["insidetextfont"]["shadow"] = halo(hue)
+    return trace
 
 
 def _start(on: Span, start: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline import formatting
 from roofline.formatting import plural
 from roofline.report import preemption_summary, summary
-from roofline.report.cells import amount, seconds, table, whole, words
+from roofline.report.cells import amount, seconds, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Command, Figure, Mark, Section, Series, Table, Tile, View
 from roofline.report.page import static_page
 from roofline.report.preemption_summary import rate as rate_of
@@ -15,7 +15,7 @@ from roofline.serving.preemption.preempt import Answer, Preempted
 from roofline.text import Table as TextTable
 
 _NOT_MODELLED = (
-    "Queues: when a sequence is evicted, and how long it waits for room, is a matter of the whole traffic.",
+    "Queues: when a sequence is evicted, and how long it waits for KV blocks, is a matter of the whole traffic.",
     "Batched calls (cuMemcpyBatchAsync), which take less a block than one call each.",
     "What the memory of the host can do: several links may ask for more than it has.",
 )
@@ -28,37 +28,37 @@ def preemption_page(result: Preempted, line: str) -> str:
 
 def view(result: Preempted, line: str) -> View:
     """Everything that it shows."""
-    found = result.answer
+    answer = result.answer
     return View(
         title=f"Recompute or swap: {summary.headline(result)}",
         subtitle=summary.subtitle(result),
         answer=tuple(sentences(result)),
         fits=result.fits,
         error="",
-        tiles=() if found is None else _tiles(found),
+        tiles=() if answer is None else _tiles(answer),
         commands=(Command(label="The same in a terminal", text=line),),
-        sections=() if found is None else _sections(result, found),
+        sections=() if answer is None else _sections(result, answer),
         assumptions=_cells("assumptions", summary.assumptions_table(result)),
         not_modelled=_NOT_MODELLED,
     )
 
 
-def _tiles(found: Answer) -> tuple[Tile, ...]:
-    swap = found.swap
+def _tiles(answer: Answer) -> tuple[Tile, ...]:
+    swap = answer.swap
     return (
-        Tile(label="recompute", cell=seconds(found.recompute.seconds), note=plural(found.recompute.steps, "step")),
+        Tile(label="recompute", cell=seconds(answer.recompute.seconds), note=plural(answer.recompute.steps, "step")),
         Tile(label="swap", cell=seconds(swap.seconds), note=f"{seconds(swap.out_s).text} out, {seconds(swap.in_s).text} in"),
-        Tile(label="cheaper", cell=words(found.cheaper), note="surely" if found.certain else "intervals overlap"),
-        Tile(label="break-even link", cell=amount(found.break_even_link, "B/s"), note="that large copies reach"),
+        Tile(label="cheaper", cell=text_cell(answer.cheaper), note="surely" if answer.certain else "intervals overlap"),
+        Tile(label="break-even link", cell=amount(answer.break_even_link, "B/s"), note="that large copies reach"),
     )
 
 
-def _sections(result: Preempted, found: Answer) -> tuple[Section, ...]:
-    ways, changed = preemption_summary.costs(result, found), preemption_summary.variants(result, found)
+def _sections(result: Preempted, answer: Answer) -> tuple[Section, ...]:
+    ways, changed = preemption_summary.costs(result, answer), preemption_summary.variants(result, answer)
     return (
-        Section(key="costs", title="By length", note="", figure=costs(result, found), tables=(_cells("ways", ways),)),
-        Section(key="blocks", title="By length and block", note="", figure=heat(result, found), tables=()),
-        Section(key="chunks", title="By the size of a copy", note="", figure=chunks(result, found), tables=()),
+        Section(key="costs", title="By length", note="", figure=costs(result, answer), tables=(_cells("ways", ways),)),
+        Section(key="blocks", title="By length and block", note="", figure=heat(result, answer), tables=()),
+        Section(key="chunks", title="By the size of a copy", note="", figure=chunks(result, answer), tables=()),
         Section(
             key="variants",
             title="What heads, windows, formats and copies do",
@@ -69,20 +69,20 @@ def _sections(result: Preempted, found: Answer) -> tuple[Section, ...]:
     )
 
 
-def _cells(key: str, shown: TextTable) -> Table:
+def _cells(key: str, listed: TextTable) -> Table:
     """A table of texts as one of cells."""
-    return table(key, shown.title, shown.note, shown.columns, words_of(shown.rows))
+    return table(key, listed.title, listed.note, listed.columns, words_of(listed.rows))
 
 
 _SMALLEST, _LARGEST = 2**10, 2**30
 
 
-def costs(result: Preempted, found: Answer) -> Figure:
+def costs(result: Preempted, answer: Answer) -> Figure:
     """Seconds by tokens, a line a way."""
-    points = found.curves
-    beside = f" beside {plural(result.query.batch, 'sequence')}" if result.query.batch else ""
+    points = answer.curves
+    alongside = f" beside {plural(result.query.batch, 'sequence')}" if result.query.batch else ""
     lines = [
-        ("recompute" + beside, "compute", [point.recompute_s for point in points]),
+        ("recompute" + alongside, "compute", [point.recompute_s for point in points]),
         ("swap, coalesced" if result.query.coalesced else "swap, block by block", "link", [point.swap_s for point in points]),
         *([] if result.query.coalesced else [("swap, coalesced", "memory", [point.coalesced_s for point in points])]),
         ("both at once", "sum", [point.partial_s for point in points]),
@@ -102,7 +102,7 @@ def costs(result: Preempted, found: Answer) -> Figure:
         for name, role, values in lines
     )
     marks = [Mark(text=f"{result.query.tokens:,} tokens", x=float(result.query.tokens), role="limit")]
-    marks += [Mark(text=f"even at {at:,}", x=float(at), role="critical") for at in found.crossover_tokens]
+    marks += [Mark(text=f"even at {at:,}", x=float(at), role="critical") for at in answer.crossover_tokens]
     rows: list[tuple[Cell, ...]] = [
         (whole(tokens), *(seconds(values[index]) for _, _, values in lines)) for index, tokens in enumerate(x)
     ]
@@ -119,9 +119,9 @@ def costs(result: Preempted, found: Answer) -> Figure:
     )
 
 
-def chunks(result: Preempted, found: Answer) -> Figure:
+def chunks(result: Preempted, answer: Answer) -> Figure:
     """Bytes/s by the bytes of a copy, with the rate that a swap needs to be the cheaper."""
-    swap, asked = found.swap, result.query
+    swap, query = answer.swap, result.query
     curve = Curve(*swap.curve)
     sizes = [float(_SMALLEST)]
     while sizes[-1] < _LARGEST:
@@ -135,8 +135,8 @@ def chunks(result: Preempted, found: Answer) -> Figure:
         labels=tuple(f"{formatting.quantity(size, 'B', 3)}: {rate_of(float(curve.attained(size)))}" for size in sizes),
     )
     series, rows = [line], []
-    if not asked.coalesced:
-        blocks = [(block, swap.chunk_bytes * block / asked.block_size) for block in found.heat.blocks]
+    if not query.coalesced:
+        blocks = [(block, swap.chunk_bytes * block / query.block_size) for block in answer.heat.blocks]
         series.append(
             Series(
                 name="a block",
@@ -152,13 +152,13 @@ def chunks(result: Preempted, found: Answer) -> Figure:
             )
         )
         rows = [(whole(block), amount(size, "B"), amount(float(curve.attained(size)), "B/s")) for block, size in blocks]
-    needed = 2 * swap.bytes / found.recompute.seconds
+    needed = 2 * swap.bytes / answer.recompute.seconds
     return Figure(
         key="chunks",
         title="What copies reach, by their size",
         note=f"A call takes {formatting.seconds(swap.curve[0])} besides its bytes. Above the line a swap is the cheaper.",
         x=Axis(title="bytes of a copy", scale="log", unit="B"),
-        y=Axis(title="bytes a second", scale="log", unit="B/s"),
+        y=Axis(title="bytes/s", scale="log", unit="B/s"),
         series=tuple(series),
         marks=(Mark(text=f"needed: {rate_of(needed)}", y=needed, role="limit"),),
         table=table(
@@ -167,28 +167,28 @@ def chunks(result: Preempted, found: Answer) -> Figure:
     )
 
 
-def heat(result: Preempted, found: Answer) -> Figure:
+def heat(result: Preempted, answer: Answer) -> Figure:
     """Recompute over swap, by tokens and block."""
-    shown = found.heat
+    grid = answer.heat
     series = Series(
         name="recompute over swap:",
         kind="heat",
         role="estimate",
-        x=tuple(f"{block:,}" for block in shown.blocks),
-        y=tuple(f"{tokens:,}" for tokens in shown.tokens),
-        z=shown.ratios,
-        texts=tuple(tuple(_ratio(value) for value in line) for line in shown.ratios),
-        hatched=tuple(tuple(value < 1 for value in line) for line in shown.ratios),
+        x=tuple(f"{block:,}" for block in grid.blocks),
+        y=tuple(f"{tokens:,}" for tokens in grid.tokens),
+        z=grid.ratios,
+        texts=tuple(tuple(_ratio(value) for value in line) for line in grid.ratios),
+        hatched=tuple(tuple(value < 1 for value in line) for line in grid.ratios),
         hatched_name="recomputing is the cheaper",
         labels=tuple(
             f"{tokens:,} tokens, blocks of {block:,}: recomputing takes {_ratio(value)} times a swap"
-            for tokens, line in zip(shown.tokens, shown.ratios, strict=True)
-            for block, value in zip(shown.blocks, line, strict=True)
+            for tokens, line in zip(grid.tokens, grid.ratios, strict=True)
+            for block, value in zip(grid.blocks, line, strict=True)
         ),
     )
     rows = [
         (whole(tokens), *(Cell(text=_ratio(value), value=value) for value in line))
-        for tokens, line in zip(shown.tokens, shown.ratios, strict=True)
+        for tokens, line in zip(grid.tokens, grid.ratios, strict=True)
     ]
     how = "coalesced: the block decides over what is left empty in the last one" if result.query.coalesced else "block by block"
     return Figure(
@@ -198,7 +198,7 @@ def heat(result: Preempted, found: Answer) -> Figure:
         x=Axis(title="tokens in a block", scale="category"),
         y=Axis(title="evicted tokens", scale="category"),
         series=(series,),
-        table=table("blocks-rows", "Recompute over swap", "", ("tokens", *(f"{block:,}" for block in shown.blocks)), rows),
+        table=table("blocks-rows", "Recompute over swap", "", ("tokens", *(f"{block:,}" for block in grid.blocks)), rows),
     )
 
 
@@ -208,4 +208,4 @@ def _ratio(value: float) -> str:
 
 def words_of(table_rows: tuple[tuple[str, ...], ...]) -> list[tuple[Cell, ...]]:
     """Rows of text as cells."""
-    return [tuple(words(text) for text in row) for row in table_rows]
+    return [tuple(text_cell(text) for text in row) for row in table_rows]

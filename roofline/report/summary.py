@@ -1,4 +1,4 @@
-"""A result in words and tables, for every face: terminal, pipe, Markdown, page."""
+"""A result as sentences and tables of text: for terminals, pipes, Markdown and pages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Described(Protocol):
 
 
 def headline(result: Described) -> str:
-    """What is on what."""
+    """Title line: model on N x accelerator."""
     hardware = result.hardware
     several = f"{hardware['devices']} x " if hardware["devices"] > 1 else ""
     inside = f" ({hardware['title']})" if hardware["name"] != hardware["accelerator"] else ""
@@ -89,18 +89,17 @@ def verdict(result: Analysis) -> str:
     batch = max(phase.batch for phase in result.phases)
     if memory.fits:
         more = memory.max_batch_of_steps
-        room = f"; up to {more:,} would at these lengths" if more is not None and more > batch else ""
-        return f"Fits: {plural(batch, 'sequence')}{room}."
+        return "Fits." if more is None else f"Fits. Max batch at these lengths: {more:,}."
     if memory.usable_bytes <= 0:
         over = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes
         allowed = formatting.binary(memory.budget_bytes)
-        text = f"Does not fit: weights and activations need {formatting.binary(over)} a device, {allowed} may be used."
+        text = f"Does not fit: weights and activations need {formatting.binary(over)} per device, {allowed} may be used."
     else:
         needed, left = formatting.binary(memory.needed_bytes), formatting.binary(memory.usable_bytes)
         what = "the recurrent state" if not memory.kv_bytes_per_token else "the KV cache"
         if memory.kv_bytes_per_token and memory.state_bytes_per_sequence["allocated"]:
             what += " and recurrent state"
-        text = f"Does not fit: {what} of {plural(batch, 'sequence')} needs {needed} a device, {left} are left for it."
+        text = f"Does not fit: {what} of {plural(batch, 'sequence')} needs {needed} per device, {left} are left for it."
     if memory.would_fit:
         one_of = "any one of these" if len(memory.would_fit) > 1 else "this"
         return f"{text} What would fit, with {one_of}: {'; '.join(memory.would_fit)}."
@@ -110,54 +109,51 @@ def verdict(result: Analysis) -> str:
 
 def sentences(result: Analysis) -> list[str]:
     """The answer: fits or not; what each phase takes at least, and what binds it."""
-    found = [verdict(result)]
+    answers = [verdict(result)]
     for phase in result.phases:
         if phase.pipeline_s is None or phase.tokens_per_s is None:
             continue
         prompts = "Prefill" if phase.batch == 1 else f"Prefill of {phase.batch:,} prompts in one step"
-        what = {"prefill": prompts, "decode": "A decode step", "mixed": "The mixed step"}[phase.name]
-        least = f"{formatting.quantity(phase.pipeline_s, 's')} ({_rate(phase, phase.tokens_per_s)})"
+        what = {"prefill": prompts, "decode": "Decode step", "mixed": "Mixed step"}[phase.name]
+        bound = f"roofline bound {formatting.seconds(phase.pipeline_s)} ({_rate(phase, phase.tokens_per_s)})"
+        reason = f"{str(phase.bound_by).capitalize()}-bound: {_why(phase, result)}"
         about = phase.pipeline
         if about.estimate is None or about.low is None or about.high is None or phase.tokens_per_s_estimate is None:
-            found.append(f"{what} takes at least {least} and is bound by {phase.bound_by}: {_why(phase, result)}.")
+            answers.append(f"{what}: {bound}. {reason}.")
             continue
-        likely = f"{formatting.quantity(about.estimate, 's')} ({_rate(phase, phase.tokens_per_s_estimate)})"
-        found.append(
-            f"{what} takes about {likely}, with {_LIKELY} between {formatting.seconds(about.low)} and "
-            f"{formatting.seconds(about.high)}; the hardware allows no less than {least}. It is bound by {phase.bound_by}: "
-            f"{_why(phase, result)}."
-        )
+        likely = f"~{formatting.seconds(about.estimate)} ({_rate(phase, phase.tokens_per_s_estimate)})"
+        between = f"80 % interval {formatting.seconds(about.low)} to {formatting.seconds(about.high)}"
+        answers.append(f"{what}: {likely}, {between}; {bound}. {reason}.")
     if any(ANOTHER_VENDOR in note.why for note in result.assumptions):
-        found.append("No kernel on this vendor's hardware was measured: the estimates are those of another's, a rough guide.")
+        answers.append("No kernel on this vendor's hardware was measured: the estimates are those of another's, a rough guide.")
     if result.request is not None and result.request["e2e_s"].bound is not None:
         texts = [
             f"{label} {_span(span)}"
             for label, name in (("TTFT", "ttft_s"), ("TPOT", "tpot_s"), ("E2E", "e2e_s"))
             if (span := result.request[name]).bound
         ]
-        least = "takes at least" if result.request["e2e_s"].estimate is None else "takes about"
-        found.append(f"A request {least}: {'; '.join(texts)}.")
-    return found
-
-
-_LIKELY = "8 of 10 measurements"
-"""What an interval holds, in words."""
+        answers.append(f"Request: {'; '.join(texts)}.")
+    return answers
 
 
 def _rate(phase: Phase, tokens_per_s: float) -> str:
-    """Tokens a second, and of a batch each sequence's."""
-    rate = f"{tokens_per_s:,.4g}" if tokens_per_s < 1e4 else f"{tokens_per_s:,.0f}"
-    each = f", {tokens_per_s / phase.batch:,.4g} each" if phase.name == "decode" and phase.batch > 1 else ""
+    """Tokens/s of a phase, and of each sequence in a batch."""
+    rate = formatting.number(tokens_per_s, 3)
+    each = (
+        f", {formatting.number(tokens_per_s / phase.batch, 3)} per sequence"
+        if phase.name == "decode" and phase.batch > 1
+        else ""
+    )
     return f"{rate} tok/s{each}"
 
 
 def _span(span: Duration) -> str:
     """An estimate with its interval and the bound; the bound alone where there is no estimate."""
-    bound = formatting.quantity(span.bound or 0.0, "s")
+    bound = f"bound {formatting.seconds(span.bound or 0.0)}"
     if span.estimate is None or span.low is None or span.high is None:
         return bound
     between = f"{formatting.seconds(span.low)} to {formatting.seconds(span.high)}"
-    return f"{formatting.quantity(span.estimate, 's')} ({between}; at least {bound})"
+    return f"~{formatting.seconds(span.estimate)} (80 % interval {between}; {bound})"
 
 
 def _ridge(phase: Phase, result: Analysis) -> float:
@@ -191,17 +187,17 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
     """Name, bytes and remark of each part of a device's memory budget."""
     memory = result.memory
     free = memory.free_bytes
-    token, drafted = f"{formatting.binary(memory.kv_bytes_per_token)} a token", result.speculative
+    token, drafted = f"{formatting.binary(memory.kv_bytes_per_token)} per token", result.speculative
     rows = [("weights", memory.weights_bytes, "")]
     if drafted is not None and drafted.draft_weights_bytes:
         rows.append(("draft", drafted.draft_weights_bytes, f"weights of {drafted.draft}"))
         token += f", {formatting.binary(drafted.draft_kv_bytes_per_token)} of the draft"
-    most = "" if memory.step != "mixed" else "up to "
-    held = f"{token}; {plural(memory.sequences, 'sequence')} of {most}{plural(memory.tokens_per_sequence, 'token')}"
+    limit = "" if memory.step != "mixed" else "up to "
+    held = f"{token}; {plural(memory.sequences, 'sequence')} of {limit}{plural(memory.tokens_per_sequence, 'token')}"
     state = memory.state_bytes_per_sequence["allocated"]
     rows.append(("KV cache", memory.needed_bytes - memory.sequences * state, held))
     if state:
-        each = f"{formatting.binary(state)} a sequence; {plural(memory.sequences, 'sequence')}"
+        each = f"{formatting.binary(state)} per sequence; {plural(memory.sequences, 'sequence')}"
         rows.append(("state", memory.sequences * state, each))
     rows.append(("activations", memory.activation_bytes, "largest working set of a step"))
     if memory.reserved_bytes:
@@ -224,7 +220,7 @@ def memory_note(result: Analysis) -> str:
     """What the budget is."""
     memory = result.memory
     share = memory.budget_bytes / memory.capacity_bytes
-    budget = f"{memory.budget_bytes / GIB:.2f} GiB a device = {memory.capacity_bytes / GIB:.2f} GiB x {share:.2f}"
+    budget = f"{memory.budget_bytes / GIB:.2f} GiB per device = {memory.capacity_bytes / GIB:.2f} GiB x {share:.2f}"
     return f"{budget}, in the {memory.step} step"
 
 
@@ -232,7 +228,7 @@ def phase_title(phase: Phase) -> str:
     """What a step is."""
     tokens = plural(phase.new_tokens, "new token")
     cached = (
-        "nothing cached" if phase.cached_tokens == 0 else f"{phase.cached_tokens // phase.batch:,} cached tokens a sequence"
+        "nothing cached" if phase.cached_tokens == 0 else f"{phase.cached_tokens // phase.batch:,} cached tokens per sequence"
     )
     if phase.name == "mixed":
         cached = f"{phase.cached_tokens:,} cached tokens in all"
@@ -248,7 +244,7 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
         bound, total = formatting.seconds(phase.time.bound, 4), formatting.seconds(phase.time.sum, 4)
         note += f"; {bound} with perfect overlap, {total} with none"
     if phase.time.estimate is not None:
-        note += f", about {formatting.quantity(phase.time.estimate, 's')} as measured kernels do"
+        note += f", about {formatting.quantity(phase.time.estimate, 's')} estimated"
     if result.hardware["devices"] > 1:
         note += f"; one device of {result.hardware['devices']}"
     if stages > 1:
@@ -315,51 +311,51 @@ def _written(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-# speculation: Speculative decoding in words and in a table: a round, what it gives, and when it pays.
+# Speculative decoding
 
 
-def speculative_sentence(found: Speculative) -> str:
+def speculative_sentence(result: Speculative) -> str:
     """What a round gives, and what a token then takes."""
-    drafts = f"{found.draft} drafts {plural(found.num_speculative_tokens, 'token')} a round"
-    if found.method == "ngram":
-        drafts = f"{plural(found.num_speculative_tokens, 'token')} a round are looked up in the text"
+    drafts = f"{result.draft} drafts {plural(result.num_speculative_tokens, 'token')} per round"
+    if result.method == "ngram":
+        drafts = f"{plural(result.num_speculative_tokens, 'token')} per round are looked up in the text"
     text = (
-        f"With speculative decoding {drafts}, each accepted with probability {found.acceptance:g}: a round gives "
-        f"{found.tokens_per_round:.3g} tokens a sequence"
+        f"With speculative decoding {drafts}, each accepted with probability {result.acceptance:g}: a round gives "
+        f"{result.tokens_per_round:.3g} tokens per sequence"
     )
-    speedup = found.speedup(found.basis)
-    if found.tpot.bound is None or speedup is None:
+    speedup = result.speedup(result.basis)
+    if result.tpot.bound is None or speedup is None:
         return f"{text}."
-    least = formatting.quantity(found.tpot.bound, "s")
+    least = formatting.quantity(result.tpot.bound, "s")
     took = f"TPOT is at least {least}"
-    if found.tpot.estimate is not None and found.tpot.low is not None and found.tpot.high is not None:
-        between = f"{formatting.seconds(found.tpot.low)} to {formatting.seconds(found.tpot.high)}"
-        took = f"TPOT is about {formatting.quantity(found.tpot.estimate, 's')} ({between}; at least {least})"
+    if result.tpot.estimate is not None and result.tpot.low is not None and result.tpot.high is not None:
+        between = f"{formatting.seconds(result.tpot.low)} to {formatting.seconds(result.tpot.high)}"
+        took = f"TPOT is about {formatting.quantity(result.tpot.estimate, 's')} ({between}; at least {least})"
     pays = f"{speedup:.3g} times as fast as without" if speedup >= 1 else f"{1 / speedup:.3g} times as slow as without"
-    return f"{text}, and {took}, {pays}; {_even(found)}."
+    return f"{text}, and {took}, {pays}; {_even(result)}."
 
 
-def _even(found: Speculative) -> str:
-    if found.num_speculative_tokens == 0:
+def _even(result: Speculative) -> str:
+    if result.num_speculative_tokens == 0:
         return "nothing is drafted"
-    if found.break_even_acceptance is None:
+    if result.break_even_acceptance is None:
         return "at this batch it would not pay if every token were accepted"
-    return f"at this batch it pays from an acceptance of {found.break_even_acceptance:.2f} on"
+    return f"at this batch it pays from an acceptance of {result.break_even_acceptance:.2f} on"
 
 
-def speculative_table(found: Speculative) -> Table:
+def speculative_table(result: Speculative) -> Table:
     """Times of the parts of a round, and of a token with it and without."""
-    drafted = f"draft, {plural(found.num_speculative_tokens, 'step')}" if found.method != "ngram" else "draft"
+    drafted = f"draft, {plural(result.num_speculative_tokens, 'step')}" if result.method != "ngram" else "draft"
     rows = (
-        (drafted, *_cells(found.drafting)),
-        (f"verification of {plural(found.num_speculative_tokens + 1, 'token')}", *_cells(found.verifying)),
-        ("round", *_cells(found.round)),
-        (f"TPOT: round / {found.tokens_per_round:.4g}", *_cells(found.tpot)),
-        ("TPOT without a draft", *_cells(found.plain)),
+        (drafted, *_cells(result.drafting)),
+        (f"verification of {plural(result.num_speculative_tokens + 1, 'token')}", *_cells(result.verifying)),
+        ("round", *_cells(result.round)),
+        (f"TPOT: round / {result.tokens_per_round:.4g}", *_cells(result.tpot)),
+        ("TPOT without a draft", *_cells(result.plain)),
     )
-    note = f"{plural(found.batch, 'sequence')}, {found.context:,} cached tokens a sequence"
-    if found.accepted_share is not None:
-        note += f"; of the drafted tokens {percent(found.accepted_share, 1)} are accepted, which is the rate that engines log"
+    note = f"{plural(result.batch, 'sequence')}, {result.context:,} cached tokens per sequence"
+    if result.accepted_share is not None:
+        note += f"; of the drafted tokens {percent(result.accepted_share, 1)} are accepted, which is the rate that engines log"
     return Table("Speculative decoding", note, ("", "bound", "estimate", "from", "to"), (False, True, True, True, True), rows)
 
 

@@ -111,7 +111,7 @@ def _description(figure: Figure) -> str:
     return shorten(" ".join(part for part in parts if part), _LONGEST)
 
 
-# marks: Zones and marks of a picture, and the texts that have a place in it.
+# Zones, marks and placed texts
 
 
 def zones(figure: Figure, frame: Frame) -> str:
@@ -155,7 +155,7 @@ def texts(labels: list[Label], frame: Frame) -> str:
     return "".join(parts)
 
 
-# axes: Axes: ticks, their texts, the grid, titles.
+# Axes: ticks, their texts, the grid, titles
 
 LONGEST = 30
 """Characters of a tick's text."""
@@ -203,16 +203,16 @@ def zero(frame: Frame) -> str:
 
 def _titles(frame: Frame, figure: Figure) -> str:
     across_title, up_title = shorten(axis_title(figure.x), 90), shorten(axis_title(figure.y), 60)
-    found = ""
+    parts = ""
     if across_title:
-        found += text(across_title, frame.width / 2, frame.height + bottom_height(frame, figure) - 6, anchor="middle", size=13)
+        parts += text(across_title, frame.width / 2, frame.height + bottom_height(frame, figure) - 6, anchor="middle", size=13)
     if up_title:
         x, y = -left_width(frame.y, figure) + 9, frame.height / 2
         turn = f"rotate(-90 {px(x)} {px(y)})"
-        found += element(
+        parts += element(
             "text", escaped(up_title), x=x, y=y + 4, text_anchor="middle", font_size=13, class_="f-text", transform=turn
         )
-    return found
+    return parts
 
 
 def _under(frame: Frame, x: float, words: str) -> str:
@@ -234,7 +234,7 @@ def _leans(frame: Frame) -> bool:
     return _widest(frame) + 6 > closest
 
 
-# legend: The legend under a picture: an entry a name, in as many rows as they take.
+# The legend, in as many rows as it takes
 
 _SWATCH, _GAP, ROW = 28.0, 18.0, 21.0
 _LONGEST_NAME = 60

@@ -1,4 +1,4 @@
-"""Elements of an SVG as text: whatever comes from outside is escaped here, and nowhere else."""
+"""Elements and shapes of SVG as text. Whatever comes from outside is escaped here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORBIDDEN = re.compile("[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Anchor = Literal["start", "middle", "end"]
 ANCHORS: dict[str, Anchor] = {"left": "end", "right": "start", "center": "middle"}
-"""Where a text is held that stands on a side of its place."""
+"""Which end of a text is at its place, by the side on which it is."""
 
 
 def escaped(text: str) -> str:
@@ -70,7 +70,7 @@ def titled(shape: str, words: str) -> str:
     return element("g", element("title", escaped(words)), shape) if words else shape
 
 
-# symbols: Symbols, dashes and hatches, drawn as plotly draws those of the same names.
+# Symbols, dashes and hatches, drawn as plotly draws those of the same names
 
 _DASHES = {"solid": "none", "dot": "2 3", "dash": "7 5", "longdash": "12 6", "dashdot": "8 4 2 4"}
 _HATCHES = {
@@ -152,7 +152,7 @@ def hatch_patterns(key: str, hatches: set[tuple[str, str]]) -> str:
     )
 
 
-# series: Lines, points and bands of a picture, in pixels of its frame.
+# Lines, points and bands
 
 LONGEST_HOVER = 400
 """Characters of a text under the pointer."""
@@ -212,7 +212,7 @@ def _inside(place: tuple[float, float], frame: Frame) -> bool:
     return -1 <= place[0] <= frame.width + 1 and -1 <= place[1] <= frame.height + 1
 
 
-# bars: Bars of a picture: lying or standing, from where they start, hatched, with a text inside or beside.
+# Bars: horizontal or vertical, hatched, with a text inside or next to them
 
 _LEAST = 0.8
 """Pixels of the shortest bar: it is there."""
@@ -280,7 +280,7 @@ def _beside(series: Series, index: int, box: Box, look: Look, frame: Frame, lies
     return text(words, edge - away * 5, middle, anchor=ANCHORS["left" if away > 0 else "right"], size=11, class_="f-on")
 
 
-# heat: The cells of a heat in a picture: shade, hatch, text.
+# Cells of a heat map
 
 _GAP = 2.0
 

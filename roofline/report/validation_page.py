@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from roofline import formatting
 from roofline.formatting import number, percent, plural
 from roofline.formulas.javascript import translated
-from roofline.report.cells import csv_text, seconds, share, table, whole, words
+from roofline.report.cells import csv_text, seconds, share, table, text_cell, whole
 from roofline.report.controls import Choice, Control
 from roofline.report.figure import PARTS_OF_A_VIEW, Axis, Command, Figure, Mark, Section, Series, Table, Tile, View
 from roofline.report.live import page_script, program
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roofline.formulas.javascript import Program
 
 MAX_POINTS = 1500
-"""Points of a figure; of more, so many are drawn at random. More would show nothing new."""
+"""Points of a figure; of more records, these are drawn at random."""
 ALL = "all"
 _KINDS = 4
 """Operators that have a symbol of their own where all are shown: those with most records."""
@@ -206,7 +206,7 @@ def _tiles(count: int, overall: dict[str, Any]) -> tuple[Tile, ...]:
 def _groups(groups: list[dict[str, Any]]) -> Table:
     rows = [
         (
-            *(words(str(group[name])) for name in ("hardware", "op", "dtype", "backend", "regime")),
+            *(text_cell(str(group[name])) for name in ("hardware", "op", "dtype", "backend", "regime")),
             whole(group["n"]),
             *(share(group["bound"][name]) for name in ("median_ape", "mape")),
             *(share(group["estimate"][name]) for name in ("median_ape", "mape")),
@@ -228,7 +228,7 @@ def _worst(rows: list[dict[str, Any]]) -> Table:
         predicted = row["estimate_s"] or row["bound_s"]
         dims = " ".join(f"{name}={value}" for name, value in row["dims"].items())
         ratio = replace(whole(predicted / row["measured_s"]), text=f"{predicted / row['measured_s']:.2f}")
-        names = (words(row["hardware"]), words(row["op"]), words(row["backend"]), words(dims))
+        names = (text_cell(row["hardware"]), text_cell(row["op"]), text_cell(row["backend"]), text_cell(dims))
         cells.append((*names, seconds(row["measured_s"]), seconds(predicted), ratio))
     columns = ("hardware", "op", "backend", "dimensions", "measured", "predicted", "ratio")
     return table("worst", "Furthest off", "", columns, cells)
@@ -236,9 +236,15 @@ def _worst(rows: list[dict[str, Any]]) -> Table:
 
 def _unused(result: dict[str, Any]) -> Table:
     """Records that were not compared, and columns that were not read."""
-    rows = [(words("refused"), words(number(result["refused"])), words("see --json for file and line"))]
-    rows += [(words("other hardware"), words(f"{count:,}"), words(name)) for name, count in result["other_hardware"].items()]
-    rows += [(words("other backend"), words(f"{count:,}"), words(name)) for name, count in result["other_backend"].items()]
+    rows = [(text_cell("refused"), text_cell(number(result["refused"])), text_cell("see --json for file and line"))]
+    rows += [
+        (text_cell("other hardware"), text_cell(f"{count:,}"), text_cell(name))
+        for name, count in result["other_hardware"].items()
+    ]
+    rows += [
+        (text_cell("other backend"), text_cell(f"{count:,}"), text_cell(name))
+        for name, count in result["other_backend"].items()
+    ]
     if result["ignored_columns"]:
-        rows.append((words("columns"), words(""), words(", ".join(result["ignored_columns"]))))
+        rows.append((text_cell("columns"), text_cell(""), text_cell(", ".join(result["ignored_columns"]))))
     return table("unused", "Records and columns that were not used", "", ("what", "records", "which"), rows)

@@ -1,4 +1,4 @@
-"""The workloads that figures look at beside the one that is asked about: batches, prompts, contexts."""
+"""Figures of one deployment at other batches and lengths: throughput against TPOT, TTFT, a heat map of TPOT, batch limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roofline.predict.request import Request
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo, first_token, next_token, within
 from roofline.predict.timing import pipeline
-from roofline.report.cells import NOTHING, best, figure, seconds, table, whole, words
+from roofline.report.cells import NOTHING, best, number_cell, seconds, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Zone
 from roofline.specs.workload import Step, decode, prefill
 
@@ -22,39 +22,36 @@ _FEWEST = 128
 
 
 def batches(request: Request, result: Analysis) -> list[int]:
-    """Powers of two up to what memory holds and one beyond, the batch that is asked about, and the most that fit."""
+    """Batches of the figures: powers of two up to twice what memory holds, the requested batch, the largest that fits."""
     most = result.memory.max_batch if result.memory.max_batch < UNLIMITED else _MOST
-    asked = request.workload.batch
-    last = min(max(most * 2, asked * 2, 16), _MOST)
-    found = {asked, max(most, 1)} if most <= last else {asked}
+    batch = request.workload.batch
+    last = min(max(most * 2, batch * 2, 16), _MOST)
+    sizes = {batch, max(most, 1)} if most <= last else {batch}
     step = request.deployment.data_parallel_size
     size = 1
     while size <= last:
-        found.add(size)
+        sizes.add(size)
         size *= 2
-    return sorted(size for size in found if size >= min(step, asked))
+    return sorted(size for size in sizes if size >= min(step, batch))
 
 
 def lengths(request: Request) -> list[int]:
-    """Powers of two from 128 to the model's longest context, and the length that is asked about."""
+    """Powers of two from 128 to the model's longest context, and the requested length."""
     longest = request.model.max_position_embeddings
-    found = {request.workload.input_len, longest}
+    tried = {request.workload.input_len, longest}
     length = _FEWEST
     while length < longest:
-        found.add(length)
+        tried.add(length)
         length *= 2
-    return sorted(found)
+    return sorted(tried)
 
 
 def spread(values: list[int], most: int) -> list[int]:
-    """At most so many of some values, evenly, the first and the last of them always."""
+    """At most `most` of some values, evenly spaced, with the first and the last."""
     if len(values) <= most:
         return values
     return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
 
-
-# sweeps: The same deployment at other workloads: throughput against TPOT, TTFT against the prompt, a map of batches and
-# contexts.
 
 _COLUMNS, _ROWS = 10, 8
 _LETTERS = {"compute": "C", "memory": "M", "link": "L", "overhead": "O"}
@@ -66,13 +63,13 @@ def explorer(request: Request, result: Analysis, slo: float) -> Figure:
     devices = request.deployment.devices
     took = [pipeline(request, decode(size, context)) for size in sizes]
     fits = [request.memory.fits(decode(size, context)) for size in sizes]
-    shown = [index for index, fit in enumerate(fits) if fit or request.ignore_capacity]
+    drawn = [index for index, fit in enumerate(fits) if fit or request.ignore_capacity]
     rates = [size / (best(time) or 1.0) / devices for size, time in zip(sizes, took, strict=True)]
     series = []
     estimated = bool(took) and took[0].estimate is not None
-    series.append(_line("bound", "bound", sizes, shown, [time.bound for time in took], devices))
+    series.append(_line("bound", "bound", sizes, drawn, [time.bound for time in took], devices))
     if estimated:
-        series.append(_line("estimate", "estimate", sizes, shown, [time.estimate for time in took], devices))
+        series.append(_line("estimate", "estimate", sizes, drawn, [time.estimate for time in took], devices))
     marks = []
     if slo:
         marks.append(Mark(text=f"TPOT {formatting.seconds(slo)}", x=slo, role="slo"))
@@ -82,19 +79,19 @@ def explorer(request: Request, result: Analysis, slo: float) -> Figure:
     critical = result.limits.critical_batch_step
     if critical is not None and critical <= sizes[-1]:
         marks.append(
-            Mark(text=f"compute binds from {critical:,}", x=best(pipeline(request, decode(critical, context))), role="compute")
+            Mark(text=f"compute-bound from {critical:,}", x=best(pipeline(request, decode(critical, context))), role="compute")
         )
     zones = (Zone(text="within the TPOT", role="slo", x0=None, x1=slo),) if slo else ()
     rows = []
     for index, (size, time, fit) in enumerate(zip(sizes, took, fits, strict=True)):
-        cells = [*_durations(time), figure(rates[index])]
-        # no rate of what does not fit, unless it was asked for
-        rows.append((whole(size), *(cells if index in shown else [NOTHING] * len(cells)), words("yes" if fit else "no")))
-    names = ("batch", "TPOT bound", "TPOT estimate", "from", "to", "tokens/s a GPU", "fits")
+        cells = [*_durations(time), number_cell(rates[index])]
+        # no rate of what does not fit, unless capacity is ignored
+        rows.append((whole(size), *(cells if index in drawn else [NOTHING] * len(cells)), text_cell("yes" if fit else "no")))
+    names = ("batch", "TPOT bound", "TPOT estimate", "from", "to", "tokens/s per GPU", "fits")
     return Figure(
         key="explorer",
         title="Throughput against TPOT",
-        note=f"Decode at {context:,} cached tokens, along the batch: each point is a batch. Up is more tokens a second from a "
+        note=f"Decode at {context:,} cached tokens, along the batch: each point is a batch. Up is more tokens/s per "
         "GPU, left is a faster stream for each user.",
         x=Axis(title="TPOT", scale="log", unit="s"),
         y=Axis(title="throughput of a GPU", scale="log", unit="tokens/s"),
@@ -105,9 +102,9 @@ def explorer(request: Request, result: Analysis, slo: float) -> Figure:
     )
 
 
-def _line(name: str, role: str, sizes: list[int], kept: list[int], times: list[float | None], devices: int) -> Series:
-    xs = [times[index] or 0.0 for index in kept]
-    ys = [sizes[index] / (times[index] or 1.0) / devices for index in kept]
+def _line(name: str, role: str, sizes: list[int], drawn: list[int], times: list[float | None], devices: int) -> Series:
+    xs = [times[index] or 0.0 for index in drawn]
+    ys = [sizes[index] / (times[index] or 1.0) / devices for index in drawn]
     return Series(
         name=name,
         kind="line",
@@ -115,10 +112,10 @@ def _line(name: str, role: str, sizes: list[int], kept: list[int], times: list[f
         x=tuple(xs),
         y=tuple(ys),
         labels=tuple(
-            f"batch {sizes[index]:,}: TPOT {formatting.seconds(x)}, {y:,.4g} tokens/s a GPU"
-            for index, x, y in zip(kept, xs, ys, strict=True)
+            f"batch {sizes[index]:,}: TPOT {formatting.seconds(x)}, {y:,.4g} tokens/s per GPU"
+            for index, x, y in zip(drawn, xs, ys, strict=True)
         ),
-        short=tuple(f"{sizes[index]:,}" for index in kept),
+        short=tuple(f"{sizes[index]:,}" for index in drawn),
     )
 
 
@@ -134,15 +131,15 @@ def ttft_by_prompt(requests: list[Request], slo: float) -> Figure:
         steps = [prefill(request.workload.batch, length) for length in tried]
         fits = [request.memory.fits(step) for step in steps]
         took = [pipeline(request, step) for step in steps]
-        shown = [index for index, fit in enumerate(fits) if fit or request.ignore_capacity]
-        xs, times_of = [tried[index] for index in shown], [took[index] for index in shown]
+        drawn = [index for index, fit in enumerate(fits) if fit or request.ignore_capacity]
+        xs, times_of = [tried[index] for index in drawn], [took[index] for index in drawn]
         series.append(_curve(f"{name} bound", "bound", variant, xs, [time.bound for time in times_of]))
         if took[0].estimate is not None:
             series.append(_curve(f"{name} estimate", "estimate", variant, xs, [time.estimate for time in times_of]))
-            series.append(_interval(f"{name} 8 of 10", variant, xs, times_of))
+            series.append(_interval(f"{name} 80 % interval", variant, xs, times_of))
         for index, (length, time, fit) in enumerate(zip(tried, took, fits, strict=True)):
-            cells = _durations(time) if index in shown else [NOTHING] * 4
-            rows.append((words(name), whole(length), *cells, words("yes" if fit else "no")))
+            cells = _durations(time) if index in drawn else [NOTHING] * 4
+            rows.append((text_cell(name), whole(length), *cells, text_cell("yes" if fit else "no")))
     batch = requests[0].workload.batch
     several = f"{batch:,} prompts at once" if batch > 1 else "one prompt alone"
     return Figure(
@@ -189,7 +186,7 @@ def heatmap(request: Request, result: Analysis) -> Figure:
             line.append(value)
             written.append(f"{formatting.quantity(value or 0.0, 's', 2)} {letter}")
             odd.append(not fits)
-            cells.append((whole(context), whole(size), seconds(value), words(letter), words("yes" if fits else "no")))
+            cells.append((whole(context), whole(size), seconds(value), text_cell(letter), text_cell("yes" if fits else "no")))
         z.append(tuple(line))
         texts.append(tuple(written))
         hatched.append(tuple(odd))
@@ -220,15 +217,15 @@ def _binds(request: Request, step: Step) -> str:
     shares = {"compute": 0.0, "memory": 0.0, "link": 0.0}
     graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
     for operator, repeat in graph.values():
-        busy = times(operator, operator.cost() * repeat, request.hardware)
-        shares[busy.bound_by] += busy.bound
+        bound_times = times(operator, operator.cost() * repeat, request.hardware)
+        shares[bound_times.bound_by] += bound_times.bound
     return max(shares, key=lambda kind: shares[kind])
 
 
-# batch_limits: Up to which batch, by context: what memory holds, where compute binds, and what the objectives allow.
+# Batch limits
 
 _CONTEXTS = 5
-"""At most so many: each takes some ten decode steps to find what the objectives allow."""
+"""Contexts of the figure, at most: each takes some ten decode steps to find what the objectives allow."""
 
 
 def batch_limits(request: Request, result: Analysis, slo: Slo) -> Figure:
@@ -238,15 +235,15 @@ def batch_limits(request: Request, result: Analysis, slo: Slo) -> Figure:
     compute = [critical_batch_step(request.memory, request.hardware, context) for context in contexts]
     allowed = [_allowed(request, context, slo) for context in contexts]
     drawn = [
-        _limit_line("memory", "what memory holds", contexts, memory),
-        _limit_line("compute", "compute binds from", contexts, compute),
-        _limit_line("slo", "what the objectives allow", contexts, allowed),
+        _limit_line("memory", "memory holds", contexts, memory),
+        _limit_line("compute", "compute-bound from", contexts, compute),
+        _limit_line("slo", "objectives allow", contexts, allowed),
     ]
     rows: list[tuple[Cell, ...]] = []
     for context, held, critical, most in zip(contexts, memory, compute, allowed, strict=True):
         first = first_of(held, critical, most)
         name = "none" if first is None else {"memory": "memory", "compute": "compute", "slo": "objectives"}[first[0]]
-        rows.append((whole(context), whole(held), whole(critical), whole(most), words(name)))
+        rows.append((whole(context), whole(held), whole(critical), whole(most), text_cell(name)))
     names = ("cached tokens", "memory", "compute", "objectives", "reached first")
     return Figure(
         key="batch-limits",
@@ -272,26 +269,27 @@ def _allowed(request: Request, context: int, slo: Slo) -> int | None:
 
 def _limit_line(role: str, name: str, contexts: list[int], batches: list[int | None]) -> Series:
     """A limit; none of it where there is no limit, or where not one sequence is within it."""
-    kept = [(context, batch) for context, batch in zip(contexts, batches, strict=True) if batch]
+    finite = [(context, batch) for context, batch in zip(contexts, batches, strict=True) if batch]
     return Series(
         name=name,
         kind="line",
         role=role,
-        x=tuple(context for context, _ in kept),
-        y=tuple(batch for _, batch in kept),
-        labels=tuple(f"{context:,} cached tokens, {name}: {batch:,} sequences" for context, batch in kept),
-        short=tuple(f"{batch:,}" for _, batch in kept),
+        x=tuple(context for context, _ in finite),
+        y=tuple(batch for _, batch in finite),
+        labels=tuple(f"{context:,} cached tokens, {name}: {batch:,} sequences" for context, batch in finite),
+        short=tuple(f"{batch:,}" for _, batch in finite),
     )
 
 
 def _note(slo: Slo, estimated: bool) -> str:
     """What is drawn, and what it goes by."""
-    asked = []
+    objectives = []
     if slo.tpot is not None:
-        asked.append(f"a decode step within {formatting.seconds(slo.tpot)}")
+        objectives.append(f"a decode step within {formatting.seconds(slo.tpot)}")
     if slo.ttft is not None:
-        asked.append(f"a prompt alone within {formatting.seconds(slo.ttft)}")
+        objectives.append(f"a prompt alone within {formatting.seconds(slo.ttft)}")
     text = "The lowest line is reached first as the batch grows. "
-    if asked:
-        text += f"Objectives: {' and '.join(asked)}, by the {'estimate' if estimated else 'bound'}. "
-    return text + "From the compute line on, a larger batch is no longer nearly free; where there is none, memory always binds."
+    if objectives:
+        text += f"Objectives: {' and '.join(objectives)}, by the {'estimate' if estimated else 'bound'}. "
+    nearly_free = "From the compute line on, a larger batch is no longer nearly free; "
+    return f"{text}{nearly_free}without one the step is memory-bound at every batch size."

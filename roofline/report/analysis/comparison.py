@@ -1,4 +1,4 @@
-"""What a fifth more or less of something changes, and what other hardware would."""
+"""Sensitivity of TPOT to 20 % more or less of one thing, and hardware side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from roofline.predict.duration import Duration
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis
 from roofline.predict.timing import pipeline
-from roofline.report.cells import amount, best, figure, gibibytes, seconds, share, table, whole, words
+from roofline.report.cells import amount, best, gibibytes, number_cell, seconds, share, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Series, Table
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import decode
@@ -36,15 +36,15 @@ def sensitivity(request: Request) -> Figure:
         ("context", [pipeline(request, decode(batch, round(context * factor))) for factor in _FACTORS]),
         ("batch", [pipeline(request, decode(max(round(batch * factor), 1), context)) for factor in _FACTORS]),
     ]
-    found = [_Change(name, best(times[0]) or base, best(times[1]) or base) for name, times in scaled]
+    changes = [_Change(name, best(times[0]) or base, best(times[1]) or base) for name, times in scaled]
     if now.estimate is not None and now.bound is not None:
         less, more = (_efficient(now, factor) for factor in _FACTORS)
-        found.append(_Change("efficiency of kernels", less, more))
-    found = sorted(found, key=lambda change: -max(abs(change.less - base), abs(change.more - base)))
-    names = tuple(change.name for change in found)
+        changes.append(_Change("efficiency of kernels", less, more))
+    changes = sorted(changes, key=lambda change: -max(abs(change.less - base), abs(change.more - base)))
+    names = tuple(change.name for change in changes)
     rows: list[tuple[Cell, ...]] = [
-        (words(change.name), share(change.less / base - 1, sign=True), share(change.more / base - 1, sign=True))
-        for change in found
+        (text_cell(change.name), share(change.less / base - 1, sign=True), share(change.more / base - 1, sign=True))
+        for change in changes
     ]
     return Figure(
         key="sensitivity",
@@ -54,17 +54,17 @@ def sensitivity(request: Request) -> Figure:
         x=Axis(title="change of TPOT", scale="linear", unit="%"),
         y=Axis(title="", scale="category"),
         series=(
-            _bars("a fifth less", "less", names, [change.less / base - 1 for change in found]),
-            _bars("a fifth more", "more", names, [change.more / base - 1 for change in found]),
+            _bars("a fifth less", "less", names, [change.less / base - 1 for change in changes]),
+            _bars("a fifth more", "more", names, [change.more / base - 1 for change in changes]),
         ),
         table=table("sensitivity-rows", "Changes of TPOT", "", ("of", "20 % less", "20 % more"), rows),
     )
 
 
 def _bars(name: str, role: str, names: tuple[str, ...], values: list[float]) -> Series:
-    shown = [share(value, sign=True).text for value in values]
-    labels = tuple(f"{entry}, {name}: TPOT {text}" for entry, text in zip(names, shown, strict=True))
-    return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=tuple(shown))
+    texts = [share(value, sign=True).text for value in values]
+    labels = tuple(f"{entry}, {name}: TPOT {text}" for entry, text in zip(names, texts, strict=True))
+    return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=tuple(texts))
 
 
 def _on(request: Request, hardware: Hardware) -> Duration:
@@ -84,7 +84,7 @@ def _peaks(request: Request, factor: float) -> Hardware:
 
 
 def _efficient(now: Duration, factor: float) -> float:
-    """The estimate if kernels reached so many times the share of the bound's speed that they reach."""
+    """The estimate if kernels reached `factor` times the share of the bound's speed."""
     bound, estimate = now.bound or 0.0, now.estimate or 0.0
     return max(estimate / factor, bound)
 
@@ -102,14 +102,14 @@ def comparison(requests: list[Request], results: list[Analysis]) -> Table:
         None if time is None else request.workload.batch / time / request.deployment.devices
         for request, time in zip(requests, tpot, strict=True)
     ]
-    rows.append((words("fits"), *(words("yes" if fit else "no") for fit in fits)))
+    rows.append((text_cell("fits"), *(text_cell("yes" if fit else "no") for fit in fits)))
     rows.append(_marked("TPOT", [seconds(value) for value in tpot], lowest=True))
     rows.append(_marked("TTFT", [seconds(value) for value in ttft], lowest=True))
-    rows.append(_marked("tokens/s a GPU", [figure(value) for value in rates], lowest=False))
-    rows.append(_marked("largest batch", [whole(value) for value in batches], lowest=False))
-    rows.append((words("memory"), *(gibibytes(result.memory.capacity_bytes) for result in results)))
-    rows.append((words("bandwidth"), *(amount(request.hardware.bandwidth, "B/s") for request in requests)))
-    rows.append((words("16-bit peak"), *(amount(_peak(request), "FLOP/s") for request in requests)))
+    rows.append(_marked("tokens/s per GPU", [number_cell(value) for value in rates], lowest=False))
+    rows.append(_marked("max batch", [whole(value) for value in batches], lowest=False))
+    rows.append((text_cell("memory"), *(gibibytes(result.memory.capacity_bytes) for result in results)))
+    rows.append((text_cell("bandwidth"), *(amount(request.hardware.bandwidth, "B/s") for request in requests)))
+    rows.append((text_cell("16-bit peak"), *(amount(_peak(request), "FLOP/s") for request in requests)))
     names = ("what", *(str(result.hardware["title"]) for result in results))
     note = "★: the lowest time, or the highest rate, of those that have one. Memory in GiB. Times are estimates where known."
     return table("compare", "Times, rates and memory", note, names, rows)
@@ -118,9 +118,12 @@ def comparison(requests: list[Request], results: list[Analysis]) -> Table:
 def _marked(name: str, cells: list[Cell], *, lowest: bool) -> tuple[Cell, ...]:
     known = [cell.value for cell in cells if cell.value is not None]
     if len(known) < 2:
-        return (words(name), *cells)
+        return (text_cell(name), *cells)
     chosen = min(known) if lowest else max(known)
-    return (words(name), *(Cell(text=f"★ {cell.text}", value=cell.value) if cell.value == chosen else cell for cell in cells))
+    return (
+        text_cell(name),
+        *(Cell(text=f"★ {cell.text}", value=cell.value) if cell.value == chosen else cell for cell in cells),
+    )
 
 
 def _peak(request: Request) -> float | None:

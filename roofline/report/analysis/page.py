@@ -1,4 +1,4 @@
-"""Pages from a question: the first state, the controls, the translated program and its data, put together."""
+"""Pages of `roofline report`: the first state, the controls, the translated program and its data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OUTPUT_LEN = 256
 _CALCULATOR = ("llama-3.1-8b", "h100-sxm")
 _CONTROLLED = {*SHORT.values(), "batch", "input_len", "context", "output_len", "kv_cache_dtype", "backend", *OVERRIDES}
 Formulas = Callable[[Request], str]
-"""What makes the formulas of a request, as HTML; they stand on symbols, which a page needs nowhere else."""
+"""What makes the formulas of a request, as HTML; they need SymPy, which a page needs nowhere else."""
 
 
 def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], formulas: Formulas | None = None) -> str:
@@ -38,13 +38,13 @@ def report(model: str, hardware: Sequence[str], options: Mapping[str, Any], form
     if str(options.get("backend") or "").endswith((".yaml", ".yml")):
         why = "put it under hardware/fits/<accelerator>/<backend>.yaml in a folder on ROOFLINE_PATH, and name the backend"
         raise InputError(f"a page finds fits by name, not --backend {options['backend']}: {why}")
-    asked = {**options, "output_len": options.get("output_len") or _OUTPUT_LEN}
-    requests = [prepare(model, name, **asked) for name in dict.fromkeys(hardware)]
+    query = {**options, "output_len": options.get("output_len") or _OUTPUT_LEN}
+    requests = [prepare(model, name, **query) for name in dict.fromkeys(hardware)]
     values = _values(requests[0], model, list(dict.fromkeys(hardware)), options)
-    shown = [(name, load_hardware(name)[0].title) for name in dict.fromkeys([*hardware, *ids("hardware")])]
+    devices = [(name, load_hardware(name)[0].title) for name in dict.fromkeys([*hardware, *ids("hardware")])]
     words = [part for name in dict.fromkeys(hardware) for part in ("--hardware", name)]
     line = shell_line(("roofline", "report", model, *words, *flags(values), "--output", "report.html"))
-    return _page(values, [(model, requests[0].model.title)], shown, line, formulas(requests[0]) if formulas else "")
+    return _page(values, [(model, requests[0].model.title)], devices, line, formulas(requests[0]) if formulas else "")
 
 
 def first_view(model: str, hardware: str) -> View:
@@ -125,7 +125,7 @@ def _settled(request: Request, name: str, value: Any) -> Any:
     return value
 
 
-# settings: The controls of a page, and what they are set to at first.
+# Controls, and what they are set to at first
 
 WORKLOAD, DEPLOYMENT, HARDWARE, OBJECTIVES = "Workload", "Deployment", "Hardware", "Objectives"
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -141,8 +141,8 @@ def settings(
     """The controls. `longest` is the model's context; several models make a choice of them, as several hardwares do."""
     tokens = max(float(longest), *(float(values[key]) for key in ("input_len", "context", "output_len")))
     most = min(max(tokens, 2.0), _MOST_TOKENS)
-    found = [_choice("model", "Model", models, values, "")] if len(models) > 1 else []
-    found += [
+    controls = [_choice("model", "Model", models, values, "")] if len(models) > 1 else []
+    controls += [
         _number(
             "batch", "Batch", values, 1, max(_MOST_BATCH, values["batch"]), "sequences", WORKLOAD, "in the whole deployment"
         ),
@@ -170,7 +170,7 @@ def settings(
         _objective("ttft_ms", "TTFT", values, 1e6),
         _objective("tpot_ms", "TPOT", values, 1e5),
     ]
-    return tuple(found)
+    return tuple(controls)
 
 
 _PARALLEL = (("tp", "Tensor parallel"), ("pp", "Pipeline parallel"), ("dp", "Data parallel"), ("ep", "Expert parallel"))
@@ -218,9 +218,9 @@ def _optional(key: str, label: str, values: Values, high: float, unit: str, zero
     )
 
 
-def _backends(asked: str) -> tuple[tuple[str, str], ...]:
-    """The engines' kernels, and others where those were asked for."""
-    return _BACKENDS if asked in dict(_BACKENDS) else (*_BACKENDS, (asked, asked))
+def _backends(chosen: str) -> tuple[tuple[str, str], ...]:
+    """The engines' kernels, and the chosen one."""
+    return _BACKENDS if chosen in dict(_BACKENDS) else (*_BACKENDS, (chosen, chosen))
 
 
 def _parallel(key: str, label: str, values: Values) -> Control:

@@ -1,4 +1,4 @@
-"""The state of a page: what its controls are set to, and the analysis that it asks for."""
+"""The state of a page: the values of its controls, and the request that they make."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTS = ("batch", "input_len", "context", "output_len", *_SIZES)
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A figure that can be typed in the place of the datasheet's: its control, the option that it sets, and its unit."""
+    """A figure that can be typed instead of the datasheet's: its control, the option that it sets, and its unit."""
 
     key: str
     option: str
@@ -42,21 +42,21 @@ FIGURES = (
 
 def options(values: Values) -> Values:
     """Options of `analyze`."""
-    found: Values = {name: int(values[name]) for name in _COUNTS} | dict(values["fixed"])
+    chosen: Values = {name: int(values[name]) for name in _COUNTS} | dict(values["fixed"])
     if values["weights"] in WEIGHTS:
         name, value = WEIGHTS[values["weights"]]
-        found[name] = value
+        chosen[name] = value
     if values["kv"]:
-        found["kv_cache_dtype"] = values["kv"]
+        chosen["kv_cache_dtype"] = values["kv"]
     if values["backend"]:
-        found["backend"] = values["backend"]
+        chosen["backend"] = values["backend"]
     for figure in FIGURES:
         if values[figure.key]:
-            found[figure.option] = values[figure.key] * figure.scale
-    return found
+            chosen[figure.option] = values[figure.key] * figure.scale
+    return chosen
 
 
-def asked(values: Values, hardware: str) -> Request:
+def request_of(values: Values, hardware: str) -> Request:
     """The request for one hardware. Figures that were typed in belong to the one that the controls name."""
     wanted = options(values)
     if hardware != values["hardware"]:
@@ -69,16 +69,16 @@ def asked(values: Values, hardware: str) -> Request:
 
 def flags(values: Values) -> tuple[str, ...]:
     """The same options as `roofline analyze` and `roofline report` take them on a command line."""
-    found: list[str] = []
+    line: list[str] = []
     units = {figure.option: figure for figure in FIGURES}
     for name, value in options(values).items():
         flag = f"--{name.replace('_', '-')}"
         if name in units:
-            found += [flag, f"{value / units[name].scale:.10g} {units[name].unit}"]
+            line += [flag, f"{value / units[name].scale:.10g} {units[name].unit}"]
         elif name == "reserve":
-            found += [flag, f"{value:.0f} B"]
+            line += [flag, f"{value:.0f} B"]
         elif value is True:
-            found.append(flag)
+            line.append(flag)
         elif name not in _SIZES or value != 1:
-            found += [flag, str(value)]
-    return tuple(found)
+            line += [flag, str(value)]
+    return tuple(line)

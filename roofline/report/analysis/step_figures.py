@@ -1,15 +1,15 @@
-"""The roofline: every operator by its intensity and its rate, under the roofs of its formats."""
+"""Figures of one step: the roofline, where its time goes, and the memory of a device."""
 
 from __future__ import annotations
 
 from roofline import formatting
 from roofline.predict.request import Request
 from roofline.predict.result import Analysis, OperatorResult, Phase
-from roofline.report.cells import amount, best, figure, gibibytes, op_key, seconds, share, table, words
+from roofline.report.cells import amount, best, gibibytes, number_cell, op_key, seconds, share, table, text_cell
 from roofline.report.figure import Axis, Cell, Column, Figure, Mark, Series, Table, Zone
 from roofline.report.summary import GIB, gib, memory_note, memory_rows, phase_title
 
-_ROOM = 3.0
+_MARGIN = 3.0
 """By so much a roof goes on beyond the outermost operator."""
 
 
@@ -17,8 +17,8 @@ def roofline_figure(request: Request, result: Analysis) -> Figure:
     """Operators of all phases that compute anything."""
     drawn = [(phase, [op for op in phase.operators if op.cost.flops and op.cost.bytes]) for phase in result.phases]
     points = [op.cost.flops / op.cost.bytes for _, listed in drawn for op in listed]
-    low, high = min(points, default=1.0) / _ROOM, max(points, default=1.0) * _ROOM
-    series = _roofs(request, result, low, high)
+    low, high = min(points, default=1.0) / _MARGIN, max(points, default=1.0) * _MARGIN
+    series = _ceilings(request, result, low, high)
     longest = max((_took(op) for _, listed in drawn for op in listed), default=0.0)
     for phase, listed in drawn:
         if not listed:
@@ -60,22 +60,22 @@ def _label(phase: Phase, op: OperatorResult) -> str:
     return f"{phase.name} {op.path}: {rate}, {intensity}, {formatting.seconds(_took(op))}, bound by {op.bound_by}"
 
 
-def _roofs(request: Request, result: Analysis, low: float, high: float) -> list[Series]:
+def _ceilings(request: Request, result: Analysis, low: float, high: float) -> list[Series]:
     """A roof for each format that is multiplied, of the datasheet and as far as fitted kernels reach it."""
     hardware = request.hardware
     formats = sorted({op.dtype for phase in result.phases for op in phase.operators if op.cost.matrix_flops})
-    found = []
+    ceilings = []
     for index, dtype in enumerate(formats):
         peak = hardware.peak(dtype)
-        found.append(_roof(f"{dtype} datasheet", "roof", index, peak, hardware.bandwidth, low, high))
+        ceilings.append(_ceiling(f"{dtype} datasheet", "roof", index, peak, hardware.bandwidth, low, high))
         fitted = request.estimator.fits.find(f"gemm/{dtype}") if request.estimator.applies else None
         if fitted is not None and "compute" in fitted.values and "memory" in fitted.values:
             compute, memory = fitted.values["compute"] * peak, fitted.values["memory"] * hardware.bandwidth
-            found.append(_roof(f"{dtype} achievable", "roof-achievable", index, min(compute, peak), memory, low, high))
-    return found
+            ceilings.append(_ceiling(f"{dtype} achievable", "roof-achievable", index, min(compute, peak), memory, low, high))
+    return ceilings
 
 
-def _roof(name: str, role: str, variant: int, peak: float, bandwidth: float, low: float, high: float) -> Series:
+def _ceiling(name: str, role: str, variant: int, peak: float, bandwidth: float, low: float, high: float) -> Series:
     edge = peak / bandwidth
     xs = sorted({low, min(max(edge, low), high), high})
     return Series(
@@ -92,12 +92,12 @@ def _roof(name: str, role: str, variant: int, peak: float, bandwidth: float, low
 def _points(result: Analysis) -> Table:
     rows = [
         (
-            words(phase.name),
-            words(op.path),
-            figure(op.cost.flops / op.cost.bytes),
+            text_cell(phase.name),
+            text_cell(op.path),
+            number_cell(op.cost.flops / op.cost.bytes),
             amount(op.cost.flops / _took(op) if _took(op) else None, "FLOP/s"),
             seconds(_took(op)),
-            words(op.bound_by),
+            text_cell(op.bound_by),
         )
         for phase in result.phases
         for op in phase.operators
@@ -114,14 +114,19 @@ def operators_table(result: Analysis, phase: Phase) -> Table:
     names += (["link"] if linked else []) + ["FLOP/byte", "bound"] + (["estimate"] if estimated else [])
     rows = []
     for op in phase.operators:
-        row = [words(op.path.removeprefix("layers/")), figure(op.repeat), amount(op.cost.flops, ""), amount(op.cost.bytes, "B")]
+        row = [
+            text_cell(op.path.removeprefix("layers/")),
+            number_cell(op.repeat),
+            amount(op.cost.flops, ""),
+            amount(op.cost.bytes, "B"),
+        ]
         if linked:
-            row.append(amount(op.cost.link_bytes, "B") if op.cost.link_bytes else words(""))
-        row.append(figure(op.cost.flops / op.cost.bytes) if op.cost.bytes else words(""))
+            row.append(amount(op.cost.link_bytes, "B") if op.cost.link_bytes else text_cell(""))
+        row.append(number_cell(op.cost.flops / op.cost.bytes) if op.cost.bytes else text_cell(""))
         row.append(seconds(op.time.bound))
         if estimated:
             row.append(seconds(op.time.estimate))
-        rows.append((*row, words(op.bound_by)))
+        rows.append((*row, text_cell(op.bound_by)))
     title = f"Operators. {phase_title(phase)}"
     note = "Layers' operators have their number of layers in them (x)."
     if result.hardware["devices"] > 1:
@@ -132,9 +137,9 @@ def operators_table(result: Analysis, phase: Phase) -> Table:
     return Table(key=made.key, title=made.title, note=made.note, columns=columns, rows=made.rows)
 
 
-# budgets: Where the time of a step goes, and where the memory of a device.
+# Time and memory
 
-_LANES = (("compute", "matrix and vector units"), ("memory", "device memory"), ("link", "link to other devices"))
+_RESOURCES = (("compute", "matrix and vector units"), ("memory", "device memory"), ("link", "link to other devices"))
 _PARTS = {"KV cache": "kv", "free": "free", "missing": "missing"}
 
 
@@ -146,17 +151,17 @@ def time_budget(phase: Phase) -> Figure:
     for op in listed:
         starts.append(at)
         at += _slot(op)
-    series = [_lane("operators", "overhead", listed, starts, [_slot(op) for op in listed], phase)]
-    for name, _ in _LANES:
-        busy = [_busy(op, name) for op in listed]
-        if any(busy):
-            series.append(_lane(name, name, listed, starts, busy, phase))
+    series = [_resource_bars("operators", "overhead", listed, starts, [_slot(op) for op in listed], phase)]
+    for name, _ in _RESOURCES:
+        lengths = [_resource_time(op, name) for op in listed]
+        if any(lengths):
+            series.append(_resource_bars(name, name, listed, starts, lengths, phase))
     rows = [
         (
-            words(op.path),
+            text_cell(op.path),
             seconds(_slot(op)),
             share(_slot(op) / at if at else None),
-            *(seconds(_busy(op, name)) for name, _ in _LANES),
+            *(seconds(_resource_time(op, name)) for name, _ in _RESOURCES),
         )
         for op in sorted(listed, key=lambda op: -_slot(op))
     ]
@@ -166,7 +171,7 @@ def time_budget(phase: Phase) -> Figure:
         key=f"time-{phase.name}",
         title=f"Where a {phase.name} step's time goes",
         note=f"Operators one after another, each as long as its {basis}; under it how long each resource works meanwhile, at "
-        "the datasheet's rate. White space in all lanes is time of no resource: launches, waves, what kernels miss.",
+        "the datasheet's rate. White space in all rows is time of no resource: launches, waves, what kernels miss.",
         x=Axis(title="time", scale="linear", low=0.0, high=at or 1.0, unit="s"),
         y=Axis(title="", scale="category"),
         series=tuple(series),
@@ -178,27 +183,27 @@ def _slot(op: OperatorResult) -> float:
     return best(op.time) or op.times.bound
 
 
-def _busy(op: OperatorResult, lane: str) -> float:
+def _resource_time(op: OperatorResult, lane: str) -> float:
     times = op.times
-    busy: dict[str, float] = {"compute": times.matrix + times.vector, "memory": times.memory, "link": times.link}
-    return busy[lane]
+    seconds_of: dict[str, float] = {"compute": times.matrix + times.vector, "memory": times.memory, "link": times.link}
+    return seconds_of[lane]
 
 
-def _lane(
+def _resource_bars(
     name: str, role: str, listed: list[OperatorResult], starts: list[float], lengths: list[float], phase: Phase
 ) -> Series:
-    kept = [index for index, length in enumerate(lengths) if length]
-    labels = [f"{listed[index].path}: {name} {formatting.seconds(lengths[index])}" for index in kept]
+    drawn = [index for index, length in enumerate(lengths) if length]
+    labels = [f"{listed[index].path}: {name} {formatting.seconds(lengths[index])}" for index in drawn]
     return Series(
         name=name,
         kind="bars",
         role=role,
-        x=tuple(lengths[index] for index in kept),
-        y=tuple(name for _ in kept),
-        base=tuple(starts[index] for index in kept),
+        x=tuple(lengths[index] for index in drawn),
+        y=tuple(name for _ in drawn),
+        base=tuple(starts[index] for index in drawn),
         labels=tuple(labels),
-        short=tuple(listed[index].path.rpartition("/")[2] for index in kept),
-        keys=tuple(op_key(phase.name, listed[index].path) for index in kept),
+        short=tuple(listed[index].path.rpartition("/")[2] for index in drawn),
+        keys=tuple(op_key(phase.name, listed[index].path) for index in drawn),
     )
 
 
@@ -224,8 +229,15 @@ def memory_budget(results: list[Analysis]) -> Figure:
     rows: list[tuple[Cell, ...]] = []
     for result in results:
         for name, size, remark in memory_rows(result):
-            rows.append((words(_bar(result)), words(name), gibibytes(size), words(remark)))
-        rows.append((words(_bar(result)), words("budget"), gibibytes(result.memory.budget_bytes), words(memory_note(result))))
+            rows.append((text_cell(_bar(result)), text_cell(name), gibibytes(size), text_cell(remark)))
+        rows.append(
+            (
+                text_cell(_bar(result)),
+                text_cell("budget"),
+                gibibytes(result.memory.budget_bytes),
+                text_cell(memory_note(result)),
+            )
+        )
     series.append(
         Series(
             name="capacity",

@@ -14,9 +14,9 @@ from roofline.predict.slo import Slo
 from roofline.report import summary
 from roofline.report.analysis.batch_figures import batch_limits, explorer, heatmap, ttft_by_prompt
 from roofline.report.analysis.comparison import comparison, sensitivity
-from roofline.report.analysis.state import Values, asked, flags
+from roofline.report.analysis.state import Values, flags, request_of
 from roofline.report.analysis.step_figures import memory_budget, operators_table, roofline_figure, time_budget
-from roofline.report.cells import best, figure, gibibytes, seconds, share, table, whole, words
+from roofline.report.cells import best, gibibytes, number_cell, seconds, share, table, text_cell, whole
 from roofline.report.figure import Cell, Command, Figure, Section, Table, Tile, View
 
 _NOT_MODELLED = (
@@ -30,7 +30,7 @@ _NOT_MODELLED = (
 def view(values: Values) -> View:
     """Everything that the page shows of a state."""
     names = [values["hardware"], *(name for name in values["others"] if name != values["hardware"])]
-    requests = [asked(values, name) for name in names]
+    requests = [request_of(values, name) for name in names]
     results = [run(request) for request in requests]
     request, result = requests[0], results[0]
     # the last token that is drawn needs no place in the cache, but counts in the engine's limit
@@ -58,7 +58,7 @@ def _in_terminal(values: Values) -> str:
 
 
 def _tiles(result: Analysis) -> tuple[Tile, ...]:
-    found = []
+    tiles = []
     for label, phase in (("TPOT", result.decode), ("TTFT", result.prefill)):
         if phase is None:
             continue
@@ -66,7 +66,7 @@ def _tiles(result: Analysis) -> tuple[Tile, ...]:
         note = "does not fit" if span.bound is None else f"at least {seconds(span.bound).text}"
         if span.low is not None and span.high is not None:
             note = f"{seconds(span.low).text} to {seconds(span.high).text}; at least {seconds(span.bound).text}"
-        found.append(Tile(label=label, cell=seconds(best(span)), note=note))
+        tiles.append(Tile(label=label, cell=seconds(best(span)), note=note))
     decode = result.decode
     rate = (
         None
@@ -76,42 +76,46 @@ def _tiles(result: Analysis) -> tuple[Tile, ...]:
         else decode.tokens_per_s_estimate
     )
     if decode is not None:
-        found.append(Tile(label="tokens/s", cell=figure(rate), note=f"of all {plural(decode.batch, 'sequence')}"))
+        tiles.append(Tile(label="tokens/s", cell=number_cell(rate), note=f"of all {plural(decode.batch, 'sequence')}"))
     memory = result.memory
     share_of = (memory.budget_bytes - memory.free_bytes) / memory.budget_bytes
-    found.append(Tile(label="memory in use", cell=share(share_of), note=f"of {summary.gib(memory.budget_bytes)} GiB a device"))
-    found.append(Tile(label="largest batch", cell=whole(memory.max_batch), note="at this context"))
+    tiles.append(
+        Tile(label="memory in use", cell=share(share_of), note=f"of {summary.gib(memory.budget_bytes)} GiB per device")
+    )
+    tiles.append(Tile(label="max batch", cell=whole(memory.max_batch), note="at this context"))
     critical = result.limits.critical_batch_step
-    found.append(
+    tiles.append(
         Tile(
-            label="critical batch", cell=whole(critical), note="from which compute binds" if critical else "memory always binds"
+            label="critical batch",
+            cell=whole(critical),
+            note="compute-bound from there on" if critical else "memory-bound at every batch size",
         )
     )
-    return tuple(found)
+    return tuple(tiles)
 
 
 def _sections(values: Values, requests: list[Request], results: list[Analysis]) -> list[Section]:
     request, result = requests[0], results[0]
     ttft, tpot = values["ttft_ms"] / 1e3, values["tpot_ms"] / 1e3
-    found: list[Section] = [_section("inputs", "Inputs", _INPUTS, None, [_inputs(request)])]
+    sections: list[Section] = [_section("inputs", "Inputs", _INPUTS, None, [_inputs(request)])]
     if len(results) > 1:
-        found.append(_section("compare", "Side by side", "", None, [comparison(requests, results)]))
-    found.append(_drawn(roofline_figure(request, result), [operators_table(result, phase) for phase in result.phases]))
+        sections.append(_section("compare", "Side by side", "", None, [comparison(requests, results)]))
+    sections.append(_drawn(roofline_figure(request, result), [operators_table(result, phase) for phase in result.phases]))
     if any(phase.time.bound is not None for phase in result.phases):
-        found += [_drawn(time_budget(phase), []) for phase in result.phases]
-    found.append(_drawn(memory_budget(results), [_limits(result)]))
-    found.append(_drawn(batch_limits(request, result, Slo(ttft or None, tpot or None)), []))
-    found.append(_drawn(explorer(request, result, tpot), []))
-    found.append(_drawn(ttft_by_prompt(requests, ttft), []))
-    found.append(_drawn(heatmap(request, result), []))
+        sections += [_drawn(time_budget(phase), []) for phase in result.phases]
+    sections.append(_drawn(memory_budget(results), [_limits(result)]))
+    sections.append(_drawn(batch_limits(request, result, Slo(ttft or None, tpot or None)), []))
+    sections.append(_drawn(explorer(request, result, tpot), []))
+    sections.append(_drawn(ttft_by_prompt(requests, ttft), []))
+    sections.append(_drawn(heatmap(request, result), []))
     if result.memory.fits or request.ignore_capacity:
-        found.append(_drawn(sensitivity(request), []))
-    found.append(_section("checked", "Model against measurement", _CHECKED, None, [_checked(request)]))
-    return found
+        sections.append(_drawn(sensitivity(request), []))
+    sections.append(_section("checked", "Model against measurement", _CHECKED, None, [_checked(request)]))
+    return sections
 
 
 _CHECKED = (
-    "Kernels that the estimates stand on, and how far off they were on shapes that the fit had not seen. "
+    "Kernels that the estimates use, and how far off they were on shapes that the fit had not seen. "
     "Transferred: of another accelerator, with this one's datasheet figures."
 )
 _INPUTS = "What the numbers are made of, and where it was read."
@@ -132,7 +136,7 @@ def _limits(result: Analysis) -> Table:
 
 
 def _checked(request: Request) -> Table:
-    """The fits that the kernels of the steps stand on."""
+    """The fits of the kernels of the steps."""
     stands: dict[str, Fitted] = {}
     if request.estimator.applies:
         for _, step in request.workload.steps:
@@ -142,7 +146,7 @@ def _checked(request: Request) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for op, fitted in sorted(stands.items()):
         held = fitted.family.held_out
-        row = (words(op), words(fitted.source), words(fitted.origin), whole(fitted.family.rows))
+        row = (text_cell(op), text_cell(fitted.source), text_cell(fitted.origin), whole(fitted.family.rows))
         rows.append(
             (
                 *row,
@@ -160,21 +164,29 @@ def _inputs(request: Request) -> Table:
     read = ", ".join(source.url or source.title for source in request.model.sources.values())
     sheets = ", ".join(source.url or source.title for source in accelerator.sources.values())
     rows: list[tuple[Cell, ...]] = [
-        (words("model"), words(request.model.title), words(read)),
-        (words("hardware"), words(hardware.title), words(sheets)),
+        (text_cell("model"), text_cell(request.model.title), text_cell(read)),
+        (text_cell("hardware"), text_cell(hardware.title), text_cell(sheets)),
     ]
     memory = accelerator.memory
     held = memory.reported or memory.label
     rows += [
-        (words("memory, GiB"), gibibytes(hardware.memory_bytes), words(_title(request, held.source))),
-        (words("bandwidth, TB/s"), figure(hardware.bandwidth / 1e12), words(_title(request, memory.bandwidth.source))),
+        (text_cell("memory, GiB"), gibibytes(hardware.memory_bytes), text_cell(_title(request, held.source))),
+        (
+            text_cell("bandwidth, TB/s"),
+            number_cell(hardware.bandwidth / 1e12),
+            text_cell(_title(request, memory.bandwidth.source)),
+        ),
     ]
     for dtype, rate in accelerator.peak_flops.items():
         rows.append(
-            (words(f"{dtype} peak, TFLOP/s"), figure(hardware.peaks[dtype] / 1e12), words(_title(request, rate.source)))
+            (
+                text_cell(f"{dtype} peak, TFLOP/s"),
+                number_cell(hardware.peaks[dtype] / 1e12),
+                text_cell(_title(request, rate.source)),
+            )
         )
     engine = f"{request.engine.name}@{request.engine.version}"
-    rows.append((words("engine"), words(engine), words("its defaults, and its blocks for the KV cache")))
+    rows.append((text_cell("engine"), text_cell(engine), text_cell("its defaults, and its blocks for the KV cache")))
     return table("inputs-rows", "Figures", "", ("what", "value", "source"), rows)
 
 
@@ -183,6 +195,6 @@ def _title(request: Request, key: str) -> str:
 
 
 def _assumptions(result: Analysis) -> Table:
-    shown = summary.assumptions_table(result)
-    rows: list[tuple[Cell, ...]] = [tuple(words(cell) for cell in row) for row in shown.rows]
-    return table("assumptions", "What is assumed", "", shown.columns, rows)
+    listed = summary.assumptions_table(result)
+    rows: list[tuple[Cell, ...]] = [tuple(text_cell(cell) for cell in row) for row in listed.rows]
+    return table("assumptions", "What is assumed", "", listed.columns, rows)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from roofline.formatting import money, number, seconds
 from roofline.report.cells import seconds as seconds_cell
-from roofline.report.cells import table, whole, words
+from roofline.report.cells import table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Table
 from roofline.report.plan.load import Planned, Times
 from roofline.report.plan.scaling import Scaled, Values, on_front, price_of, replicas, same_rate
@@ -31,17 +31,17 @@ def _up(planned: Planned, by_devices: bool) -> Axis:
     return Axis(title=title, scale="linear", unit="" if by_devices else planned.currency)
 
 
-def _by_devices(found: list[Scaled]) -> bool:
+def _by_devices(candidates: list[Scaled]) -> bool:
     """Devices stand for money where a price is not known."""
-    return any(one.per_hour is None for one in found)
+    return any(one.per_hour is None for one in candidates)
 
 
-def pareto(planned: Planned, values: Values, found: list[Scaled], name: str) -> Figure | None:
+def pareto(planned: Planned, values: Values, candidates: list[Scaled], name: str) -> Figure | None:
     """Cost against mean TTFT or TPOT; None of fewer than two points."""
-    timed = [one for one in found if _times(one, name).mean is not None]
+    timed = [one for one in candidates if _times(one, name).mean is not None]
     if len(timed) < 2:
         return None
-    by_devices, front = _by_devices(timed), on_front(planned, values, found)
+    by_devices, front = _by_devices(timed), on_front(planned, values, candidates)
     kinds = [price.hardware for price in planned.prices][:_HUES]
     series = []
     for variant, kind in enumerate(kinds):
@@ -73,14 +73,14 @@ def pareto(planned: Planned, values: Values, found: list[Scaled], name: str) -> 
 
 def _line(planned: Planned, timed: list[Scaled], name: str, by_devices: bool) -> list[Scaled]:
     """Those that nothing beats in these two, from left to right."""
-    kept: list[Scaled] = []
+    front: list[Scaled] = []
     least = float("inf")
     for one in sorted(timed, key=lambda each: (_times(each, name).mean or 0.0, _height(planned, each, by_devices) or 0.0)):
         height = _height(planned, one, by_devices) or 0.0
         if height < least - 1e-9:
-            kept.append(one)
+            front.append(one)
             least = height
-    return kept
+    return front
 
 
 def _dots(planned: Planned, ones: list[Scaled], name: str, called: str, role: str, variant: int, by_devices: bool) -> Series:
@@ -110,18 +110,24 @@ def _points(planned: Planned, timed: list[Scaled], name: str, front: list[int], 
         cost = whole(one.devices) if by_devices or height is None else Cell(text=money(height), value=height)
         kind = "yes" if one.of.number in front else "no"
         rows.append(
-            (words(f"{one.of.number}"), words(one.of.hardware), cost, seconds_cell(_times(one, name).mean), words(kind))
+            (
+                text_cell(f"{one.of.number}"),
+                text_cell(one.of.hardware),
+                cost,
+                seconds_cell(_times(one, name).mean),
+                text_cell(kind),
+            )
         )
     head = "devices" if by_devices else f"{planned.currency} per hour"
     return table(f"cost-{name.lower()}-rows", "Points", "", ("no.", "hardware", head, f"mean {name}", "on the front"), rows)
 
 
-def steps(planned: Planned, values: Values, found: list[Scaled]) -> Figure | None:
+def steps(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure | None:
     """What more or less traffic costs: each replica more is a step. None of a closed loop."""
     if planned.rate is None:
         return None
     low, high = planned.rate / RANGE, planned.rate * RANGE
-    chosen, by_devices = _cheapest(planned, values, found, low, high)
+    chosen, by_devices = _cheapest(planned, values, candidates, low, high)
     series, rows = [], []
     for index, one in enumerate(chosen):
         unit = 1.0 if by_devices else values[price_of(planned, one.of).key]
@@ -136,7 +142,7 @@ def steps(planned: Planned, values: Values, found: list[Scaled]) -> Figure | Non
         at = [planned.rate / 2, planned.rate, planned.rate * 2, values["rate"]]
         costs = [_devices(one, rate) * unit for rate in at]
         cells = [whole(cost) if by_devices else Cell(text=money(cost), value=cost) for cost in costs]
-        rows.append((words(f"{one.of.number}"), words(one.of.hardware), *cells))
+        rows.append((text_cell(f"{one.of.number}"), text_cell(one.of.hardware), *cells))
     heads = [f"at {number(rate)} requests/s" for rate in (planned.rate / 2, planned.rate, planned.rate * 2)]
     marks = [Mark(text=f"planned: {number(planned.rate)} requests/s", x=planned.rate, role="limit")]
     if not same_rate(planned, values) and low <= values["rate"] <= high:
@@ -168,28 +174,28 @@ def _devices(one: Scaled, rate: float) -> int:
 
 def _edges(one: Scaled, low: float, high: float) -> list[float]:
     """Rates at which a replica more is needed, and both ends."""
-    found = [low, high]
+    edges = [low, high]
     for pool in one.of.pools:
         first = int(low / pool.max_rate) + 1
         for count in range(first, min(int(high / pool.max_rate) + 1, first + _STEPS)):
             edge = count * pool.max_rate
             if low < edge < high:
-                found.append(edge)
-    return sorted(set(found))
+                edges.append(edge)
+    return sorted(set(edges))
 
 
-def _cheapest(planned: Planned, values: Values, found: list[Scaled], low: float, high: float) -> tuple[list[Scaled], bool]:
+def _cheapest(planned: Planned, values: Values, candidates: list[Scaled], low: float, high: float) -> tuple[list[Scaled], bool]:
     """Some candidates: those that cost least at one of the rates, most often first, then those ranked first."""
-    by_devices = _by_devices(found)
-    wins = {one.of.number: 0 for one in found}
+    by_devices = _by_devices(candidates)
+    wins = {one.of.number: 0 for one in candidates}
     for step in range(65):
         rate = low * (high / low) ** (step / 64)
         costs = [(_devices(one, rate) * (1.0 if by_devices else values[price_of(planned, one.of).key]), index)
-                 for index, one in enumerate(found)]  # fmt: skip
+                 for index, one in enumerate(candidates)]  # fmt: skip
         least = min([cost for cost, _ in costs])
-        winner = next(found[index].of.number for cost, index in costs if cost <= least + 1e-9)
+        winner = next(candidates[index].of.number for cost, index in costs if cost <= least + 1e-9)
         wins[winner] += 1
-    best = sorted(found, key=lambda one: -wins[one.of.number])
+    best = sorted(candidates, key=lambda one: -wins[one.of.number])
     winners = [one for one in best if wins[one.of.number] > 0]
-    others = [one for one in found if wins[one.of.number] == 0]
+    others = [one for one in candidates if wins[one.of.number] == 0]
     return [*winners, *others][:_LINES], by_devices

@@ -20,44 +20,44 @@ _SECONDS = ("ttft", "tpot", "ttft_s", "tpot_s")
 Kind = TypeVar("Kind")
 
 
-def is_plan(found: object) -> bool:
+def is_plan(value: object) -> bool:
     """Whether a JSON value is of `roofline plan`."""
-    return isinstance(found, dict) and {"candidates", "pareto", "traffic", "infeasible"} <= found.keys()
+    return isinstance(value, dict) and {"candidates", "pareto", "traffic", "infeasible"} <= value.keys()
 
 
-def planned(found: Mapping[str, Any], path: Path | None = None) -> Planned:
+def planned(result: Mapping[str, Any], path: Path | None = None) -> Planned:
     """A plan's JSON with everything in its place.
 
     Raises:
         SpecError: a key is missing, or holds what it cannot; `path` is the file that is named.
     """
     read = _Reader(path)
-    if "check" in found:
+    if "check" in result:
         raise SpecError("is of `plan --check`, which has no page: plan without it", path=path)
-    traffic, limits = read.mapping(found, "traffic"), read.mapping(found, "limits")
-    listed = read.entries(found, "candidates")
+    traffic, limits = read.mapping(result, "traffic"), read.mapping(result, "limits")
+    listed = read.entries(result, "candidates")
     closed = read.number(traffic, "rate", optional=True) is None
     peak = read.number(traffic, "peak_factor")
     candidates = tuple(_candidate(read, index, entry, closed, peak) for index, entry in enumerate(listed))
     classes = tuple(_class(read, entry) for entry in read.entries(traffic, "classes"))
     if not classes:
         raise read.wrong("traffic.classes", "is empty")
-    infeasible = found.get("infeasible")
+    infeasible = result.get("infeasible")
     if not candidates and not isinstance(infeasible, dict):
         raise read.wrong("infeasible", "must say why there is no candidate")
-    front = read.items(found, "pareto")
+    front = read.items(result, "pareto")
     if any(not isinstance(index, int) or not 0 <= index < len(candidates) for index in front):
         raise read.wrong("pareto", "must be a list of indices of candidates")
     why = infeasible if not candidates and isinstance(infeasible, dict) else {}
     return Planned(
-        model=read.text(read.mapping(found, "model"), "name"),
+        model=read.text(read.mapping(result, "model"), "name"),
         rate=read.number(traffic, "rate", optional=True),
         mean_rate=read.number(traffic, "mean_rate", optional=True),
         clients=read.whole(traffic, "concurrency", optional=True),
         peak_factor=peak,
         classes=classes,
         limits=_limits(read, limits),
-        rank=read.text(found, "rank"),
+        rank=read.text(result, "rank"),
         candidates=candidates,
         front=tuple(index + 1 for index in front),
         prices=_prices(read, listed),
@@ -65,25 +65,25 @@ def planned(found: Mapping[str, Any], path: Path | None = None) -> Planned:
         feasible=bool(candidates),
         nearest=_nearest(why.get("nearest")),
         relax=tuple(_relax(read, entry) for entry in (read.entries(why, "relax") if why else ())),
-        considered={name: read.whole(read.mapping(found, "considered"), name) for name in found.get("considered") or {}},
+        considered={name: read.whole(read.mapping(result, "considered"), name) for name in result.get("considered") or {}},
         refused=tuple(
             Refused(
                 hardware=read.text(entry, "hardware"), precision=read.text(entry, "precision"),
                 layout=_layout(entry.get("layout") or {}), why=read.text(entry, "why"),
             )
-            for entry in read.entries(found, "refused")
+            for entry in read.entries(result, "refused")
         ),
         notes=tuple(
-            Note(name=read.text(entry, "name"), value=_said(entry.get("value")), origin=read.text(entry, "origin"),
+            Note(name=read.text(entry, "name"), value=_stated(entry.get("value")), origin=read.text(entry, "origin"),
                  why=read.text(entry, "why"))
-            for entry in read.entries(found, "assumptions")
+            for entry in read.entries(result, "assumptions")
         ),
         files=tuple(
             File(role=str(role).partition(" ")[0], name=str(entry.get("name", "")), sha256=str(entry.get("sha256", "")))
-            for role, entry in read.mapping(found, "inputs").items() if isinstance(entry, dict)
+            for role, entry in read.mapping(result, "inputs").items() if isinstance(entry, dict)
         ),
-        version=str(found.get("tool_version", "")),
-        data_version=str(found.get("data_version", "")),
+        version=str(result.get("tool_version", "")),
+        data_version=str(result.get("data_version", "")),
     )  # fmt: skip
 
 
@@ -150,12 +150,12 @@ def _pool(read: _Reader, entry: dict[str, Any]) -> Pool:
     )
 
 
-_SETTINGS = (("max_num_seqs", "sequences"), ("max_num_batched_tokens", "tokens a step"))
+_SETTINGS = (("max_num_seqs", "sequences"), ("max_num_batched_tokens", "tokens per step"))
 
 
 def _times(read: _Reader, entry: dict[str, Any], name: str) -> Times:
-    found = read.mapping(entry, name)
-    mean, at, low, high = (read.number(found, key, optional=True) for key in ("mean", "pP", "low", "high"))
+    times = read.mapping(entry, name)
+    mean, at, low, high = (read.number(times, key, optional=True) for key in ("mean", "pP", "low", "high"))
     return Times(mean=mean, at=at, low=low, high=high)
 
 
@@ -189,45 +189,45 @@ def _limits(read: _Reader, entry: dict[str, Any]) -> Limits:
 
 def _prices(read: _Reader, candidates: Sequence[dict[str, Any]]) -> tuple[Price, ...]:
     """Of each hardware, in the order of the candidates: an hour of one device, from that of all."""
-    found: dict[str, Price] = {}
+    prices: dict[str, Price] = {}
     for entry in candidates:
-        name, many = str(entry["hardware"]), read.whole(entry, "devices")
-        if name in found:
+        name, count = str(entry["hardware"]), read.whole(entry, "devices")
+        if name in prices:
             continue
         hour, spread = read.number(entry, "cost_per_hour", optional=True), entry.get("cost_per_hour_range")
         ends = spread if isinstance(spread, list) and len(spread) == 2 else (None, None)
-        key = name if _PLAIN.fullmatch(name) else str(len(found))
-        found[name] = Price(
+        key = name if _PLAIN.fullmatch(name) else str(len(prices))
+        prices[name] = Price(
             hardware=name,
             key=f"price.{key}",
-            hour=None if hour is None else _each(hour, many),
-            low=_each(ends[0], many),
-            high=_each(ends[1], many),
-            said=str(entry.get("price") or "not known"),
+            hour=None if hour is None else _each(hour, count),
+            low=_each(ends[0], count),
+            high=_each(ends[1], count),
+            price=str(entry.get("price") or "not known"),
         )
-    return tuple(found.values())
+    return tuple(prices.values())
 
 
-def _each(whole: Any, many: int) -> float | None:
+def _each(whole: Any, count: int) -> float | None:
     """A device's part, in as many digits as one can read and type."""
-    return float(f"{whole / many:.8g}") if isinstance(whole, int | float) else None
+    return float(f"{whole / count:.8g}") if isinstance(whole, int | float) else None
 
 
 def _nearest(entry: object) -> tuple[Nearest, ...]:
     if not isinstance(entry, dict):
         return ()
-    found = []
+    nearest = []
     for name, value in entry.items():
         if value is None:
             continue
         if name == "layout" and isinstance(value, dict):
             text = _layout(value)
         elif isinstance(value, dict):
-            text = ", ".join(f"{key} {_said(part)}" for key, part in value.items())
+            text = ", ".join(f"{key} {_stated(part)}" for key, part in value.items())
         else:
-            text = formatting.seconds(value) if name in _SECONDS and isinstance(value, int | float) else _said(value)
-        found.append(Nearest(name=str(name).removesuffix("_s").replace("_", " "), value=text))
-    return tuple(found)
+            text = formatting.seconds(value) if name in _SECONDS and isinstance(value, int | float) else _stated(value)
+        nearest.append(Nearest(name=str(name).removesuffix("_s").replace("_", " "), value=text))
+    return tuple(nearest)
 
 
 def _relax(read: _Reader, entry: dict[str, Any]) -> Relax:
@@ -240,7 +240,7 @@ def _layout(sizes: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={size}" for name, size in sizes.items() if size != 1) or "one device"
 
 
-def _said(value: object) -> str:
+def _stated(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "–" if value is None else str(value)
     return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:,.0f}"
@@ -271,10 +271,10 @@ class _Reader:
         return self._of(entry, key, list, "a list")
 
     def entries(self, entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-        found = self.items(entry, key)
-        if not all(isinstance(each, dict) for each in found):
+        items = self.items(entry, key)
+        if not all(isinstance(each, dict) for each in items):
             raise self.wrong(key, "must be a list of objects")
-        return found
+        return items
 
     def text(self, entry: Mapping[str, Any], key: str) -> str:
         return self._of(entry, key, str, "a text")
@@ -295,8 +295,7 @@ class _Reader:
         return value
 
 
-# planned: A plan as its page reads it: candidates with the rate that a replica of each serves, prices, and what was asked.
-# Everything here comes from the JSON of `roofline plan`. Pages hold it as data, and count again for other rates and prices.
+# Classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,7 +318,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Replicas of one deployment, as planned; `devices` of each. `max_rate`: requests a second that one serves within the
+    """Replicas of one deployment, as planned; `devices` of each. `max_rate`: requests/s that one serves within the
     objectives."""
 
     role: str
@@ -344,7 +343,7 @@ class ClassTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A deployment that serves the traffic. `number` is its place in the plan, from 1. Tokens a second are those at the planned
+    """A deployment that serves the traffic. `number` is its place in the plan, from 1. Tokens/s are those at the planned
     rate; `prompt_share` is the part of the cost that prompts have."""
 
     number: int
@@ -377,7 +376,8 @@ class Price:
     hour: float | None
     low: float | None
     high: float | None
-    said: str
+    price: str
+    """As it was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,7 +420,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file that the plan stands on."""
+    """A file that the plan is computed from."""
 
     role: str
     name: str
@@ -458,7 +458,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The whole. `rate`: requests a second that are planned for; None of a closed loop, which has `clients`. `front`: numbers
+    """The whole. `rate`: requests/s that are planned for; None of a closed loop, which has `clients`. `front`: numbers
     of the candidates that nothing beats in cost, TTFT and TPOT together."""
 
     model: str
@@ -486,7 +486,7 @@ class Planned:
 
     @property
     def percentile(self) -> float:
-        """The share of requests that times are told at: the highest of the classes."""
+        """The share of requests that times are given at: the highest of the classes."""
         return max([one.percentile for one in self.classes])
 
 

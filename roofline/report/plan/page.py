@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.formulas.javascript import translated
 from roofline.predict.engine_command import shell_line
-from roofline.report.cells import csv_text, table, words
+from roofline.report.cells import csv_text, table, text_cell
 from roofline.report.controls import Control
 from roofline.report.figure import Command, Figure, Section, Table, View
 from roofline.report.live import page_script, program
@@ -78,7 +78,7 @@ def _program() -> Program:
     return made
 
 
-# view: The whole page of a plan, from a state of its controls.
+# The view
 
 _NOT_MODELLED = (
     "Routers: requests go to replicas evenly and at random. Routing by caches or queues does better.",
@@ -97,8 +97,8 @@ def view(planned: Planned, values: Values) -> View:
     """Everything that the page shows."""
     if not planned.feasible:
         return _refusal(planned)
-    found = ordered(planned, values)
-    best = found[0]
+    candidates = ordered(planned, values)
+    best = candidates[0]
     return View(
         title=title(planned),
         subtitle=subtitle(planned),
@@ -107,7 +107,7 @@ def view(planned: Planned, values: Values) -> View:
         error="",
         tiles=tables.tiles(planned, values, best),
         commands=_commands(best),
-        sections=tuple(_sections(planned, values, found)),
+        sections=tuple(_sections(planned, values, candidates)),
         assumptions=tables.assumptions(planned),
         not_modelled=(*_NOT_MODELLED, *_ELSEWHERE) if planned.rate is not None else _NOT_MODELLED,
     )
@@ -115,38 +115,38 @@ def view(planned: Planned, values: Values) -> View:
 
 def _commands(best: Scaled) -> tuple[Command, ...]:
     """What starts the replicas of the first candidate, pool by pool."""
-    found = []
+    commands = []
     for pool, count in zip(best.of.pools, best.replicas, strict=True):
         role = "" if pool.role == "both" else f"{pool.role} "
         each = "the replica" if count == 1 else f"each of {count:,} replicas"
-        found += [
+        commands += [
             Command(label=f"{command.engine}, {role}pool, {each}" if role else f"{command.engine}, {each}", text=command.line)
             for command in pool.commands
         ]
-    return tuple(found)
+    return tuple(commands)
 
 
-def _sections(planned: Planned, values: Values, found: list[Scaled]) -> list[Section]:
+def _sections(planned: Planned, values: Values, candidates: list[Scaled]) -> list[Section]:
     made = [Section(key="candidates", title="Candidates", note="", figure=None, tables=_some(
-        tables.candidates(planned, values, found), tables.remarks(found)))]  # fmt: skip
+        tables.candidates(planned, values, candidates), tables.remarks(candidates)))]  # fmt: skip
     for name in ("TPOT", "TTFT"):
-        made += _drawn(figures.pareto(planned, values, found, name))
-    made += _drawn(figures.steps(planned, values, found))
+        made += _drawn(figures.pareto(planned, values, candidates, name))
+    made += _drawn(figures.steps(planned, values, candidates))
     what = "What if the rate or a price were another" if planned.rate is not None else "What if a price were another"
     made.append(Section(key="pools", title=what, note=_how(planned), figure=None, tables=_some(
-        tables.pools(planned, found), tables.prices(planned, values))))  # fmt: skip
+        tables.pools(planned, candidates), tables.prices(planned, values))))  # fmt: skip
     made.append(Section(key="traffic", title="Traffic and objectives", note="", figure=None, tables=_some(
-        tables.traffic(planned), tables.load(planned), tables.classes(planned, found[0]))))  # fmt: skip
+        tables.traffic(planned), tables.load(planned), tables.classes(planned, candidates[0]))))  # fmt: skip
     made.append(_inputs(planned))
     return made
 
 
 def _how(planned: Planned) -> str:
     moved = "The rate and the prices" if planned.rate is not None else "The prices"
-    said = f"{moved} can be set on the page; the candidates are counted again and ranked anew. "
+    text = f"{moved} can be set on the page; the candidates are counted again and ranked anew. "
     if planned.rate is None:
-        return f"{said}A closed loop has no rate of its own: replicas stay as planned."
-    return f"{said}What a replica serves within the objectives holds for any number of them; times are shown of the plan alone."
+        return f"{text}A closed loop has no rate of its own: replicas stay as planned."
+    return f"{text}What a replica serves within the objectives holds for any number of them; times are shown of the plan alone."
 
 
 def _drawn(figure: Figure | None) -> list[Section]:
@@ -160,13 +160,13 @@ def _some(*listed: Table | None) -> tuple[Table, ...]:
 
 
 def _inputs(planned: Planned) -> Section:
-    shown = _some(tables.refused(planned), tables.inputs(planned))
-    return Section(key="inputs", title="What it stands on", note="", figure=None, tables=shown)
+    listed = _some(tables.refused(planned), tables.inputs(planned))
+    return Section(key="inputs", title="Inputs", note="", figure=None, tables=listed)
 
 
 def _refusal(planned: Planned) -> View:
     """Why there is no answer."""
-    rows = [(words(one.name), words(one.value)) for one in planned.nearest]
+    rows = [(text_cell(one.name), text_cell(one.value)) for one in planned.nearest]
     nearest = table("nearest", "Nearest to it", "", ("what", "value"), rows) if rows else None
     sections = (
         [Section(key="nearest", title="What comes nearest", note="", figure=None, tables=_some(nearest))] if nearest else []
@@ -187,7 +187,7 @@ def _refusal(planned: Planned) -> View:
     )
 
 
-# controls: What can be moved on the page of a plan: the rate, and the price of each hardware.
+# Controls
 
 _RATES = 10.0
 """How far the rate can be moved, as a factor."""
@@ -196,8 +196,8 @@ _CENT = 0.01
 
 def controls(planned: Planned) -> tuple[Control, ...]:
     """The rate, unless a closed loop has none, and the prices."""
-    found = [] if planned.rate is None else [_rate(planned.rate)]
-    return (*found, *(_price(price, planned.currency) for price in planned.prices))
+    settings = [] if planned.rate is None else [_rate(planned.rate)]
+    return (*settings, *(_price(price, planned.currency) for price in planned.prices))
 
 
 def _rate(rate: float) -> Control:

@@ -1,6 +1,6 @@
 """A plan at another rate and at other prices: replicas, devices and money counted again.
 
-A replica serves `max_rate` requests a second within the objectives, however many there are of it. So at a rate R each pool has
+A replica serves `max_rate` requests/s within the objectives, however many there are of it. So at a rate R each pool has
 
     ceil(R / max_rate) + spare
 
@@ -46,10 +46,10 @@ class Scaled:
 
 def first_values(planned: Planned) -> Values:
     """What the controls hold at first: the plan."""
-    found: Values = {} if planned.rate is None else {"rate": planned.rate}
+    values: Values = {} if planned.rate is None else {"rate": planned.rate}
     for price in planned.prices:
-        found[price.key] = 0.0 if price.hour is None else price.hour
-    return found
+        values[price.key] = 0.0 if price.hour is None else price.hour
+    return values
 
 
 def same_rate(planned: Planned, values: Values) -> bool:
@@ -59,8 +59,8 @@ def same_rate(planned: Planned, values: Values) -> bool:
 
 def as_planned(planned: Planned, values: Values) -> bool:
     """Whether nothing was moved."""
-    kept = [values[price.key] == (0.0 if price.hour is None else price.hour) for price in planned.prices]
-    return same_rate(planned, values) and all(kept)
+    unchanged = [values[price.key] == (0.0 if price.hour is None else price.hour) for price in planned.prices]
+    return same_rate(planned, values) and all(unchanged)
 
 
 def replicas(pool: Pool, rate: float) -> int:
@@ -76,8 +76,8 @@ def price_of(planned: Planned, candidate: Candidate) -> Price:
 def scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
     """A candidate at the rate and the prices of a state."""
     rate = None if planned.rate is None else values["rate"]
-    many = [pool.replicas if rate is None else replicas(pool, rate) for pool in candidate.pools]
-    sizes = [pool.devices * count for pool, count in zip(candidate.pools, many, strict=True)]
+    counts = [pool.replicas if rate is None else replicas(pool, rate) for pool in candidate.pools]
+    sizes = [pool.devices * count for pool, count in zip(candidate.pools, counts, strict=True)]
     devices = sum(sizes)
     price = price_of(planned, candidate)
     hour = values[price.key]
@@ -88,15 +88,15 @@ def scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
     share = sizes[0] / devices if len(sizes) == 2 else candidate.prompt_share
     second = None if cost is None else cost / 3600
     inputs, outputs = candidate.input_tokens_per_s * mean, (candidate.tokens_per_s - candidate.input_tokens_per_s) * mean
-    most = [pool.max_rate * (count - pool.spare) for pool, count in zip(candidate.pools, many, strict=True)]
+    most = [pool.max_rate * (count - pool.spare) for pool, count in zip(candidate.pools, counts, strict=True)]
     least = min(most)
     usage = candidate.utilisation
     if usage is not None and rate != planned.rate:
         before = candidate.pools[0].replicas
-        usage = usage * factor * before / many[0] if len(many) == 1 else None
+        usage = usage * factor * before / counts[0] if len(counts) == 1 else None
     return Scaled(
         of=candidate,
-        replicas=tuple(many),
+        replicas=tuple(counts),
         devices=devices,
         per_hour=cost,
         low=price.low * devices if own and price.low is not None else None,
@@ -113,23 +113,23 @@ def scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
 
 
 def _beyond(planned: Planned, candidate: Candidate, devices: int, cost: float | None) -> str:
-    limits, found = planned.limits, []
+    limits, exceeded = planned.limits, []
     if limits.max_gpus is not None and devices > limits.max_gpus:
-        found.append(f"more than {limits.max_gpus:,} devices")
+        exceeded.append(f"more than {limits.max_gpus:,} devices")
     stock = None if limits.inventory is None else limits.inventory.get(candidate.hardware)
     if stock is not None and devices > stock:
-        found.append(f"more than the {stock:,} that are there")
+        exceeded.append(f"more than the {stock:,} that are there")
     if limits.max_cost is not None and (cost is None or cost > limits.max_cost * (1 + _TINY)):
-        found.append(f"more than {limits.max_cost:,.10g} per hour")
-    return ", ".join(found)
+        exceeded.append(f"more than {limits.max_cost:,.10g} per hour")
+    return ", ".join(exceeded)
 
 
 def ordered(planned: Planned, values: Values) -> list[Scaled]:
     """All candidates as the plan would rank them: those beyond a limit last, of equal ones in the plan's order."""
-    found = [scaled(planned, candidate, values) for candidate in planned.candidates]
+    candidates = [scaled(planned, candidate, values) for candidate in planned.candidates]
     if as_planned(planned, values):
-        return found
-    return sorted(found, key=lambda one: _rank(planned.rank, one))
+        return candidates
+    return sorted(candidates, key=lambda one: _rank(planned.rank, one))
 
 
 def _rank(rank: str, one: Scaled) -> tuple[float, ...]:
@@ -143,11 +143,11 @@ def _rank(rank: str, one: Scaled) -> tuple[float, ...]:
     return (beyond, cost, one.devices, one.of.number)
 
 
-def on_front(planned: Planned, values: Values, found: list[Scaled]) -> list[int]:
+def on_front(planned: Planned, values: Values, candidates: list[Scaled]) -> list[int]:
     """Numbers of the candidates that nothing listed beats in cost (devices, where some price is not known), TTFT and TPOT."""
     if as_planned(planned, values):
         return list(planned.front)
-    timed = [one for one in found if one.of.ttft.mean is not None and one.of.tpot.mean is not None]
+    timed = [one for one in candidates if one.of.ttft.mean is not None and one.of.tpot.mean is not None]
     by_devices = any(one.per_hour is None for one in timed)
     measures = [
         (float(one.devices) if by_devices or one.per_hour is None else round(one.per_hour, 9), one.of.ttft.mean or 0.0,

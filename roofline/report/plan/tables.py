@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from roofline import formatting
 from roofline.formatting import interval, money, number, percent, plural, seconds
-from roofline.report.cells import NOTHING, share, table, whole, words
+from roofline.report.cells import NOTHING, share, table, text_cell, whole
 from roofline.report.cells import seconds as seconds_cell
 from roofline.report.figure import Cell, Table, Tile
 from roofline.report.plan.load import Class, Planned, Pool, Refused, Relax, Times
@@ -28,25 +28,25 @@ def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
     at = percent(planned.percentile, digits=6)
     then = "" if same_rate(planned, values) or planned.rate is None else f" at {number(planned.rate)} requests/s"
     what = " + ".join([counted(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)])
-    found = [Tile(label="devices", cell=whole(best.devices), note=what)]
+    tiles = [Tile(label="devices", cell=whole(best.devices), note=what)]
     if best.per_hour is not None:
         spread = "" if best.low is None or best.high is None or best.low == best.high else (
             f"{money(best.low)} to {money(best.high)}"
         )  # fmt: skip
-        found.append(Tile(label=f"{planned.currency} per hour", cell=_money(best.per_hour), note=spread))
+        tiles.append(Tile(label=f"{planned.currency} per hour", cell=_money(best.per_hour), note=spread))
         parts = ""
         if best.million_input is not None and best.million_output is not None:
             parts = f"input {money(best.million_input)}, output {money(best.million_output)}"
-        found.append(Tile(label=f"{planned.currency} per million tokens", cell=_money(best.million), note=parts))
+        tiles.append(Tile(label=f"{planned.currency} per million tokens", cell=_money(best.million), note=parts))
     for name, times in (("TTFT", best.of.ttft), ("TPOT", best.of.tpot)):
-        found.append(Tile(label=f"{name} of {at}{then}", cell=seconds_cell(times.at), note=_band(times)))
+        tiles.append(Tile(label=f"{name} of {at}{then}", cell=seconds_cell(times.at), note=_band(times)))
     if best.of.watts is not None:  # of the devices of the plan
         drawn = best.of.watts * best.devices / sum([pool.devices * pool.replicas for pool in best.of.pools]) / 1000
-        found.append(Tile(label="kW at most", cell=_number(drawn), note="TDP of all devices, without hosts"))
+        tiles.append(Tile(label="kW at most", cell=_number(drawn), note="TDP of all devices, without hosts"))
     if best.headroom is not None:
         what = BINDS.get(best.binds, best.binds)
-        found.append(Tile(label="headroom", cell=share(best.headroom, sign=True), note=f"of the rate; then {what} binds"))
-    return tuple(found)
+        tiles.append(Tile(label="headroom", cell=share(best.headroom, sign=True), note=f"of the rate; then {what} binds"))
+    return tuple(tiles)
 
 
 def _band(times: Times) -> str:
@@ -55,10 +55,10 @@ def _band(times: Times) -> str:
     return f"mean {seconds(times.mean)}{interval(times.low, times.high)}"
 
 
-def candidates(planned: Planned, values: Values, found: list[Scaled]) -> Table:
+def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
     """Every candidate, best first."""
-    at, front = percent(planned.percentile, digits=6), on_front(planned, values, found)
-    limited = any(one.beyond != "" for one in found)
+    at, front = percent(planned.percentile, digits=6), on_front(planned, values, listed)
+    limited = any(one.beyond != "" for one in listed)
     currency = f", {planned.currency}" if planned.currency else ""
     names = [
         "no.", "Pareto", "hardware", "devices", "replicas", "precision", f"per hour{currency}", f"per million tokens{currency}",
@@ -66,15 +66,15 @@ def candidates(planned: Planned, values: Values, found: list[Scaled]) -> Table:
         *([] if planned.rate is None else ["headroom", "breaks at, requests/s"]), "first to bind",
     ]  # fmt: skip
     rows = []
-    for one in found:
+    for one in listed:
         ttft, tpot = one.of.ttft, one.of.tpot
         cells = [
-            words(f"{one.of.number}"),
-            words("front" if one.of.number in front else ""),
-            words(one.of.hardware),
+            text_cell(f"{one.of.number}"),
+            text_cell("front" if one.of.number in front else ""),
+            text_cell(one.of.hardware),
             whole(one.devices),
-            words(" + ".join([counted(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)])),
-            words(one.of.precision),
+            text_cell(" + ".join([counted(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)])),
+            text_cell(one.of.precision),
             _money(one.per_hour),
             _money(one.million),
             *(seconds_cell(value) for value in (ttft.mean, ttft.at, tpot.mean, tpot.at)),
@@ -82,8 +82,8 @@ def candidates(planned: Planned, values: Values, found: list[Scaled]) -> Table:
         ]
         if planned.rate is not None:
             cells += [share(one.headroom, sign=True), _number(one.breaks_at)]
-        cells.append(words(BINDS.get(one.binds, one.binds)))
-        rows.append((*cells, words(one.beyond)) if limited else tuple(cells))
+        cells.append(text_cell(BINDS.get(one.binds, one.binds)))
+        rows.append((*cells, text_cell(one.beyond)) if limited else tuple(cells))
     heads = (*names, "beyond the limits") if limited else tuple(names)
     by = {"cost": "Cheapest first", "gpus": "Fewest devices first", "latency": "Quickest first"}
     note = "Front: nothing listed beats it in cost, TTFT and TPOT together. "
@@ -94,28 +94,28 @@ def candidates(planned: Planned, values: Values, found: list[Scaled]) -> Table:
         )
     else:
         note += "Utilisation: of the rate that saturates."
-    if not as_planned(planned, values) and any(one.utilisation is None for one in found):
+    if not as_planned(planned, values) and any(one.utilisation is None for one in listed):
         note += " Where two pools share the work, their utilisation is known at the planned rate alone."
     return table("candidates", by.get(planned.rank, planned.rank), note, heads, rows)
 
 
-def pools(planned: Planned, found: list[Scaled]) -> Table:
+def pools(planned: Planned, candidates: list[Scaled]) -> Table:
     """How many replicas there are of each pool, and from what that follows."""
     rows = []
-    for one in found:
+    for one in candidates:
         for pool, count in zip(one.of.pools, one.replicas, strict=True):
             role = "" if pool.role == "both" else f", {pool.role}"
             rows.append((
-                words(f"{one.of.number}"),
-                words(f"{one.of.hardware}, {one.of.precision}, {pool.layout}{role}"),
+                text_cell(f"{one.of.number}"),
+                text_cell(f"{one.of.hardware}, {one.of.precision}, {pool.layout}{role}"),
                 _number(pool.max_rate),
-                words(BINDS.get(pool.binds, pool.binds)),
+                text_cell(BINDS.get(pool.binds, pool.binds)),
                 whole(pool.spare),
                 whole(pool.replicas),
                 whole(count),
                 whole(pool.devices),
                 whole(count * pool.devices),
-                words(pool.settings),
+                text_cell(pool.settings),
             ))  # fmt: skip
     closed = planned.rate is None
     names = (
@@ -134,9 +134,9 @@ def prices(planned: Planned, values: Values) -> Table:
     """An hour of a device of each hardware."""
     rows = [
         (
-            words(one.hardware),
+            text_cell(one.hardware),
             _money(values[one.key] or None),
-            words(one.said),
+            text_cell(one.price),
         )
         for one in planned.prices
     ]
@@ -145,42 +145,44 @@ def prices(planned: Planned, values: Values) -> Table:
 
 
 def traffic(planned: Planned) -> Table:
-    """The classes of requests, a column each, and what is asked of them."""
+    """The classes of requests, a column each, and their objectives."""
     closed, listed = planned.rate is None, planned.classes
     rows = [
-        (words("clients"), *(words(f"{one.clients:,}") for one in listed))
+        (text_cell("clients"), *(text_cell(f"{one.clients:,}") for one in listed))
         if closed
-        else (words("requests/s, mean"), *(words(number(one.rate or 0.0)) for one in listed)),
-        (words("prompt, tokens"), *(words(one.input_len) for one in listed)),
-        (words("mean of it"), *(words(number(one.mean_input)) for one in listed)),
-        (words("answer, tokens"), *(words(one.output_len) for one in listed)),
-        (words("mean of it"), *(words(number(one.mean_output)) for one in listed)),
-        (words("cached of a prompt"), *(words(percent(one.prefix_hit)) for one in listed)),
-        (words("objectives"), *(words(objectives(one)) for one in listed)),
+        else (text_cell("requests/s, mean"), *(text_cell(number(one.rate or 0.0)) for one in listed)),
+        (text_cell("prompt, tokens"), *(text_cell(one.input_len) for one in listed)),
+        (text_cell("mean of it"), *(text_cell(number(one.mean_input)) for one in listed)),
+        (text_cell("answer, tokens"), *(text_cell(one.output_len) for one in listed)),
+        (text_cell("mean of it"), *(text_cell(number(one.mean_output)) for one in listed)),
+        (text_cell("cached of a prompt"), *(text_cell(percent(one.prefix_hit)) for one in listed)),
+        (text_cell("objectives"), *(text_cell(objectives(one)) for one in listed)),
     ]
     if not closed:
-        rows.append((words("burstiness of arrivals"), *(words(number(one.burstiness)) for one in listed)))
+        rows.append((text_cell("burstiness of arrivals"), *(text_cell(number(one.burstiness)) for one in listed)))
     return table("traffic", "Traffic", "", ("what", *(one.name for one in listed)), rows)
 
 
 def load(planned: Planned) -> Table:
     """What is planned for, and what may be used."""
     limits = planned.limits
-    rows = [] if planned.rate is None else [(words("planned for"), words(f"{number(planned.rate)} requests/s"))]
+    rows = [] if planned.rate is None else [(text_cell("planned for"), text_cell(f"{number(planned.rate)} requests/s"))]
     if planned.clients is not None:
-        rows.append((words("planned for"), words(f"{planned.clients:,} clients, each with one request under way")))
+        rows.append((text_cell("planned for"), text_cell(f"{planned.clients:,} clients, each with one request under way")))
     if planned.mean_rate is not None and planned.peak_factor != 1:
         peak = f"{number(planned.mean_rate)} requests/s on average, {number(planned.peak_factor)} times as many at the peak"
-        rows.append((words("over a day"), words(f"{peak}; tokens are priced at the average")))
-    rows += [(words("spare replicas"), words(f"{limits.spare:,} of each pool"))]
+        rows.append((text_cell("over a day"), text_cell(f"{peak}; tokens are priced at the average")))
+    rows += [(text_cell("spare replicas"), text_cell(f"{limits.spare:,} of each pool"))]
     if limits.max_gpus is not None:
-        rows.append((words("devices at most"), words(f"{limits.max_gpus:,}")))
+        rows.append((text_cell("devices at most"), text_cell(f"{limits.max_gpus:,}")))
     if limits.max_cost is not None:
-        rows.append((words("max cost per hour"), words(f"{money(limits.max_cost)} {planned.currency}")))
+        rows.append((text_cell("max cost per hour"), text_cell(f"{money(limits.max_cost)} {planned.currency}")))
     if limits.inventory is not None:
-        rows.append((words("there are"), words(", ".join([f"{many:,} x {name}" for name, many in limits.inventory.items()]))))
-    rows.append((words("ways of serving"), words(", ".join(limits.modes))))
-    rows.append((words("ranked by"), words(planned.rank)))
+        rows.append(
+            (text_cell("there are"), text_cell(", ".join([f"{count:,} x {name}" for name, count in limits.inventory.items()])))
+        )
+    rows.append((text_cell("ways of serving"), text_cell(", ".join(limits.modes))))
+    rows.append((text_cell("ranked by"), text_cell(planned.rank)))
     return table("load", "Query", "", ("what", "value"), rows)
 
 
@@ -193,8 +195,8 @@ def classes(planned: Planned, best: Scaled) -> Table | None:
     for one in best.of.classes:
         wanted = by_name.get(one.name)
         rows.append((
-            words(one.name),
-            words("" if wanted is None else percent(wanted.percentile)),
+            text_cell(one.name),
+            text_cell("" if wanted is None else percent(wanted.percentile)),
             seconds_cell(one.ttft.mean),
             seconds_cell(one.ttft.at),
             _objective(wanted, "ttft"),
@@ -217,19 +219,19 @@ def _objective(one: Class | None, name: str) -> Cell:
 
 def assumptions(planned: Planned) -> Table:
     """What was chosen for the reader."""
-    rows = [(words(one.name), words(one.value), words(one.origin), words(one.why)) for one in planned.notes]
+    rows = [(text_cell(one.name), text_cell(one.value), text_cell(one.origin), text_cell(one.why)) for one in planned.notes]
     return table("assumptions", "Assumptions", "", ("name", "value", "origin", "why"), rows)
 
 
-def remarks(found: list[Scaled]) -> Table | None:
+def remarks(candidates: list[Scaled]) -> Table | None:
     """What is to be known of single candidates."""
-    said: dict[str, list[str]] = {}
-    for one in found:
+    numbers_of: dict[str, list[str]] = {}
+    for one in candidates:
         for note in one.of.notes:
-            said.setdefault(note, []).append(f"{one.of.number}")
+            numbers_of.setdefault(note, []).append(f"{one.of.number}")
         if one.of.basis != "estimate":
-            said.setdefault("times are lower bounds", []).append(f"{one.of.number}")
-    rows = [(words(note), words(", ".join(numbers))) for note, numbers in said.items()]
+            numbers_of.setdefault("times are lower bounds", []).append(f"{one.of.number}")
+    rows = [(text_cell(note), text_cell(", ".join(numbers))) for note, numbers in numbers_of.items()]
     return table("remarks", "Remarks", "", ("remark", "candidates"), rows) if rows else None
 
 
@@ -241,7 +243,7 @@ def refused(planned: Planned) -> Table | None:
     for one in planned.refused:
         reasons.setdefault(one.why, []).append(one)
     rows = [
-        (words(why), words("; ".join([f"{one.hardware}, {one.precision}, {one.layout}" for one in ones])))
+        (text_cell(why), text_cell("; ".join([f"{one.hardware}, {one.precision}, {one.layout}" for one in ones])))
         for why, ones in list(reasons.items())[:_REASONS]
     ]
     more = f"The first {_REASONS} of {len(reasons):,} reasons." if len(reasons) > _REASONS else ""
@@ -249,13 +251,13 @@ def refused(planned: Planned) -> Table | None:
 
 
 def inputs(planned: Planned) -> Table:
-    """Files that the plan stands on."""
-    rows = [(words(one.role), words(one.name), words(one.sha256[:16])) for one in planned.files[:_INPUTS]]
+    """Files that the plan is computed from."""
+    rows = [(text_cell(one.role), text_cell(one.name), text_cell(one.sha256[:16])) for one in planned.files[:_INPUTS]]
     note = f"roofline {planned.version}, data {planned.data_version}."
     return table("inputs", "Inputs", note, ("what", "name", "SHA-256, its start"), rows)
 
 
-# words: The answer of a plan in sentences.
+# Sentences
 
 _ROLES = {"both": "replica", "prefill": "prefill replica", "decode": "decode replica"}
 BREAKS = {
@@ -309,18 +311,18 @@ def sentences(planned: Planned, values: Values) -> list[str]:
     peak = " at the peak" if planned.peak_factor > 1 else ""
     verb = "serves" if best.devices == 1 else "serve"
     devices = f"{best.devices:,} x {best.of.title} {verb} {load_text(planned, values)}{peak}"
-    found = [f"{moved}{devices}: {' and '.join(pools)}, {best.of.precision}{_cost(planned, best)}."]
+    texts = [f"{moved}{devices}: {' and '.join(pools)}, {best.of.precision}{_cost(planned, best)}."]
     if best.beyond:
-        found.append(f"No candidate is within the limits: this one takes {best.beyond}.")
-    found += _seen(planned, values, best)
+        texts.append(f"No candidate is within the limits: this one takes {best.beyond}.")
+    texts += _seen(planned, values, best)
     if best.breaks_at is not None and best.headroom is not None:
         spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
         more = f" ({percent(best.headroom, 0)} headroom)" if best.headroom >= 0.005 else ""
         fails = BREAKS.get(best.binds, best.binds)
-        found.append(f"Capacity{spare} {number(best.breaks_at, 3)} req/s{more}. Beyond it {fails}.")
+        texts.append(f"Capacity{spare} {number(best.breaks_at, 3)} req/s{more}. Beyond it {fails}.")
     if best.of.following is not None and as_planned(planned, values):
-        found.append(f"Autoscaled over the day: {money(best.of.following)} {planned.currency} per hour on average.")
-    return found
+        texts.append(f"Autoscaled over the day: {money(best.of.following)} {planned.currency} per hour on average.")
+    return texts
 
 
 def _cost(planned: Planned, best: Scaled) -> str:
@@ -372,12 +374,12 @@ def infeasible(planned: Planned) -> list[str]:
     """Why there is no answer, and what to relax."""
     if planned.considered.get("fit", 1) == 0:
         why = "fits in memory" if planned.considered.get("deployments", 0) else "could be evaluated"
-        found = [f"No deployment {why}."]
+        texts = [f"No deployment {why}."]
     elif planned.considered.get("meet", 0) == 0:
-        found = [f"None of the deployments searched serves {load_text(planned, {'rate': planned.rate})} within the objectives."]
+        texts = [f"None of the deployments searched serves {load_text(planned, {'rate': planned.rate})} within the objectives."]
     else:
-        found = [f"The objectives can be met for {load_text(planned, {'rate': planned.rate})}, but not within the limits."]
-    return [*found, *(f"Relax {_called(one.constraint)}{_change(one)}: {one.why}." for one in planned.relax)]
+        texts = [f"The objectives can be met for {load_text(planned, {'rate': planned.rate})}, but not within the limits."]
+    return [*texts, *(f"Relax {_called(one.constraint)}{_change(one)}: {one.why}." for one in planned.relax)]
 
 
 def _called(constraint: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline import formatting
 from roofline.formatting import percent
-from roofline.report.cells import figure, seconds, share, table, words
+from roofline.report.cells import number_cell, seconds, share, table, text_cell
 from roofline.report.figure import Axis, Cell, Figure, Mark, Section, Series, Table, View
 from roofline.serving.simulation.result import Simulation
 
@@ -25,23 +25,23 @@ def history_sections(result: Simulation) -> list[Section]:
     """What there is to show, a section a figure; nothing of a run that is over within an interval."""
     if not result.fits or len(result.series["running"]) < 2:
         return []
-    found = [
+    figures = [
         _requests(result), _blocks(result), _tokens(result, "output"), _tokens(result, "prompt"), _rates(result),
         _preemptions(result), _again(result),
     ]  # fmt: skip
-    return [Section(key=one.key, title=one.title, note="", figure=one, tables=()) for one in found if one is not None]
+    return [Section(key=one.key, title=one.title, note="", figure=one, tables=()) for one in figures if one is not None]
 
 
 def _requests(result: Simulation) -> Figure:
     series, server = result.series, result.server
-    seats = server["max_num_seqs"] * server["replicas"]
-    near = max(series["running"]) >= seats / 2
-    many = _few(result, _LEVELS)
-    lines = {name: _means(series[name], many) for name in ("running", "waiting")}
+    slots = server["max_num_seqs"] * server["replicas"]
+    near = max(series["running"]) >= slots / 2
+    count = _few(result, _LEVELS)
+    lines = {name: _means(series[name], count) for name in ("running", "waiting")}
     return _drawn(
-        result, "requests", "Requests that run and that wait", "Running: holding a seat. Waiting: queued or preempted.",
-        Axis(title="requests", scale="linear", low=0.0), lines, figure, many,
-        marks=(Mark(text=f"{seats:,} seats", y=float(seats), role="limit"),) if near else (),
+        result, "requests", "Requests that run and that wait", "Running: holding a slot. Waiting: queued or preempted.",
+        Axis(title="requests", scale="linear", low=0.0), lines, number_cell, count,
+        marks=(Mark(text=f"max_num_seqs {slots:,}", y=float(slots), role="limit"),) if near else (),
     )  # fmt: skip
 
 
@@ -49,22 +49,22 @@ def _blocks(result: Simulation) -> Figure:
     server = result.server
     there = server["blocks"] * server["replicas"]
     note = f"Of {there:,} blocks of {server['block_size']:,} tokens; at 100 % a request has to go, or to wait."
-    many = _few(result, _LEVELS)
-    taken = [value / there for value in _means(result.series["blocks"], many)]
+    count = _few(result, _LEVELS)
+    taken = [value / there for value in _means(result.series["blocks"], count)]
     up = Axis(title="KV blocks taken", scale="linear", unit="%", low=0.0, high=1.02)
-    return _drawn(result, "kv", "KV blocks", note, up, {"taken": taken}, share, many)
+    return _drawn(result, "kv", "KV blocks", note, up, {"taken": taken}, share, count)
 
 
 def _tokens(result: Simulation, what: str) -> Figure | None:
     rates = result.series.get(f"{what}_tokens_per_s", ())
     if not any(rates):
         return None
-    many = _few(result, _RATES)
-    over = f"Of all replicas, over intervals of {_text(many * result.series['interval_s'])}."
+    count = _few(result, _RATES)
+    over = f"Of all replicas, over intervals of {_text(count * result.series['interval_s'])}."
     note = over if what == "output" else f"{over} With what is computed again."
     up = Axis(title="tokens/s", scale="linear", low=0.0)
-    lines = {f"{what} tokens/s": _means(rates, many)}
-    return _drawn(result, f"{what}-tokens", f"{what.capitalize()} tokens a second", note, up, lines, figure, many)
+    lines = {f"{what} tokens/s": _means(rates, count)}
+    return _drawn(result, f"{what}-tokens", f"{what.capitalize()} tokens/s", note, up, lines, number_cell, count)
 
 
 def _rates(result: Simulation) -> Figure | None:
@@ -72,21 +72,21 @@ def _rates(result: Simulation) -> Figure | None:
     arrived, ended = series["arrived_per_s"], series["ended_per_s"]
     if sum(arrived) * series["interval_s"] < _EVENTS:  # they have no rate
         return None
-    many = _merging(sum(arrived) * series["interval_s"], len(arrived))
-    lines = {"arrive": _means(arrived, many), "are answered": _means(ended, many)}
-    note = f"Over intervals of {_text(many * series['interval_s'])}, by when they come and when they end."
+    count = _merging(sum(arrived) * series["interval_s"], len(arrived))
+    lines = {"arrive": _means(arrived, count), "are answered": _means(ended, count)}
+    note = f"Over intervals of {_text(count * series['interval_s'])}, by when they come and when they end."
     up = Axis(title="requests/s", scale="linear", low=0.0)
-    return _drawn(result, "rates", "Requests that arrive and that are answered", note, up, lines, figure, many)
+    return _drawn(result, "rates", "Requests that arrive and that are answered", note, up, lines, number_cell, count)
 
 
 def _preemptions(result: Simulation) -> Figure | None:
     rates = result.series["preemptions_per_s"]
     if not any(rates):
         return None
-    many = _merging(sum(rates) * result.series["interval_s"], len(rates))
-    note = f"Over intervals of {_text(many * result.series['interval_s'])}, by {result.server['preemption']}."
+    count = _merging(sum(rates) * result.series["interval_s"], len(rates))
+    note = f"Over intervals of {_text(count * result.series['interval_s'])}, by {result.server['preemption']}."
     up = Axis(title="preemptions/s", scale="linear", low=0.0)
-    return _drawn(result, "preemptions", "Preemptions", note, up, {"preemptions/s": _means(rates, many)}, figure, many)
+    return _drawn(result, "preemptions", "Preemptions", note, up, {"preemptions/s": _means(rates, count)}, number_cell, count)
 
 
 def _again(result: Simulation) -> Figure | None:
@@ -96,15 +96,15 @@ def _again(result: Simulation) -> Figure | None:
     found = {name: series[key] for name, key in names if any(series.get(key, ()))}
     if not found:
         return None
-    many = _merging(sum(series["preemptions_per_s"]) * series["interval_s"], len(series["preemptions_per_s"]))
-    lines = {name: _means(values, many) for name, values in found.items()}
-    note = f"Over intervals of {_text(many * series['interval_s'])}."
+    count = _merging(sum(series["preemptions_per_s"]) * series["interval_s"], len(series["preemptions_per_s"]))
+    lines = {name: _means(values, count) for name, values in found.items()}
+    note = f"Over intervals of {_text(count * series['interval_s'])}."
     up = Axis(title="tokens/s", scale="linear", low=0.0)
-    return _drawn(result, "preempted-tokens", "Tokens of preempted requests", note, up, lines, figure, many)
+    return _drawn(result, "preempted-tokens", "Tokens of preempted requests", note, up, lines, number_cell, count)
 
 
 def _few(result: Simulation, most: int) -> int:
-    """Intervals that are taken together, so that there are no more than so many."""
+    """Intervals that are taken together, so that at most `most` are left."""
     return math.ceil(len(result.series["running"]) / most)
 
 
@@ -114,18 +114,18 @@ def _merging(events: float, intervals: int) -> int:
     return max(1, math.ceil(intervals / _RATES), min(wanted, intervals // _LEAST))
 
 
-def _means(values: Sequence[float], many: int) -> list[float]:
-    """Means of so many at a time; the last of as many as there are."""
-    parts = [values[start : start + many] for start in range(0, len(values), many)]
+def _means(values: Sequence[float], count: int) -> list[float]:
+    """Means of `count` values at a time; the last of those that are left."""
+    parts = [values[start : start + count] for start in range(0, len(values), count)]
     return [math.fsum(part) / len(part) for part in parts]
 
 
 def _drawn(
-    result: Simulation, key: str, title: str, note: str, up: Axis, lines: dict[str, list[float]], cell: Any, many: int = 1,
+    result: Simulation, key: str, title: str, note: str, up: Axis, lines: dict[str, list[float]], cell: Any, merged: int = 1,
     *, marks: tuple[Mark, ...] = (),
 ) -> Figure:  # fmt: skip
-    """A line each, over intervals of the run; `many` of the series' are taken together already."""
-    width = result.series["interval_s"] * many
+    """A line each, over intervals of the run; each of `merged` of the series'."""
+    width = result.series["interval_s"] * merged
     count = len(next(iter(lines.values())))
     x = tuple((index + 0.5) * width for index in range(count))
     series = tuple(
@@ -136,10 +136,10 @@ def _drawn(
         for name, values in lines.items()
     )  # fmt: skip
     rows = math.ceil(count / _ROWS)
-    shown = [_means(values, rows) for values in lines.values()]
+    columns = [_means(values, rows) for values in lines.values()]
     cells: list[tuple[Cell, ...]] = [
         (seconds(index * rows * width), *(cell(value) for value in values))
-        for index, values in enumerate(zip(*shown, strict=True))
+        for index, values in enumerate(zip(*columns, strict=True))
     ]
     several = " Of the first run." if result.replications is not None else ""
     return Figure(
@@ -215,15 +215,15 @@ def within(curve: Curve, most: float) -> float:
     >>> [within(curve, at) for at in (0.5, 1.5, 2.0, 3.0, 9.0)]
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    found = 0.0
+    share = 0.0
     for index, at in enumerate(curve.seconds):
         if at > most:
             before = curve.seconds[index - 1] if index > 0 else at
             if index > 0 and at > before:
-                found = curve.share[index - 1] + (curve.share[index] - curve.share[index - 1]) * (most - before) / (at - before)
-            return found
-        found = curve.share[index]
-    return found
+                share = curve.share[index - 1] + (curve.share[index] - curve.share[index - 1]) * (most - before) / (at - before)
+            return share
+        share = curve.share[index]
+    return share
 
 
 def at_share(curve: Curve, part: float) -> float:
@@ -303,7 +303,7 @@ def _marks(page: PageData, values: Values) -> tuple[Mark, ...]:
 def _read(page: PageData, values: Values) -> tuple[Table, ...]:
     """The shares at the lines."""
     rows = [
-        (words(curve.name), seconds(at), _part(within(curve, at), 4), _part(1 - within(curve, at), 2))
+        (text_cell(curve.name), seconds(at), _part(within(curve, at), 4), _part(1 - within(curve, at), 2))
         for curve, at in _set(page, values)
     ]
     if len(rows) == 0:

@@ -14,7 +14,7 @@ from roofline.formatting import percent, plural
 from roofline.formatting import seconds as text
 from roofline.formulas.javascript import translated
 from roofline.report import summary
-from roofline.report.cells import csv_text, figure, seconds, share, whole, words
+from roofline.report.cells import csv_text, number_cell, seconds, share, text_cell, whole
 from roofline.report.controls import Control
 from roofline.report.figure import PARTS_OF_A_VIEW, Cell, Column, Command, Mark, Section, Table, Tile, View
 from roofline.report.live import page_script, program
@@ -107,7 +107,7 @@ def _base(result: Simulation, line: str) -> View:
         sections=(
             *([_section("load", "Load and memory", *load)] if load else []),
             *history_sections(result),
-            _section("asked", "What was simulated", *[_cells(key, shown) for key, shown in input_tables(result)]),
+            _section("asked", "What was simulated", *[_cells(key, listed) for key, listed in input_tables(result)]),
         ),
         assumptions=_cells("assumptions", summary.assumptions_table(result)),
         not_modelled=_NOT_MODELLED,
@@ -123,17 +123,17 @@ def _load_tables(result: Simulation) -> list[Table]:
         "costs": preemption_table(result),
         "refused": refusals_table(result),
     }
-    return [_cells(key, shown) for key, shown in tables.items() if shown is not None]
+    return [_cells(key, listed) for key, listed in tables.items() if listed is not None]
 
 
 def _section(key: str, title: str, *listed: Table) -> Section:
     return Section(key=key, title=title, note="", figure=None, tables=listed)
 
 
-def _cells(key: str, shown: TextTable, values: Any = None) -> Table:
+def _cells(key: str, listed: TextTable, values: Any = None) -> Table:
     """A table of texts as one of cells, with the numbers behind them where they are known."""
-    columns = tuple(Column(name=name, number=right) for name, right in zip(shown.columns, shown.right, strict=True))
-    rows = [tuple(words(text) for text in row) for row in shown.rows]
+    columns = tuple(Column(name=name, number=right) for name, right in zip(listed.columns, listed.right, strict=True))
+    rows = [tuple(text_cell(text) for text in row) for row in listed.rows]
     if values is not None:
         rows = [
             tuple(
@@ -142,7 +142,7 @@ def _cells(key: str, shown: TextTable, values: Any = None) -> Table:
             )
             for row, known in zip(rows, values, strict=True)
         ]
-    return Table(key=key, title=shown.title, note=shown.note, columns=columns, rows=tuple(rows))
+    return Table(key=key, title=listed.title, note=listed.note, columns=columns, rows=tuple(rows))
 
 
 _ORDER = (("ttft", "TTFT", "requests"), ("e2e", "E2E", "requests"), ("tpot", "TPOT", "requests"), ("itl", "ITL", "tokens"))
@@ -150,12 +150,12 @@ _ORDER = (("ttft", "TTFT", "requests"), ("e2e", "E2E", "requests"), ("tpot", "TP
 
 def curves(result: Simulation) -> tuple[Curve, ...]:
     """Of each latency that there was, longer than nothing."""
-    found = []
+    curves_of = []
     for key, name, of in _ORDER:
         one = result.distributions.get(f"{key}_s")
         if one and one["seconds"] and one["seconds"][0] > 0:
-            found.append(Curve(key=key, name=name, of=of, seconds=tuple(one["seconds"]), share=tuple(one["share"])))
-    return tuple(found)
+            curves_of.append(Curve(key=key, name=name, of=of, seconds=tuple(one["seconds"]), share=tuple(one["share"])))
+    return tuple(curves_of)
 
 
 def objectives(result: Simulation) -> tuple[Mark, ...]:
@@ -211,17 +211,17 @@ def tiles(result: Simulation) -> tuple[Tile, ...]:
     if not counts.completed:
         return (Tile(label="refused", cell=whole(counts.refused), note=f"of {plural(counts.arrived, 'request')}"),)
     ttft, tpot = result.ttft_s, result.tpot_s
-    come = "" if result.offered_rate is None else f"of {figure(result.offered_rate).text} that come"
-    found = [
+    come = "" if result.offered_rate is None else f"of {number_cell(result.offered_rate).text} that come"
+    listed = [
         Tile(label="TTFT, mean", cell=seconds(ttft.mean), note=f"p99: {text(ttft.p99)}"),
         *([] if tpot.mean is None else [Tile(label="TPOT, mean", cell=seconds(tpot.mean), note=f"p99: {text(tpot.p99)}")]),
-        Tile(label="requests/s", cell=figure(rates["requests_per_s"]), note=come),
-        Tile(label="output tokens/s", cell=figure(rates["output_tokens_per_s"]), note=_of(server["replicas"])),
+        Tile(label="requests/s", cell=number_cell(rates["requests_per_s"]), note=come),
+        Tile(label="output tokens/s", cell=number_cell(rates["output_tokens_per_s"]), note=_of(server["replicas"])),
         Tile(label="KV blocks taken", cell=share(result.utilisation["kv"]), note="mean over time"),
     ]
     if result.within_slo is not None:
-        note = f"goodput: {figure(result.goodput).text} requests/s"
-        found.append(
+        note = f"goodput: {number_cell(result.goodput).text} requests/s"
+        listed.append(
             Tile(
                 label="keep to the SLO",
                 cell=Cell(text=percent(result.within_slo, digits=4), value=result.within_slo),
@@ -229,10 +229,10 @@ def tiles(result: Simulation) -> tuple[Tile, ...]:
             )
         )
     if counts.preemptions:
-        found.append(
+        listed.append(
             Tile(label="preemptions", cell=whole(counts.preemptions), note=f"of {plural(counts.preempted, 'request')}")
         )
-    return tuple(found)
+    return tuple(listed)
 
 
 def _of(replicas: int) -> str:

@@ -15,39 +15,39 @@ def sentences(result: Simulation) -> list[str]:
     counts, server = result.requests, result.server
     several = f"{server['replicas']} replicas, {server['balancer']}, " if server["replicas"] > 1 else ""
     took = f"{counts.completed:,} of {counts.arrived:,} requests answered in {seconds(result.duration_s)}"
-    found = [f"{took} ({several}{server['scheduler']}, step times by the {server['basis']})."]
+    texts = [f"{took} ({several}{server['scheduler']}, step times by the {server['basis']})."]
     if result.interrupted:
         left = plural(counts.unfinished, "request")
-        found.append(f"Interrupted: {left} had come and not ended, and nothing here counts them.")
+        texts.append(f"Interrupted: {left} had come and not ended, and nothing here counts them.")
     if result.saturated:
         rates = f"{result.offered_rate:.4g} requests/s come, {result.throughput['requests_per_s']:.4g} are answered"
-        found.append(f"Saturated: more comes than the server can do ({rates}); waits grow as long as it goes on so.")
+        texts.append(f"Saturated: more comes than the server can do ({rates}); waits grow as long as it goes on so.")
     if counts.refused:
         first = result.refusals[0]
-        found.append(f"{plural(counts.refused, 'request')} refused, such as request {first['request']}: {first['why']}.")
+        texts.append(f"{plural(counts.refused, 'request')} refused, such as request {first['request']}: {first['why']}.")
     if counts.preemptions:
-        found.append(
+        texts.append(
             f"{plural(counts.preemptions, 'preemption')} of {plural(counts.preempted, 'request')}"
             f" ({server['preemption']}): {_costs(result.preemption)}."
         )
     if result.within_slo is not None:
-        found.append(
+        texts.append(
             f"{percent(result.within_slo, digits=4)} of the requests keep to the SLO: a goodput of "
             f"{result.goodput:.4g} requests/s."
         )
-    return found
+    return texts
 
 
 def _costs(costs: dict[str, float]) -> str:
     """What preemptions cost, of what there was."""
-    found = []
+    texts = []
     if costs["recomputed_tokens"]:
-        found.append(f"{costs['recomputed_tokens']:,.0f} tokens computed again in {seconds(costs['recompute_s'])}")
+        texts.append(f"{costs['recomputed_tokens']:,.0f} tokens computed again in {seconds(costs['recompute_s'])}")
     if costs["swapped_tokens"]:
-        found.append(
+        texts.append(
             f"{costs['swapped_tokens']:,.0f} tokens moved to the host, {seconds(costs['swap_s'])} of copies out and in"
         )
-    return ", ".join(found) or "nothing was computed twice"
+    return ", ".join(texts) or "nothing was computed twice"
 
 
 NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
@@ -78,15 +78,15 @@ def _cells(one: Latency) -> tuple[float | None, ...]:
 
 def load_table(result: Simulation) -> Table:
     """What the server does."""
-    rates, busy = result.throughput, result.utilisation
+    rates, utilisation = result.throughput, result.utilisation
     rows = [
         ("offered", "-" if result.offered_rate is None else f"{result.offered_rate:.4g} requests/s"),
         ("answered", f"{rates['requests_per_s']:.4g} requests/s"),
         ("output", f"{rates['output_tokens_per_s']:,.0f} tokens/s"),
         ("prompts", f"{rates['prompt_tokens_per_s']:,.0f} tokens/s"),
-        ("compute", percent(busy["compute"], 1)),
-        ("memory", percent(busy["memory"], 1)),
-        ("KV blocks", f"{percent(busy['kv'], 1)} of {result.server['blocks']:,} a replica"),
+        ("compute", percent(utilisation["compute"], 1)),
+        ("memory", percent(utilisation["memory"], 1)),
+        ("KV blocks", f"{percent(utilisation['kv'], 1)} of {result.server['blocks']:,} per replica"),
     ]
     note = "compute: FLOP of matrix products over the peak's; memory: bytes over the bandwidth's; all means over time"
     return Table("Load", note, ("what", "value"), (False, True), tuple(rows))
@@ -94,20 +94,20 @@ def load_table(result: Simulation) -> Table:
 
 def interval_table(result: Simulation) -> Table | None:
     """Of several runs: means with their confidence intervals."""
-    found = result.replications
-    if found is None:
+    replications = result.replications
+    if replications is None:
         return None
     names = (
         ("ttft_s.mean", "TTFT, mean"), ("ttft_s.p99", "TTFT, p99"), ("tpot_s.mean", "TPOT, mean"), ("tpot_s.p99", "TPOT, p99"),
         ("e2e_s.mean", "E2E, mean"),
     )  # fmt: skip
     rows = [
-        (label, *(seconds(found["figures"][name][key]) for key in ("mean", "low", "high")))
-        for name, label in names if name in found["figures"]
+        (label, *(seconds(replications["figures"][name][key]) for key in ("mean", "low", "high")))
+        for name, label in names if name in replications["figures"]
     ]  # fmt: skip
-    if (rate := found["figures"].get("throughput.requests_per_s")) is not None:
+    if (rate := replications["figures"].get("throughput.requests_per_s")) is not None:
         rows.append(("requests/s", *(f"{rate[key]:.4g}" for key in ("mean", "low", "high"))))
-    note = f"{found['runs']} runs with other seeds; {percent(found['confidence'], 0)} confidence"
+    note = f"{replications['runs']} runs with other seeds; {percent(replications['confidence'], 0)} confidence"
     return Table("Between runs", note, ("figure", "mean", "from", "to"), (False, True, True, True), tuple(rows))
 
 
@@ -167,8 +167,8 @@ def _server(result: Simulation) -> Table:
         ("preemption", server["preemption"]),
         ("step times", f"{server['basis']}" + (", step by step" if server["stepwise"] else "")),
         ("KV blocks of a replica", f"{server['blocks']:,} of {server['block_size']:,} tokens"),
-        ("requests that run at a time", f"{server['max_num_seqs']:,}"),
-        ("new tokens a step", f"{server['max_num_batched_tokens']:,}"),
+        ("max running requests", f"{server['max_num_seqs']:,}"),
+        ("new tokens per step", f"{server['max_num_batched_tokens']:,}"),
     ]
     return Table("Server", "", ("setting", "value"), (False, False), tuple(rows))
 

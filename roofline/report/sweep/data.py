@@ -1,4 +1,4 @@
-"""What `roofline sweep` has written, read again: a folder of parts, or one file."""
+"""Results of `roofline sweep` read again, from a folder of parts or one file; names and formats of their columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roofline.predict.sweeps.evaluate import FORMATS, MOST_ROWS
 from roofline.predict.sweeps.folder import MANIFEST, arrow, read
 from roofline.predict.sweeps.reduce import Objective
 from roofline.report.analysis.batch_figures import spread
-from roofline.report.cells import NOTHING, amount, figure, gibibytes, seconds, whole, words
+from roofline.report.cells import NOTHING, amount, gibibytes, number_cell, seconds, text_cell, whole
 from roofline.report.figure import Cell
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _LESS = "reduce it (--reduce best, pareto or histogram), or sweep fewer values"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+class SweepData:
     """Rows as `roofline.predict.sweeps.folder.read` gives them, and the description as of `Sweep.describe`."""
 
     name: str
@@ -88,8 +88,8 @@ class Swept:
     @property
     def phases(self) -> list[tuple[str, pd.DataFrame]]:
         """The rows of each phase that has any."""
-        found = ((phase, self.frame[self.frame["phase"] == phase]) for phase in PHASES)
-        return [(phase, rows) for phase, rows in found if len(rows)]
+        groups = ((phase, self.frame[self.frame["phase"] == phase]) for phase in PHASES)
+        return [(phase, rows) for phase, rows in groups if len(rows)]
 
     @property
     def outer(self) -> list[str]:
@@ -132,12 +132,12 @@ class Swept:
 
 
 def some(values: list[Value], most: int) -> list[Value]:
-    """At most so many, evenly, the first and the last of them always."""
+    """At most `most` of them, evenly spaced, with the first and the last."""
     return [values[place] for place in spread(list(range(len(values))), most)] if most > 1 else values[:most]
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most so many rows, likewise."""
+    """At most `most` rows, likewise."""
     return rows.iloc[some(list(range(len(rows))), most)]
 
 
@@ -174,7 +174,7 @@ def _whole(value: Any) -> bool:
 # Reading
 
 
-def load_folder(path: Path) -> Swept:
+def load_folder(path: Path) -> SweepData:
     """A folder of parts.
 
     Raises:
@@ -185,13 +185,13 @@ def load_folder(path: Path) -> Swept:
         raise InputError(
             f"{path} is a folder without {MANIFEST}: of a sweep, name the folder that `roofline sweep` has written"
         )
-    frame, found = read(path)
-    if found.get("kind") != "sweep" or not isinstance(found.get("sweep"), dict):
+    frame, manifest_data = read(path)
+    if manifest_data.get("kind") != "sweep" or not isinstance(manifest_data.get("sweep"), dict):
         raise SpecError("is no manifest of a sweep", path=manifest)
-    return _swept(path, frame, found)
+    return _sweep_data(path, frame, manifest_data)
 
 
-def load_json(path: Path, found: dict[str, Any]) -> Swept:
+def load_json(path: Path, result: dict[str, Any]) -> SweepData:
     """A JSON object of the command.
 
     Raises:
@@ -199,10 +199,10 @@ def load_json(path: Path, found: dict[str, Any]) -> Swept:
     """
     import pandas as pd
 
-    if path.name == MANIFEST and "parts" in found:
+    if path.name == MANIFEST and "parts" in result:
         return load_folder(path.parent)
-    rows, described = found.get("rows"), found.get("sweep")
-    if "parts" in found and not isinstance(rows, list):
+    rows, described = result.get("rows"), result.get("sweep")
+    if "parts" in result and not isinstance(rows, list):
         raise SpecError("has the manifest alone: name the folder that the sweep was written into", path=path)
     if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows) and isinstance(described, dict)):
         raise SpecError("is no sweep: `sweep` must be an object and `rows` a list of objects", path=path)
@@ -210,10 +210,10 @@ def load_json(path: Path, found: dict[str, Any]) -> Swept:
     for name, edge in (("low", -float("inf")), ("high", float("inf"))):
         if set(COUNTED) <= set(frame.columns):
             frame[name] = pd.to_numeric(frame[name], errors="coerce").fillna(edge)  # JSON has no infinity
-    return _swept(path, frame, found)
+    return _sweep_data(path, frame, result)
 
 
-def load_table(path: Path) -> Swept:
+def load_table(path: Path) -> SweepData:
     """Rows alone, as CSV or Parquet.
 
     Raises:
@@ -222,7 +222,7 @@ def load_table(path: Path) -> Swept:
     """
     with files.open_input(path, _MOST_BYTES, "the rows of a sweep") as file:
         frame = _parquet(path, file) if path.suffix.lower() == ".parquet" else _csv(path, file)
-    return _swept(path, frame, {})
+    return _sweep_data(path, frame, {})
 
 
 def _parquet(path: Path, file: IO[bytes]) -> pd.DataFrame:
@@ -245,22 +245,22 @@ def _csv(path: Path, file: IO[bytes]) -> pd.DataFrame:
         raise SpecError(f"is no CSV: {str(error).strip()}", path=path) from None
 
 
-def _swept(path: Path, frame: pd.DataFrame, found: dict[str, Any]) -> Swept:
+def _sweep_data(path: Path, frame: pd.DataFrame, description: dict[str, Any]) -> SweepData:
     """Rows with the right columns and types, and what is said of them."""
-    described = found.get("sweep")
+    described = description.get("sweep")
     if described is not None and not isinstance(described.get("grid"), dict):
         raise SpecError("sweep.grid must be an object", path=path)
-    refused = found.get("refused")
+    refused = description.get("refused")
     if len(frame):  # of none there are no columns
         frame = _typed(frame.copy(deep=False), path)
     elif described is None:
         raise SpecError("has no rows", path=path)
-    return Swept(
+    return SweepData(
         name=path.name or path.resolve().name,
         frame=frame,
         described=described,
         refused=tuple(entry for entry in refused if isinstance(entry, dict)) if isinstance(refused, list) else (),
-        points=found["points"] if isinstance(found.get("points"), int) else None,
+        points=description["points"] if isinstance(description.get("points"), int) else None,
     )
 
 
@@ -311,12 +311,12 @@ LETTERS = {"compute": "C", "memory": "M", "link": "L"}
 _NAMES = {
     "tokens_per_s": "tokens/s at the bound",
     "tokens_per_s_estimate": "tokens/s",
-    "tokens_per_s_per_device": "tokens/s a device at the bound",
-    "tokens_per_s_per_device_estimate": "tokens/s a device",
+    "tokens_per_s_per_device": "tokens/s per device at the bound",
+    "tokens_per_s_per_device_estimate": "tokens/s per device",
     "arithmetic_intensity": "FLOP/byte",
-    "memory_bytes": "memory of a device",
-    "bytes": "bytes a step moves",
-    "flops": "FLOP of a step",
+    "memory_bytes": "memory per device",
+    "bytes": "bytes per step",
+    "flops": "FLOP per step",
     "fits": "fits",
     "bound_by": "binds",
     "weight_dtype": "weights",
@@ -361,7 +361,7 @@ class Basis:
     high: str | None
 
 
-def basis(swept: Swept, phase: str, rows: pd.DataFrame) -> Basis | None:
+def basis(sweep: SweepData, phase: str, rows: pd.DataFrame) -> Basis | None:
     """The estimate where every row that has a time has one, else the bound; None of rows without times."""
     bound = next((name for name in _BOUNDS if name in rows.columns and rows[name].notna().any()), None)
     for time, low, high in _ESTIMATES:
@@ -369,30 +369,30 @@ def basis(swept: Swept, phase: str, rows: pd.DataFrame) -> Basis | None:
             continue
         if bound is None or not (rows[time].isna() & rows[bound].notna()).any():
             edges = (low, high) if low in rows.columns and high in rows.columns else (None, None)
-            return Basis(name="estimate", title=_title(swept, phase, time), time=time, low=edges[0], high=edges[1])
+            return Basis(name="estimate", title=_title(sweep, phase, time), time=time, low=edges[0], high=edges[1])
     if bound is None:
         return None
-    return Basis(name="bound", title=_title(swept, phase, bound), time=bound, low=None, high=None)
+    return Basis(name="bound", title=_title(sweep, phase, bound), time=bound, low=None, high=None)
 
 
-def _title(swept: Swept, phase: str, time: str) -> str:
-    return f"{TIME[phase]} (fullest stage)" if swept.staged and time.startswith("time_") else TIME[phase]
+def _title(sweep: SweepData, phase: str, time: str) -> str:
+    return f"{TIME[phase]} (fullest stage)" if sweep.staged and time.startswith("time_") else TIME[phase]
 
 
-def rates(rows: pd.DataFrame, phase: str, found: Basis) -> pd.Series[float] | None:
-    """Tokens a second of one device, by the same basis; None where columns are missing."""
-    ending = "_estimate" if found.name == "estimate" else ""
+def rates(rows: pd.DataFrame, phase: str, timing: Basis) -> pd.Series[float] | None:
+    """Tokens/s per device, on the same basis; None where columns are missing."""
+    ending = "_estimate" if timing.name == "estimate" else ""
     for name, of_all in ((f"tokens_per_s_per_device{ending}", False), (f"tokens_per_s{ending}", True)):
         if name in rows.columns and (not of_all or "devices" in rows.columns):
             return rows[name] / rows["devices"] if of_all else rows[name]
-    if "devices" not in rows.columns or "(" in found.title:
+    if "devices" not in rows.columns or "(" in timing.title:
         return None
     produced = rows["batch"]
     if phase == "prefill":
         if LENGTH[phase] not in rows.columns:
             return None
         produced = produced * rows[LENGTH[phase]].astype("float64")
-    return produced / rows[found.time] / rows["devices"]
+    return produced / rows[timing.time] / rows["devices"]
 
 
 def fitting(rows: pd.DataFrame) -> pd.Series[bool]:
@@ -407,7 +407,7 @@ def called(column: str, phase: str, *, staged: bool = False, head: bool = False)
     """A column in words; as the `head` of a table with the unit of its cells.
 
     >>> called("time_low_s", "decode"), called("tokens_per_s_per_device_estimate", "decode"), called("tp", "decode")
-    ('TPOT from', 'tokens/s a device', 'tp')
+    ('TPOT from', 'tokens/s per device', 'tp')
     """
     if column in _TIMES:
         words = _TIMES[column] if staged else _TIMES[column].removeprefix("stage").strip()
@@ -431,9 +431,9 @@ def cell(column: str, value: Any) -> Cell:
     if absent(value):
         return NOTHING
     if column == "fits":
-        return words("yes" if value else "no")
+        return text_cell("yes" if value else "no")
     if isinstance(value, str):
-        return words(value)
+        return text_cell(value)
     if column == "memory_bytes":
         return gibibytes(float(value))
     if column in ("bytes", "flops"):
@@ -442,4 +442,4 @@ def cell(column: str, value: Any) -> Cell:
         return seconds(float(value))
     if column in ("batch", "devices", *LENGTH.values()):
         return whole(float(value))
-    return figure(float(value)) if isinstance(value, float) else words(written(value))
+    return number_cell(float(value)) if isinstance(value, float) else text_cell(written(value))

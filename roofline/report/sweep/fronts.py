@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import formatting
 from roofline.numeric import pareto_front_of_rows
-from roofline.report.cells import table, whole, words
+from roofline.report.cells import table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Section, Series
-from roofline.report.sweep.data import LENGTH, LENGTHS, Swept, absent, basis, called, cell, fitting, rates, thinned, unit
+from roofline.report.sweep.data import LENGTH, LENGTHS, SweepData, absent, basis, called, cell, fitting, rates, thinned, unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SEVERAL = 6
-"""Points that make a figure worth its room."""
+"""Points that a figure should have at least."""
 
 
-def sections(swept: Swept, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
+def sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
     """The fronts of a phase; none where no two objectives can be told."""
-    kept, goals, by = _asked(swept, phase, rows[fitting(rows)])
-    if goals is None or kept.empty or _fixed(swept, kept):
+    rows_drawn, goals, by = _goals_of(sweep, phase, rows[fitting(rows)])
+    if goals is None or rows_drawn.empty or _fixed(sweep, rows_drawn):
         return []
     more, length = f": {phase}" if phases > 1 else "", LENGTH[phase]
-    lengths = sorted(int(value) for value in kept[length].dropna().unique()) if length in kept.columns else []
-    notes = [_about(swept, goals), by]
+    lengths = sorted(int(value) for value in rows_drawn[length].dropna().unique()) if length in rows_drawn.columns else []
+    notes = [_about(sweep, goals), by]
     if len(lengths) > 1:
         notes.append(f"All lengths compete, from {lengths[0]:,} to {lengths[-1]:,} {LENGTHS[phase]}: short ones win.")
-    made = [_section(f"front-{phase}", f"Pareto front{more}", figure(swept, phase, kept, goals, f"front-{phase}", notes))]
-    counts: Any = kept[length].value_counts() if length in kept.columns else {}
+    made = [_section(f"front-{phase}", f"Pareto front{more}", figure(sweep, phase, rows_drawn, goals, f"front-{phase}", notes))]
+    counts: Any = rows_drawn[length].value_counts() if length in rows_drawn.columns else {}
     most = next((one for one in reversed(lengths[1:]) if counts[one] >= _SEVERAL), None)
-    if most is not None and swept.rule != "pareto":
+    if most is not None and sweep.rule != "pareto":
         note = f"Points of {most:,} {LENGTHS[phase]} alone: the longest of which {_SEVERAL} points or more fit."
-        second = figure(swept, phase, kept[kept[length] == most], goals, f"front-long-{phase}", [note])
+        second = figure(sweep, phase, rows_drawn[rows_drawn[length] == most], goals, f"front-long-{phase}", [note])
         made.append(_section(f"front-long-{phase}", f"Pareto front at {most:,} {LENGTHS[phase]}", second))
     return [section for section in made if section is not None]
 
@@ -45,16 +45,16 @@ def _section(key: str, title: str, drawn: Figure | None) -> Section | None:
     return None if drawn is None else Section(key=key, title=title, note="", figure=drawn, tables=())
 
 
-def _fixed(swept: Swept, rows: pd.DataFrame) -> bool:
+def _fixed(sweep: SweepData, rows: pd.DataFrame) -> bool:
     """Whether one objective follows from the other: rates of one batch on as many devices are its times turned over."""
     same = len(rows["batch"].unique()) == 1 and ("devices" not in rows.columns or len(rows["devices"].unique()) == 1)
-    return swept.rule != "pareto" and same
+    return sweep.rule != "pareto" and same
 
 
-def _asked(swept: Swept, phase: str, rows: pd.DataFrame) -> tuple[pd.DataFrame, Goals | None, str]:
-    """Rows, what stands across and up, and what that goes by: the objectives of a reduction, or time and tokens/s a device."""
-    listed = [goal for goal in swept.objectives if goal.column in rows.columns]
-    if swept.rule == "pareto" and len(listed) >= 2:
+def _goals_of(sweep: SweepData, phase: str, rows: pd.DataFrame) -> tuple[pd.DataFrame, Goals | None, str]:
+    """Rows, what is across and up, and on what basis: the objectives of a reduction, or time and tokens/s per device."""
+    listed = [goal for goal in sweep.objectives if goal.column in rows.columns]
+    if sweep.rule == "pareto" and len(listed) >= 2:
         one, other = (
             Goal(column=goal.column, title=called(goal.column, phase), unit=unit(goal.column), largest=goal.largest)
             for goal in listed[:2]
@@ -62,36 +62,36 @@ def _asked(swept: Swept, phase: str, rows: pd.DataFrame) -> tuple[pd.DataFrame, 
         if other.unit == "s" and one.unit != "s":
             one, other = other, one
         more = " The figure has two of them: a point that looks beaten is better in another." if len(listed) > 2 else ""
-        return rows, (one, other), f"Kept by {', '.join(map(str, swept.objectives))}.{more}"
-    found = basis(swept, phase, rows)
-    rate = None if found is None else rates(rows, phase, found)
-    if found is None or rate is None:
+        return rows, (one, other), f"Kept by {', '.join(map(str, sweep.objectives))}.{more}"
+    timing = basis(sweep, phase, rows)
+    rate = None if timing is None else rates(rows, phase, timing)
+    if timing is None or rate is None:
         return rows, None, ""
     what = "tokens" if phase == "decode" else "prompt tokens"
     goals = (
-        Goal(column=found.time, title=found.title, unit="s", largest=False),
-        Goal(column=RATE, title=f"{what}/s a device", unit="tokens/s", largest=True),
+        Goal(column=timing.time, title=timing.title, unit="s", largest=False),
+        Goal(column=RATE, title=f"{what}/s per device", unit="tokens/s", largest=True),
     )
-    why = "By estimates." if found.name == "estimate" else "At the bounds, since not every point has an estimate."
+    why = "By estimates." if timing.name == "estimate" else "At the bounds, since not every point has an estimate."
     return rows.assign(**{RATE: rate}), goals, why
 
 
-def _about(swept: Swept, goals: Goals) -> str:
+def _about(sweep: SweepData, goals: Goals) -> str:
     ways = [f"{'more' if goal.largest else 'less'} {goal.title}" for goal in goals]
-    said = f"Wanted: {ways[0]} and {ways[1]}. No point of the same kind beats one on its line in both"
+    text = f"Wanted: {ways[0]} and {ways[1]}. No point of the same kind beats one on its line in both"
     return (
-        f"{said}. Numbers are batches."
-        if len(swept.objectives) > 2
-        else f"{said}; hollow ones are beaten. Numbers are batches."
+        f"{text}. Numbers are batches."
+        if len(sweep.objectives) > 2
+        else f"{text}; hollow ones are beaten. Numbers are batches."
     )
 
 
-# front_figure: The points that no other beats in two objectives, a line a kind, over a thinned crowd of those that are beaten.
+# The figure: a line per kind, over a thinned sample of the points that are beaten
 
 RATE = "_rate"
-"""Column of the tokens/s a device by which a figure goes."""
+"""Column of the tokens/s per device by which a figure goes."""
 _PLACE = "_place"
-_VARIANTS, _CROWD, _FRONT = 5, 200, 40
+_VARIANTS, _MAX_BEATEN, _FRONT = 5, 200, 40
 """Most lines, of as many hues; points beneath them; points of a line."""
 
 
@@ -109,7 +109,7 @@ Goals = tuple[Goal, Goal]
 """What stands across and what up."""
 
 
-def figure(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals, key: str, notes: Sequence[str]) -> Figure | None:
+def figure(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: Goals, key: str, notes: Sequence[str]) -> Figure | None:
     """The front of each kind, and of all; None of no points."""
     across, up = goals
     rows = rows[rows[across.column].notna() & rows[up.column].notna()]
@@ -118,34 +118,36 @@ def figure(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals, key: str,
     rows = rows.assign(**{_PLACE: range(len(rows))})
     best_of_all = _front(rows, goals)
     of_all = {int(place) for place in best_of_all[_PLACE]}
-    groups = [(name, group, _front(group, goals)) for name, group in swept.grouped(rows, _axes(swept))]
-    shown = _most_on(groups, goals, of_all)
-    said = [*notes, *_left_out(shown, groups)]
+    groups = [(name, group, _front(group, goals)) for name, group in sweep.grouped(rows, _axes(sweep))]
+    chosen = _most_on(groups, goals, of_all)
+    texts = [*notes, *_left_out(chosen, groups)]
     lines, dots, cells = [], [], []
-    for number, (name, _, its) in enumerate(shown):
+    for number, (name, _, its) in enumerate(chosen):
         best = thinned(its, _FRONT)
         lines.append(_series("line", name, number, best, goals, short=_batches(best)))
-        dots.append(_series("points", name, number, best, goals, labels=_labels(swept, phase, best, goals)))
-        cells += _rows(swept, phase, name, best, goals, of_all)
-    if len(shown) > 1:
+        dots.append(_series("points", name, number, best, goals, labels=_labels(sweep, phase, best, goals)))
+        cells += _rows(sweep, phase, name, best, goals, of_all)
+    if len(chosen) > 1:
         lines.append(_bare(best_of_all, goals))
-        said.append("The front of all is that of every kind together.")
-        if "model" in swept.varied:
-            said.append("Models compete too: small ones win.")
-    on_lines = of_all.union(*({int(place) for place in its[_PLACE]} for _, _, its in shown))
+        texts.append("The front of all is that of every kind together.")
+        if "model" in sweep.varied:
+            texts.append("Models compete too: small ones win.")
+    on_lines = of_all.union(*({int(place) for place in its[_PLACE]} for _, _, its in chosen))
     beaten = rows[~rows[_PLACE].isin(on_lines)]
-    crowd = thinned(beaten, _CROWD)
-    if len(crowd):
-        dots.insert(0, _beaten(swept, phase, crowd, goals, "beaten" if len(swept.objectives) <= 2 else "better in another"))
-    if len(crowd) < len(beaten):
-        said.append(f"Of {len(beaten):,} beaten points {len(crowd)} are drawn, evenly in the order of the grid.")
+    dots_beaten = thinned(beaten, _MAX_BEATEN)
+    if len(dots_beaten):
+        dots.insert(
+            0, _beaten(sweep, phase, dots_beaten, goals, "beaten" if len(sweep.objectives) <= 2 else "better in another")
+        )
+    if len(dots_beaten) < len(beaten):
+        texts.append(f"Of {len(beaten):,} beaten points {len(dots_beaten)} are drawn, evenly in the order of the grid.")
     heads = (goal.title if goal.column == RATE else called(goal.column, phase, head=True) for goal in (up, across))
-    names = ("kind", *_heads(swept, phase, rows), *heads, "on the front of all")
+    names = ("kind", *_heads(sweep, phase, rows), *heads, "on the front of all")
     title = f"{up.title} against {across.title}"
     return Figure(
         key=key,
         title=title,
-        note=" ".join(said),
+        note=" ".join(texts),
         x=Axis(title=across.title, scale="log", unit=across.unit),
         y=Axis(title=up.title, scale="log", unit=up.unit),
         series=(*lines, *dots),
@@ -157,10 +159,10 @@ _Kind = tuple[str, "pd.DataFrame", "pd.DataFrame"]
 """Name, rows, and the front of them."""
 
 
-def _axes(swept: Swept) -> list[str]:
+def _axes(sweep: SweepData) -> list[str]:
     """By what kinds differ: the groups of a reduction, else model and hardware, or what varies first."""
-    varied = swept.varied
-    return list(swept.by) or [name for name in ("model", "hardware") if name in varied] or varied[:1]
+    varied = sweep.varied
+    return list(sweep.by) or [name for name in ("model", "hardware") if name in varied] or varied[:1]
 
 
 def _front(rows: pd.DataFrame, goals: Goals) -> pd.DataFrame:
@@ -175,7 +177,7 @@ def _values(rows: pd.DataFrame, goals: Goals) -> NDArray[np.float64]:
 
 
 def _most_on(groups: list[_Kind], goals: Goals, of_all: set[int]) -> list[_Kind]:
-    """So many kinds as there are hues: those with most points on the front of all, then those that reach farthest."""
+    """As many kinds as there are hues: those with most points on the front of all, then those that reach farthest."""
     up = goals[1]
 
     def rank(index: int) -> tuple[int, float]:
@@ -185,13 +187,13 @@ def _most_on(groups: list[_Kind], goals: Goals, of_all: set[int]) -> list[_Kind]
     return [groups[index] for index in sorted(sorted(range(len(groups)), key=rank, reverse=True)[:_VARIANTS])]
 
 
-def _left_out(shown: list[_Kind], groups: list[_Kind]) -> list[str]:
-    said = []
-    if len(shown) < len(groups):
-        said.append(f"Lines: {len(shown)} of {len(groups):,} kinds, those with most points on the front of all.")
-    if any(len(its) > _FRONT for _, _, its in shown):
-        said.append(f"Of a line {_FRONT} points are shown at most, evenly.")
-    return said
+def _left_out(chosen: list[_Kind], groups: list[_Kind]) -> list[str]:
+    texts = []
+    if len(chosen) < len(groups):
+        texts.append(f"Lines: {len(chosen)} of {len(groups):,} kinds, those with most points on the front of all.")
+    if any(len(its) > _FRONT for _, _, its in chosen):
+        texts.append(f"Of a line {_FRONT} points are shown at most, evenly.")
+    return texts
 
 
 def _series(
@@ -213,9 +215,9 @@ def _bare(rows: pd.DataFrame, goals: Goals) -> Series:
     return Series(name="front of all", kind="line", role="roof", x=x, y=y)
 
 
-def _beaten(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals, name: str) -> Series:
+def _beaten(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: Goals, name: str) -> Series:
     x, y = _places(rows, goals)
-    labels = _labels(swept, phase, rows, goals)
+    labels = _labels(sweep, phase, rows, goals)
     return Series(name=name, kind="points", role="free", x=x, y=y, labels=labels, size=(0.0,) * len(x))
 
 
@@ -228,39 +230,41 @@ def _batches(rows: pd.DataFrame) -> tuple[str, ...]:
     return tuple(f"{int(value):,}" for value in rows["batch"]) if "batch" in rows.columns else ()
 
 
-def _names(swept: Swept, phase: str, known: Any) -> list[str]:
+def _names(sweep: SweepData, phase: str, known: Any) -> list[str]:
     """Columns that say which point of its kind it is."""
-    told = _axes(swept)
-    return [name for name in (*swept.varied, "batch", LENGTH[phase]) if name in known and name not in told]
+    axes = _axes(sweep)
+    return [name for name in (*sweep.varied, "batch", LENGTH[phase]) if name in known and name not in axes]
 
 
-def _heads(swept: Swept, phase: str, rows: pd.DataFrame) -> list[str]:
-    return [called(name, phase) for name in _names(swept, phase, rows.columns)]
+def _heads(sweep: SweepData, phase: str, rows: pd.DataFrame) -> list[str]:
+    return [called(name, phase) for name in _names(sweep, phase, rows.columns)]
 
 
-def _rows(swept: Swept, phase: str, name: str, rows: pd.DataFrame, goals: Goals, of_all: set[int]) -> list[tuple[Cell, ...]]:
+def _rows(
+    sweep: SweepData, phase: str, name: str, rows: pd.DataFrame, goals: Goals, of_all: set[int]
+) -> list[tuple[Cell, ...]]:
     across, up = goals
     return [
         (
-            words(name),
-            *(words("default") if absent(row[axis]) else cell(axis, row[axis]) for axis in _names(swept, phase, row)),
+            text_cell(name),
+            *(text_cell("default") if absent(row[axis]) else cell(axis, row[axis]) for axis in _names(sweep, phase, row)),
             cell("tokens_per_s" if up.column == RATE else up.column, row[up.column]),
             cell(across.column, row[across.column]),
-            words("yes" if row[_PLACE] in of_all else "no"),
+            text_cell("yes" if row[_PLACE] in of_all else "no"),
         )
         for row in rows.to_dict("records")
     ]
 
 
-def _labels(swept: Swept, phase: str, rows: pd.DataFrame, goals: Goals) -> tuple[str, ...]:
-    length, found = LENGTH[phase], []
+def _labels(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: Goals) -> tuple[str, ...]:
+    length, labels = LENGTH[phase], []
     for row in rows.to_dict("records"):
-        said = [swept.called(row)]
-        said += [f"batch {whole(row['batch']).text}"] if "batch" in row else []
-        said += [f"{whole(row[length]).text} {LENGTHS[phase]}"] if length in row and not absent(row[length]) else []
-        said += [f"{goal.title} {_number(row[goal.column], goal.unit)}" for goal in goals]
-        found.append(", ".join(part for part in said if part))
-    return tuple(found)
+        parts = [sweep.called(row)]
+        parts += [f"batch {whole(row['batch']).text}"] if "batch" in row else []
+        parts += [f"{whole(row[length]).text} {LENGTHS[phase]}"] if length in row and not absent(row[length]) else []
+        parts += [f"{goal.title} {_number(row[goal.column], goal.unit)}" for goal in goals]
+        labels.append(", ".join(part for part in parts if part))
+    return tuple(labels)
 
 
 def _number(value: float, units: str) -> str:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from roofline import formatting
 from roofline.predict.sweeps.reduce import BINS_PER_DECADE
 from roofline.report.analysis.batch_figures import spread
-from roofline.report.cells import NOTHING, seconds, table, whole, words
+from roofline.report.cells import NOTHING, seconds, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Section, Series, Table
-from roofline.report.sweep.data import LENGTH, LENGTHS, LETTERS, Basis, Swept, basis, called, fitting, thinned, unit
+from roofline.report.sweep.data import LENGTH, LENGTHS, LETTERS, Basis, SweepData, basis, called, fitting, thinned, unit
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_MAPS, FINE = 12, 24
 """Maps of a page; values of an axis of one of them."""
-_COARSE, _MANY = 16, 4
-"""Values of an axis where there are more maps than so many."""
+_COARSE, _FEW_MAPS = 16, 4
+"""Values of an axis where there are more maps than that many."""
 _WITH_LETTERS = 12
-"""Columns up to which a cell has room for what binds."""
+"""Columns up to which what binds fits in a cell."""
 _STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
@@ -45,20 +45,20 @@ def is_map(rows: pd.DataFrame, phase: str) -> bool:
     return is_grid(rows, phase) and len(rows["batch"].unique()) > 1 and len(rows[LENGTH[phase]].unique()) > 1
 
 
-def heatmap(swept: Swept, phase: str, called: str, rows: pd.DataFrame, key: str, maps: int) -> Figure | None:
+def heatmap(sweep: SweepData, phase: str, called: str, rows: pd.DataFrame, key: str, maps: int) -> Figure | None:
     """One map; None where there are no times. `maps` is how many there are on the page."""
-    found = basis(swept, phase, rows)
-    if found is None:
+    timing = basis(sweep, phase, rows)
+    if timing is None:
         return None
-    length, most = LENGTH[phase], FINE if maps <= _MANY else _COARSE
+    length, most = LENGTH[phase], FINE if maps <= _FEW_MAPS else _COARSE
     batches, lengths = (sorted(int(value) for value in rows[name].dropna().unique()) for name in ("batch", length))
     across, down = spread(batches, most), spread(lengths, most)
-    points = _points(rows, length, found)
+    points = _points(rows, length, timing)
     scale, unit = _scale([point.time for point in points.values() if point.time is not None and point.fits])
     grid = [[points.get((batch, tokens)) for batch in across] for tokens in down]
     lettered = len(across) <= _WITH_LETTERS and "bound_by" in rows.columns
     series = Series(
-        name=f"{found.title} in {unit}:",
+        name=f"{timing.title} in {unit}:",
         kind="heat",
         role="estimate",
         x=tuple(f"{batch:,}" for batch in across),
@@ -68,21 +68,21 @@ def heatmap(swept: Swept, phase: str, called: str, rows: pd.DataFrame, key: str,
         hatched=tuple(tuple(point is not None and not point.fits for point in line) for line in grid),
         hatched_name="does not fit in memory",
         labels=tuple(
-            _label(point, batch, tokens, phase, found)
+            _label(point, batch, tokens, phase, timing)
             for tokens, line in zip(down, grid, strict=True)
             for batch, point in zip(across, line, strict=True)
         ),
     )
     return Figure(
         key=key,
-        title=f"{found.title} of {called}, in {unit}",
-        note=" ".join(_notes(found, lettered, grid, (len(across), len(batches)), (len(down), len(lengths)), phase)),
+        title=f"{timing.title} of {called}, in {unit}",
+        note=" ".join(_notes(timing, lettered, grid, (len(across), len(batches)), (len(down), len(lengths)), phase)),
         x=Axis(title="sequences", scale="category"),
         y=Axis(title=LENGTHS[phase], scale="category"),
         series=(series,),
         table=_table(
             key,
-            f"{found.title} of {called}",
+            f"{timing.title} of {called}",
             unit,
             phase,
             across,
@@ -92,9 +92,9 @@ def heatmap(swept: Swept, phase: str, called: str, rows: pd.DataFrame, key: str,
     )
 
 
-def _points(rows: pd.DataFrame, length: str, found: Basis) -> dict[tuple[int, int], _Point]:
+def _points(rows: pd.DataFrame, length: str, timing: Basis) -> dict[tuple[int, int], _Point]:
     binds = rows["bound_by"].astype(object) if "bound_by" in rows.columns else [""] * len(rows)
-    together = zip(rows["batch"], rows[length], rows[found.time], binds, fitting(rows), strict=True)
+    together = zip(rows["batch"], rows[length], rows[timing.time], binds, fitting(rows), strict=True)
     return {
         (int(batch), int(tokens)): _Point(
             time=None if math.isnan(time) else float(time), letter=LETTERS.get(str(resource), ""), fits=bool(fits)
@@ -113,22 +113,22 @@ def _text(point: _Point | None, scale: float, *, lettered: bool) -> str:
     if point is None or point.time is None:
         return ""
     value = point.time / scale
-    shown = f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
-    return f"{shown}\n{point.letter}" if lettered and point.letter else shown
+    text = f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
+    return f"{text}\n{point.letter}" if lettered and point.letter else text
 
 
-def _label(point: _Point | None, batch: int, tokens: int, phase: str, found: Basis) -> str:
+def _label(point: _Point | None, batch: int, tokens: int, phase: str, timing: Basis) -> str:
     where = f"batch {batch:,}, {tokens:,} {LENGTHS[phase]}"
     if point is None:
         return f"{where}: not in the sweep"
-    said = [] if point.time is None else [f"{found.title} {formatting.seconds(point.time)}"]
-    said += [next(name for name, letter in LETTERS.items() if letter == point.letter) + " binds"] if point.letter else []
-    said += [] if point.fits else ["does not fit"]
-    return f"{where}: {', '.join(said) or 'no time'}"
+    parts = [] if point.time is None else [f"{timing.title} {formatting.seconds(point.time)}"]
+    parts += [next(name for name, letter in LETTERS.items() if letter == point.letter) + "-bound"] if point.letter else []
+    parts += [] if point.fits else ["does not fit"]
+    return f"{where}: {', '.join(parts) or 'no time'}"
 
 
 def _notes(
-    found: Basis,
+    timing: Basis,
     lettered: bool,
     grid: list[list[_Point | None]],
     across: tuple[int, int],
@@ -136,19 +136,19 @@ def _notes(
     phase: str,
 ) -> list[str]:
     every = [point for line in grid for point in line]
-    said = ["Estimates." if found.name == "estimate" else "At the bound: there is no estimate for it, or none was asked for."]
+    notes = ["Estimates." if timing.name == "estimate" else "At the bound: no estimate."]
     if lettered:
-        said.append("Compute (C), memory (M) or the link (L) binds.")
+        notes.append("C: compute-bound, M: memory-bound, L: link-bound.")
     if any(point is None for point in every):
-        said.append("Blank: not in the sweep.")
+        notes.append("Blank: not in the sweep.")
     thinned = [
-        f"{shown} of {of:,} {what}"
-        for (shown, of), what in ((across, "batches"), (down, f"lengths of the {'context' if phase == 'decode' else 'prompt'}"))
-        if shown < of
+        f"{drawn} of {of:,} {what}"
+        for (drawn, of), what in ((across, "batches"), (down, f"lengths of the {'context' if phase == 'decode' else 'prompt'}"))
+        if drawn < of
     ]
     if thinned:
-        said.append(f"Shown are {' and '.join(thinned)}, evenly, with the first and the last.")
-    return said
+        notes.append(f"Shown are {' and '.join(thinned)}, evenly, with the first and the last.")
+    return notes
 
 
 def _table(key: str, title: str, unit: str, phase: str, across: list[int], down: list[int], cells: list[list[Cell]]) -> Table:
@@ -165,26 +165,26 @@ def _cell(point: _Point | None, scale: float, *, lettered: bool) -> Cell:
     return Cell(text=text if point.fits else f"{text} (x)", value=point.time)
 
 
-# curves: A time along the one axis of the workload that has several values, a line a configuration.
+# Lines, where batch or length has one value
 
 MAX_CURVES = 5
 """Lines of a figure: as many as there are hues."""
 _POINTS = 40
 
 
-def curves(swept: Swept, phase: str, rows: pd.DataFrame, chosen: list[tuple[str, pd.DataFrame]]) -> Figure | None:
+def curves(sweep: SweepData, phase: str, rows: pd.DataFrame, chosen: list[tuple[str, pd.DataFrame]]) -> Figure | None:
     """The lines of some configurations; None where batch and length have one value each, or there are no times."""
     length = LENGTH[phase]
     along = next((name for name in ("batch", length) if name in rows.columns and len(rows[name].unique()) > 1), None)
-    found = basis(swept, phase, rows)
-    if along is None or found is None:
+    timing = basis(sweep, phase, rows)
+    if along is None or timing is None:
         return None
     series, cells, less = [], [], False
     for number, (name, group) in enumerate(chosen):
-        kept = group[fitting(group) & group[found.time].notna()].sort_values(along)
-        less = less or len(kept) > _POINTS
-        kept = thinned(kept, _POINTS)
-        xs, ys = [int(value) for value in kept[along]], [float(value) for value in kept[found.time]]
+        points = group[fitting(group) & group[timing.time].notna()].sort_values(along)
+        less = less or len(points) > _POINTS
+        points = thinned(points, _POINTS)
+        xs, ys = [int(value) for value in points[along]], [float(value) for value in points[timing.time]]
         series.append(
             Series(
                 name=name,
@@ -196,44 +196,44 @@ def curves(swept: Swept, phase: str, rows: pd.DataFrame, chosen: list[tuple[str,
                 variant=number,
             )
         )
-        cells += [(words(name), whole(x), seconds(y)) for x, y in zip(xs, ys, strict=True)]
+        cells += [(text_cell(name), whole(x), seconds(y)) for x, y in zip(xs, ys, strict=True)]
     across = "batch" if along == "batch" else LENGTHS[phase]
-    of = "Estimates" if found.name == "estimate" else "Bounds"
+    of = "Estimates" if timing.name == "estimate" else "Bounds"
     fixed = length if along == "batch" else "batch"
     at = f"{rows[fixed].iloc[0]:,}" if fixed in rows.columns else ""
     where = f" at {at} {LENGTHS[phase]}" if along == "batch" else f" of {at} sequences"
     return Figure(
         key=f"curves-{phase}",
-        title=f"{found.title} by {across}",
+        title=f"{timing.title} by {across}",
         note=f"{of}{where if at else ''}, as far as it fits in memory."
         + (f" Shown are {_POINTS} points of each line, evenly." if less else ""),
         x=Axis(title=across, scale="log", unit="sequences" if along == "batch" else "tokens"),
-        y=Axis(title=found.title, scale="log", unit="s"),
+        y=Axis(title=timing.title, scale="log", unit="s"),
         series=tuple(series),
-        table=table(f"curves-{phase}-rows", f"{found.title} by {across}", "", ("configuration", across, found.title), cells),
+        table=table(f"curves-{phase}-rows", f"{timing.title} by {across}", "", ("configuration", across, timing.title), cells),
     )
 
 
-# histograms: How many points have which value.
+# Histograms
 
 _BINS, _LINES = 30, 5
 _NONE = -(10**6)
 """The bin of 0 and less, before all others."""
 
 
-def histogram_sections(swept: Swept, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
+def histogram_sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
     """A histogram a column: bars, or a line for each of several groups."""
     more = f": {phase}" if phases > 1 else ""
-    found = []
+    listed = []
     for number, (column, group) in enumerate(rows.groupby("column", sort=False, observed=True)):
-        figure = _figure(swept, phase, str(column), group, f"histogram-{phase}-{number}", more)
-        found.append(Section(key=f"histogram-{phase}-{number}", title=figure.title, note="", figure=figure, tables=()))
-    return found
+        figure = _figure(sweep, phase, str(column), group, f"histogram-{phase}-{number}", more)
+        listed.append(Section(key=f"histogram-{phase}-{number}", title=figure.title, note="", figure=figure, tables=()))
+    return listed
 
 
-def _figure(swept: Swept, phase: str, column: str, rows: pd.DataFrame, key: str, more: str) -> Figure:
-    axes = list(swept.by)
-    groups = swept.grouped(rows, axes) if axes else [(called(column, phase), rows)]
+def _figure(sweep: SweepData, phase: str, column: str, rows: pd.DataFrame, key: str, more: str) -> Figure:
+    axes = list(sweep.by)
+    groups = sweep.grouped(rows, axes) if axes else [(called(column, phase), rows)]
     places = sorted({_bin(float(low)) for low in rows["low"]} - {_NONE})
     width = next((width for width in (1, 2, 5, 10, 20, 50, 100) if not places or _count(places, width) <= _BINS), 500)
     every = list(range(places[0] // width, places[-1] // width + 1)) if places else []
@@ -256,10 +256,10 @@ def _figure(swept: Swept, phase: str, column: str, rows: pd.DataFrame, key: str,
         for number, index in enumerate(sorted(drawn))
     )
     total = sum(sum(one.values()) for _, one in counts)
-    note = f"{total:,} points that fit, and meet what was asked for. Each place counts values from its own on, up to the next."
+    note = f"{total:,} points that fit, and meet the limits. Each bin counts values from its own to the next."
     if len(drawn) < len(counts):
         note += f" Lines: {len(drawn)} of {len(counts):,}, those with most points; the table has all."
-    cells = [(words(_span(place, width, column)), *(whole(one.get(place, 0)) for _, one in counts)) for place in every]
+    cells = [(text_cell(_span(place, width, column)), *(whole(one.get(place, 0)) for _, one in counts)) for place in every]
     title = called(column, phase)
     heads = (title, *((name for name, _ in counts) if lines else ("points",)))
     return Figure(
@@ -283,12 +283,12 @@ def _count(places: list[int], width: int) -> int:
 
 
 def _counted(group: pd.DataFrame, width: int) -> dict[int, int]:
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for low, count in zip(group["low"], group["count"], strict=True):
         place = _bin(float(low))
         place = place if place == _NONE else place // width
-        found[place] = found.get(place, 0) + int(count)
-    return found
+        counts[place] = counts.get(place, 0) + int(count)
+    return counts
 
 
 def _name(place: int, width: int, column: str) -> str:

@@ -9,11 +9,11 @@ from roofline import formatting
 from roofline.predict.engine_command import shell_line
 from roofline.predict.grid import COLUMNS
 from roofline.predict.sweeps.spec import PLAIN, THROUGH
-from roofline.report.cells import figure, seconds, share, table, whole, words
+from roofline.report.cells import number_cell, seconds, share, table, text_cell, whole
 from roofline.report.figure import Cell, Command, Section, Table, Tile, View
 from roofline.report.page import static_page
 from roofline.report.sweep import fronts, maps, tables
-from roofline.report.sweep.data import LENGTH, LENGTHS, Swept, basis, called, cell, fitting, rates, written
+from roofline.report.sweep.data import LENGTH, LENGTHS, SweepData, basis, called, cell, fitting, rates, written
 from roofline.report.sweep.maps import is_grid
 
 if TYPE_CHECKING:
@@ -26,227 +26,229 @@ _NOT_MODELLED = (
 )
 
 
-def sweep_page(swept: Swept) -> str:
+def sweep_page(sweep: SweepData) -> str:
     """The page of a sweep."""
-    return static_page(view(swept), shell_line(("roofline", "report", "--from", swept.name, "--output", "sweep.html")))
+    return static_page(view(sweep), shell_line(("roofline", "report", "--from", sweep.name, "--output", "sweep.html")))
 
 
-def view(swept: Swept) -> View:
+def view(sweep: SweepData) -> View:
     """Everything that it shows."""
-    line = command(swept)
-    refused = refused_table(swept)
+    line = command(sweep)
+    refused = refused_table(sweep)
     first = Section(
         key="swept",
         title="What was swept",
         note="",
         figure=None,
-        tables=(axes_table(swept), *([refused] if refused else [])),
+        tables=(axes_table(sweep), *([refused] if refused else [])),
     )
-    last = Section(key="inputs", title="What it stands on", note="", figure=None, tables=(inputs_table(swept),))
+    last = Section(key="inputs", title="Inputs", note="", figure=None, tables=(inputs_table(sweep),))
     return View(
-        title=title(swept),
-        subtitle=subtitle(swept),
-        answer=answer(swept),
-        fits=len(swept.frame) > 0 and ("fits" not in swept.frame.columns or bool(swept.frame["fits"].any())),
+        title=title(sweep),
+        subtitle=subtitle(sweep),
+        answer=answer(sweep),
+        fits=len(sweep.frame) > 0 and ("fits" not in sweep.frame.columns or bool(sweep.frame["fits"].any())),
         error="",
-        tiles=tiles(swept),
+        tiles=tiles(sweep),
         commands=(Command(label="The same rows in a terminal", text=line),) if line else (),
-        sections=(first, *_sections(swept), last),
-        assumptions=columns_table(swept),
+        sections=(first, *_sections(sweep), last),
+        assumptions=columns_table(sweep),
         not_modelled=_NOT_MODELLED,
     )
 
 
-def _sections(swept: Swept) -> list[Section]:
-    phases = swept.phases if len(swept.frame) else []
+def _sections(sweep: SweepData) -> list[Section]:
+    phases = sweep.phases if len(sweep.frame) else []
     return [
         section
         for phase, rows in phases
-        for make in _makers(swept, phase, rows)
-        for section in make(swept, phase, rows, len(phases))
+        for make in _makers(sweep, phase, rows)
+        for section in make(sweep, phase, rows, len(phases))
     ]
 
 
 def _makers(
-    swept: Swept, phase: str, rows: pd.DataFrame
-) -> tuple[Callable[[Swept, str, pd.DataFrame, int], list[Section]], ...]:
+    sweep: SweepData, phase: str, rows: pd.DataFrame
+) -> tuple[Callable[[SweepData, str, pd.DataFrame, int], list[Section]], ...]:
     """What is made of the rows of a phase."""
-    if swept.rule == "histogram":
+    if sweep.rule == "histogram":
         return (maps.histogram_sections,)
-    if swept.rule == "best":
+    if sweep.rule == "best":
         return (tables.best_sections,)
-    if swept.rule == "pareto" or (swept.described is None and not _whole(swept, phase, rows)):
+    if sweep.rule == "pareto" or (sweep.described is None and not _whole(sweep, phase, rows)):
         return (fronts.sections, tables.best_sections)
     return (fronts.sections, tables.configuration_sections)
 
 
-def _whole(swept: Swept, phase: str, rows: pd.DataFrame) -> bool:
+def _whole(sweep: SweepData, phase: str, rows: pd.DataFrame) -> bool:
     """Whether rows alone are those of a grid, and not a choice of some."""
-    return all(is_grid(group, phase) for _, group in swept.configurations(rows))
+    return all(is_grid(group, phase) for _, group in sweep.configurations(rows))
 
 
-# overview: What was swept and what was refused, in words, tiles and tables.
+# Overview: sentences, tiles and tables
 
-_NAMED, _VALUES, _REASONS, _INPUTS, _SAID = 3, 12, 40, 60, 3
+_NAMED, _VALUES, _REASONS, _INPUTS, _MAX_SENTENCES = 3, 12, 40, 60, 3
 
 
-def title(swept: Swept) -> str:
+def title(sweep: SweepData) -> str:
     """Models on hardware."""
-    models, hardware = swept.grid.get("model", []), swept.grid.get("hardware", [])
+    models, hardware = sweep.grid.get("model", []), sweep.grid.get("hardware", [])
     if not models or not hardware:
-        return f"Sweep: {swept.name}"
+        return f"Sweep: {sweep.name}"
     return f"Sweep: {_several(models, 'models')} on {_several(hardware, 'accelerators')}"
 
 
 def _several(names: list[Any], what: str) -> str:
-    shown = [written(name) for name in names]
-    if len(shown) > _NAMED:
-        return f"{len(shown)} {what}"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    written_names = [written(name) for name in names]
+    if len(written_names) > _NAMED:
+        return f"{len(written_names)} {what}"
+    return written_names[0] if len(written_names) == 1 else f"{', '.join(written_names[:-1])} and {written_names[-1]}"
 
 
-def subtitle(swept: Swept) -> str:
+def subtitle(sweep: SweepData) -> str:
     """How much it is."""
-    parts = [f"{len(swept.frame):,} row{'s' * (len(swept.frame) != 1)}"]
-    parts += [f"{swept.points:,} points"] if swept.points is not None else []
-    parts += [" and ".join(str(phase) for phase in swept.grid.get("phase", []))]
-    parts += [{"best": "the best of each group", "pareto": "Pareto front", "histogram": "counts"}.get(swept.rule, "all points")]
-    described = swept.described or {}
+    parts = [f"{len(sweep.frame):,} row{'s' * (len(sweep.frame) != 1)}"]
+    parts += [f"{sweep.points:,} points"] if sweep.points is not None else []
+    parts += [" and ".join(str(phase) for phase in sweep.grid.get("phase", []))]
+    parts += [{"best": "the best of each group", "pareto": "Pareto front", "histogram": "counts"}.get(sweep.rule, "all points")]
+    described = sweep.described or {}
     parts += [f"data {described['data_version']}"] if "data_version" in described else []
     return " · ".join(part for part in parts if part)
 
 
-def answer(swept: Swept) -> tuple[str, ...]:
+def answer(sweep: SweepData) -> tuple[str, ...]:
     """The main things, a sentence each."""
-    if swept.frame.empty:
-        return ("No point was kept: none fits in memory and meets what was asked for.",)
-    said = []
-    if swept.rule == "histogram":
-        counted = int(swept.frame["count"].sum())
-        return (f"Counted were {counted:,} points, all of which fit in memory{_limits(swept)}.",)
-    fits = fitting(swept.frame)
-    if swept.rule:
-        kept = "front" if swept.rule == "pareto" else "best points"
-        said.append(f"Of the points that fit in memory{_limits(swept)}, these {len(fits):,} are the {kept}.")
+    if sweep.frame.empty:
+        return ("No point was kept: none fits in memory and meets the limits.",)
+    texts = []
+    if sweep.rule == "histogram":
+        counted = int(sweep.frame["count"].sum())
+        return (f"Counted were {counted:,} points, all of which fit in memory{_limits(sweep)}.",)
+    fits = fitting(sweep.frame)
+    if sweep.rule:
+        kind = "front" if sweep.rule == "pareto" else "best points"
+        texts.append(f"Of the points that fit in memory{_limits(sweep)}, these {len(fits):,} are the {kind}.")
     else:
-        said.append(f"{int(fits.sum()):,} of {len(fits):,} points fit in memory.")
-    for phase, rows in swept.phases:
-        said += _best(swept, phase, rows) if swept.rule == "best" else _extremes(swept, phase, rows[fitting(rows)])
-    refused = sum(int(entry.get("points", 0)) for entry in swept.refused)
+        texts.append(f"{int(fits.sum()):,} of {len(fits):,} points fit in memory.")
+    for phase, rows in sweep.phases:
+        texts += _best(sweep, phase, rows) if sweep.rule == "best" else _extremes(sweep, phase, rows[fitting(rows)])
+    refused = sum(int(entry.get("points", 0)) for entry in sweep.refused)
     if refused:
-        of = f" of {swept.points:,}" if swept.points is not None else ""
-        said.append(f"{refused:,}{of} points cannot be, and have no rows: the reasons are below.")
-    return tuple(said)
+        of = f" of {sweep.points:,}" if sweep.points is not None else ""
+        texts.append(f"{refused:,}{of} points cannot be, and have no rows: the reasons are below.")
+    return tuple(texts)
 
 
-def _limits(swept: Swept) -> str:
-    limits = ((swept.described or {}).get("reduce") or {}).get("limits", {})
+def _limits(sweep: SweepData) -> str:
+    limits = ((sweep.described or {}).get("reduce") or {}).get("limits", {})
     names = (("prefill_s", "TTFT"), ("decode_s", "TPOT"))
-    said = [f"{name} of at most {formatting.seconds(limits[key])}" for key, name in names if key in limits]
-    return f" and have a {' and a '.join(said)}" if said else ""
+    texts = [f"{name} of at most {formatting.seconds(limits[key])}" for key, name in names if key in limits]
+    return f" and have a {' and a '.join(texts)}" if texts else ""
 
 
-def _extremes(swept: Swept, phase: str, rows: pd.DataFrame) -> list[str]:
-    """The most tokens a second of a device, and the fastest step."""
-    found = basis(swept, phase, rows)
-    if found is None or not rows[found.time].notna().any():
+def _extremes(sweep: SweepData, phase: str, rows: pd.DataFrame) -> list[str]:
+    """The highest tokens/s per device, and the fastest step."""
+    timing = basis(sweep, phase, rows)
+    if timing is None or not rows[timing.time].notna().any():
         return []
-    rate, said = rates(rows, phase, found), []
-    ending = "" if found.name == "estimate" else " at the bound"
+    rate, texts = rates(rows, phase, timing), []
+    ending = "" if timing.name == "estimate" else " at the bound"
     if rate is not None and rate.notna().any():
         most = int(rate.argmax())
         produced = "tokens/s" if phase == "decode" else "prompt tokens/s"
-        said.append(
-            f"Most {produced} a device{ending}: {figure(float(rate.iloc[most])).text}, {_where(swept, phase, rows.iloc[most])}."
-        )
-    least = int(rows[found.time].argmin())
-    took = seconds(float(rows[found.time].iloc[least])).text
-    said.append(f"Least {found.title}{ending}: {took}, {_where(swept, phase, rows.iloc[least])}.")
-    return said
+        where = _where(sweep, phase, rows.iloc[most])
+        texts.append(f"Max {produced} per device{ending}: {number_cell(float(rate.iloc[most])).text}, {where}.")
+    least = int(rows[timing.time].argmin())
+    took = seconds(float(rows[timing.time].iloc[least])).text
+    texts.append(f"Min {timing.title}{ending}: {took}, {_where(sweep, phase, rows.iloc[least])}.")
+    return texts
 
 
-def _best(swept: Swept, phase: str, rows: pd.DataFrame) -> list[str]:
+def _best(sweep: SweepData, phase: str, rows: pd.DataFrame) -> list[str]:
     """The first rows that were kept, a sentence each."""
-    goal = next((goal for goal in swept.objectives if goal.column in rows.columns), None)
+    goal = next((goal for goal in sweep.objectives if goal.column in rows.columns), None)
     if goal is None:
         return []
-    ordered = rows.sort_values(goal.column, ascending=not goal.largest, kind="stable").head(_SAID)
+    ordered = rows.sort_values(goal.column, ascending=not goal.largest, kind="stable").head(_MAX_SENTENCES)
     return [
-        f"{called(goal.column, phase)}: {cell(goal.column, float(row[goal.column])).text}, {_where(swept, phase, row)}."
+        f"{called(goal.column, phase)}: {cell(goal.column, float(row[goal.column])).text}, {_where(sweep, phase, row)}."
         for _, row in ordered.iterrows()
     ]
 
 
-def _where(swept: Swept, phase: str, row: pd.Series[Any]) -> str:
+def _where(sweep: SweepData, phase: str, row: pd.Series[Any]) -> str:
     place = f"batch {int(row['batch']):,}"
     place += f" and {int(row[LENGTH[phase]]):,} {LENGTHS[phase]}" if LENGTH[phase] in row else ""
-    return f"with {swept.called(row.to_dict())}, at {place}"
+    return f"with {sweep.called(row.to_dict())}, at {place}"
 
 
-def tiles(swept: Swept) -> tuple[Tile, ...]:
+def tiles(sweep: SweepData) -> tuple[Tile, ...]:
     """Numbers in large type."""
-    if swept.rule in ("histogram", "best") or swept.frame.empty:
+    if sweep.rule in ("histogram", "best") or sweep.frame.empty:
         return ()
-    fits = fitting(swept.frame)
-    found = [Tile(label="rows", cell=whole(len(fits)), note="" if swept.points is None else f"of {swept.points:,} points")]
-    if not swept.rule:
-        found.append(Tile(label="fit in memory", cell=share(float(fits.mean())), note=f"{int(fits.sum()):,} points"))
-    for phase, rows in swept.phases:
-        kept = rows[fitting(rows)]
-        on = basis(swept, phase, kept)
-        if on is None or not kept[on.time].notna().any():
+    fits = fitting(sweep.frame)
+    listed = [Tile(label="rows", cell=whole(len(fits)), note="" if sweep.points is None else f"of {sweep.points:,} points")]
+    if not sweep.rule:
+        listed.append(Tile(label="fit in memory", cell=share(float(fits.mean())), note=f"{int(fits.sum()):,} points"))
+    for phase, rows in sweep.phases:
+        fitted = rows[fitting(rows)]
+        on = basis(sweep, phase, fitted)
+        if on is None or not fitted[on.time].notna().any():
             continue
         note = on.name if on.name == "estimate" else "at the bound"
-        found.append(Tile(label=f"least {on.title}", cell=seconds(float(kept[on.time].min())), note=note))
-        rate = rates(kept, phase, on)
+        listed.append(Tile(label=f"min {on.title}", cell=seconds(float(fitted[on.time].min())), note=note))
+        rate = rates(fitted, phase, on)
         if rate is not None and rate.notna().any():
-            label = f"most {'tokens' if phase == 'decode' else 'prompt tokens'}/s a device"
-            found.append(Tile(label=label, cell=figure(float(rate.max())), note=note))
-    return tuple(found)
+            label = f"max {'tokens' if phase == 'decode' else 'prompt tokens'}/s per device"
+            listed.append(Tile(label=label, cell=number_cell(float(rate.max())), note=note))
+    return tuple(listed)
 
 
-def axes_table(swept: Swept) -> Table:
+def axes_table(sweep: SweepData) -> Table:
     """Axes and their values."""
-    rows = [(words(name.replace("_", "-")), whole(len(values)), words(_listed(values))) for name, values in swept.grid.items()]
+    rows = [
+        (text_cell(name.replace("_", "-")), whole(len(values)), text_cell(_listed(values)))
+        for name, values in sweep.grid.items()
+    ]
     return table("axes", "Axes", "", ("axis", "values", "which"), rows)
 
 
 def _listed(values: list[Any]) -> str:
-    shown = [written(value) for value in values]
-    if len(shown) > _VALUES:
-        shown = [*shown[: _VALUES - 1], "…", shown[-1]]
-    return ", ".join(shown) if all("," not in text for text in shown) else "; ".join(shown)
+    texts = [written(value) for value in values]
+    if len(texts) > _VALUES:
+        texts = [*texts[: _VALUES - 1], "…", texts[-1]]
+    return ", ".join(texts) if all("," not in text for text in texts) else "; ".join(texts)
 
 
-def refused_table(swept: Swept) -> Table | None:
+def refused_table(sweep: SweepData) -> Table | None:
     """What cannot be, by its reason; None if all can."""
-    if not swept.refused:
+    if not sweep.refused:
         return None
     reasons: dict[str, list[dict[str, Any]]] = {}
-    for entry in swept.refused:
+    for entry in sweep.refused:
         reasons.setdefault(str(entry.get("why", "")), []).append(entry)
     rows: list[tuple[Cell, ...]] = []
     for why, entries in list(reasons.items())[:_REASONS]:
         points = sum(int(entry.get("points", 0)) for entry in entries)
-        rows.append((words(why), whole(points), whole(len(entries)), words(_example(swept, entries[0]))))
+        rows.append((text_cell(why), whole(points), whole(len(entries)), text_cell(_example(sweep, entries[0]))))
     more = f"The first {_REASONS} of {len(reasons):,} reasons." if len(reasons) > _REASONS else ""
     return table("refused", "What cannot be", more, ("why", "points", "configurations", "such as"), rows)
 
 
-def _example(swept: Swept, entry: dict[str, Any]) -> str:
+def _example(sweep: SweepData, entry: dict[str, Any]) -> str:
     given = entry.get("configuration")
     if not isinstance(given, dict):
         return ""
-    known = {name: value for name, value in given.items() if len(swept.grid.get(name, ())) > 1} or given
+    known = {name: value for name, value in given.items() if len(sweep.grid.get(name, ())) > 1} or given
     return ", ".join(f"{name.replace('_', '-')} {written(value)}" for name, value in known.items())
 
 
-def columns_table(swept: Swept) -> Table:
+def columns_table(sweep: SweepData) -> Table:
     """What each answer means."""
-    counted = swept.rule == "histogram" and "column" in swept.frame.columns
-    kept = swept.frame.columns if len(swept.frame) else (swept.described or {}).get("columns", ())
-    names = [str(name) for name in (swept.frame["column"].drop_duplicates() if counted else kept)]
-    rows = [(words(name), words(COLUMNS[name].meaning), words(_kind(name))) for name in names if name in COLUMNS]
+    counted = sweep.rule == "histogram" and "column" in sweep.frame.columns
+    columns = sweep.frame.columns if len(sweep.frame) else (sweep.described or {}).get("columns", ())
+    names = [str(name) for name in (sweep.frame["column"].drop_duplicates() if counted else columns)]
+    rows = [(text_cell(name), text_cell(COLUMNS[name].meaning), text_cell(_kind(name))) for name in names if name in COLUMNS]
     return table("columns", "Columns", "", ("column", "meaning", "is"), rows)
 
 
@@ -257,16 +259,22 @@ def _kind(column: str) -> str:
     return "a bound" if timed else "without overlap" if column == "time_sum_s" else "counted"
 
 
-def inputs_table(swept: Swept) -> Table:
-    """Files that the answers stand on."""
-    described = swept.described
+def inputs_table(sweep: SweepData) -> Table:
+    """Files that the results are computed from."""
+    described = sweep.described
     if described is None:
-        note = "The file has rows alone: what was refused and which files it stands on are in a folder of parts, or in a .json."
-        return table("inputs", "Inputs", note, ("what", "name", "SHA-256"), [(words("rows"), words(swept.name), words("–"))])
+        note = "The file has rows alone: what was refused and its inputs are in a folder of parts, or in a .json."
+        return table(
+            "inputs", "Inputs", note, ("what", "name", "SHA-256"), [(text_cell("rows"), text_cell(sweep.name), text_cell("–"))]
+        )
     inputs = described.get("inputs")
     entries = list(inputs.items()) if isinstance(inputs, dict) else []
     rows = [
-        (words(str(role).partition(" ")[0]), words(str(entry.get("name"))), words(str(entry.get("sha256", ""))[:16]))
+        (
+            text_cell(str(role).partition(" ")[0]),
+            text_cell(str(entry.get("name"))),
+            text_cell(str(entry.get("sha256", ""))[:16]),
+        )
         for role, entry in entries[:_INPUTS]
         if isinstance(entry, dict)
     ]
@@ -275,18 +283,18 @@ def inputs_table(swept: Swept) -> Table:
     return table("inputs", "Inputs", note, ("what", "name", "SHA-256, its start"), rows)
 
 
-# command: The command that sweeps the same again.
+# The command that sweeps the same again
 
 _MOST = 60
 """Values that a line can have and still be read."""
 
 
-def command(swept: Swept) -> str:
+def command(sweep: SweepData) -> str:
     """The line; "" where none says it: too many values, or a default among others, which has no name."""
-    described = swept.described
-    if described is None or any(None in values for values in swept.grid.values()):
+    described = sweep.described
+    if described is None or any(None in values for values in sweep.grid.values()):
         return ""
-    values = {name: [written(value).replace(",", "") for value in values] for name, values in swept.grid.items()}
+    values = {name: [written(value).replace(",", "") for value in values] for name, values in sweep.grid.items()}
     if sum(map(len, values.values())) > _MOST:
         return ""
     line = ["roofline", "sweep", *values.pop("model", [])]

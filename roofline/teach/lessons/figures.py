@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 from roofline import formatting
 from roofline.errors import InputError
 from roofline.report.axes import axis_title
-from roofline.report.cells import figure as digits
+from roofline.report.cells import number_cell as digits
 from roofline.report.figure import Axis, Figure, Mark, Series
 from roofline.report.html import escape
 from roofline.report.looks import DARK, HEAT_DARK, HEAT_DARK_TEXT, HEAT_LIGHT, HEAT_LIGHT_TEXT, LIGHT

@@ -88,7 +88,7 @@ def test_the_host_has_no_room(run: Run) -> None:
     found = asked(run, "--coalesced", "--host-memory", "100 MiB")
     assert found["cheaper"] == "recompute"
     assert found["host"] == {"bytes": 2**28, "memory_bytes": 100 * 2**20, "fits": False, "sequences": 0}
-    assert "the host has no room" in run(*ASK, "--coalesced", "--host-memory", "100 MiB").out
+    assert "host memory is too small" in run(*ASK, "--coalesced", "--host-memory", "100 MiB").out
 
 
 def test_the_sequence_does_not_fit(run: Run) -> None:
@@ -169,7 +169,7 @@ def test_words(run: Run) -> None:
     answer = run("preempt", "yarn-llama-2-7b-64k", "-H", "polaris", "--tokens", "4k")
     assert "Recomputing is cheaper by a factor of" in answer.out
     assert "tokens recomputing is the cheaper, below and above swapping." in answer.out
-    assert "The host has room for 59 such sequences" in answer.out  # a quarter of 512 GB, 2 GiB each
+    assert "Host memory holds 59 such sequences" in answer.out  # a quarter of 512 GB, 2 GiB each
     assert "Both at once takes" in answer.out
 
 

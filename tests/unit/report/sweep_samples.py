@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from roofline.report.sweep.data import Swept
+from roofline.report.sweep.data import SweepData
 
 HARDWARE = ("h100-sxm", "a100-sxm-80gb")
 BATCHES, LENGTHS = (1, 2, 4), (1024, 2048)
@@ -53,7 +53,7 @@ def described(**more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def swept(found: list[dict[str, Any]] | None = None, **more: Any) -> Swept:
+def swept(found: list[dict[str, Any]] | None = None, **more: Any) -> SweepData:
     """All of it."""
     frame = pd.DataFrame(rows() if found is None else found)
-    return Swept(name="sweep", frame=frame, **{"described": described(), "points": 12, **more})
+    return SweepData(name="sweep", frame=frame, **{"described": described(), "points": 12, **more})

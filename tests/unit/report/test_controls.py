@@ -37,15 +37,15 @@ def test_what_no_control_can_be_is_refused(wrong):
 
 
 def test_steps_count_from_the_low_end():
-    assert Control(key="key", label="Label", kind="number", value=0.3, low=0.1, high=2, step=0.1).shown == "0.3"
-    assert Control(key="key", label="Label", kind="number", value=1 << 20, low=1, high=1 << 30, step=1).shown == "1048576"
+    assert Control(key="key", label="Label", kind="number", value=0.3, low=0.1, high=2, step=0.1).text == "0.3"
+    assert Control(key="key", label="Label", kind="number", value=1 << 20, low=1, high=1 << 30, step=1).text == "1048576"
 
 
 def test_a_zero_that_means_none_says_so():
     made = [
         Control(key="key", label="Label", kind="number", value=value, low=0, high=9, unit="ms", zero="none") for value in (0, 5)
     ]
-    assert [control.shown for control in made] == ["none", "5 ms"]
+    assert [control.text for control in made] == ["none", "5 ms"]
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,13 @@ def test_what_is_shared_means_the_same(model: str, sharing: Sharing) -> None:
     """Another operator's formulas, with the differences that are told, have this operator's values."""
     for operator in _explained(model):
         shown = models(_explained(model), sharing)[operator.key]
-        totals = {symbol: value for symbol, value, _ in operator.found.legend if symbol not in operator.legend}
+        totals = {symbol: value for symbol, value, _ in operator.explanation.legend if symbol not in operator.legend}
         values = {symbol: value for symbol, (value, _) in shown.legend.items()} | totals
         differences = operator.differences(shown)
         values |= {other: value for _, value, other in differences}
         assert sharing != "none" or differences == []
         assert sharing == "lengths" or (NEW in operator.legend) == (NEW in shown.legend)
-        for part, other_part in zip(operator.found.parts, shown.found.parts, strict=True):
+        for part, other_part in zip(operator.explanation.parts, shown.explanation.parts, strict=True):
             assert _worth(other_part.formula, values) == pytest.approx(part.value, rel=1e-9), (operator.key, part.subject)
 
 
@@ -166,9 +166,9 @@ def _worth(formula: str, values: dict[str, float]) -> float:
 
 def test_another_value_of_the_same_symbol_is_told() -> None:
     """The peak of another dtype, say."""
-    model = next(operator for operator in _explained("llama-3.1-8b") if operator.found.subject == "layers/mlp/down_proj")
-    legend = tuple((symbol, 1e15 if symbol == "P" else value, about) for symbol, value, about in model.found.legend)
-    other = Explained(model.phase, replace(model.found, subject="other", legend=legend))
+    model = next(operator for operator in _explained("llama-3.1-8b") if operator.explanation.subject == "layers/mlp/down_proj")
+    legend = tuple((symbol, 1e15 if symbol == "P" else value, about) for symbol, value, about in model.explanation.legend)
+    other = Explained(model.phase, replace(model.explanation, subject="other", legend=legend))
     assert other.shape("names") == model.shape("names")
     assert other.differences(model) == [("P", 1e15, "P")]
     page = listed([model, other], {model.key: model, other.key: model})
@@ -179,7 +179,7 @@ def test_formulas_that_differ_in_more_than_names_are_not_shared() -> None:
     """Projections of another shape, attention of a prompt and of one token."""
     shown_by = models(_explained("llama-3.1-8b"), "lengths")
     paths = {
-        (path, phase): shown_by[op_key(phase, f"layers/{path}")].found.subject
+        (path, phase): shown_by[op_key(phase, f"layers/{path}")].explanation.subject
         for path in ("attention/core", "attention/qkv_proj", "mlp/norm")
         for phase in ("prefill", "decode")
     }

@@ -160,7 +160,7 @@ def test_without_a_price_there_is_no_cost_until_one_is_set() -> None:
     priced = at(found, **{"price.l40s": 0.5})
     assert (priced[0].of.number, priced[0].per_hour) == (3, 5.0)
     (control,) = (one for one in controls(planned(found)) if one.key == "price.l40s")
-    assert control.shown == "not known"
+    assert control.text == "not known"
 
 
 def test_the_answer_says_it_all() -> None:

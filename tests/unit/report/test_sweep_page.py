@@ -14,7 +14,7 @@ import pytest
 from unit.report.sweep_samples import BATCHES, HARDWARE, described, row, rows, seconds, swept
 
 from roofline.report.figure import Figure, Section, View
-from roofline.report.sweep.data import Swept
+from roofline.report.sweep.data import SweepData
 from roofline.report.sweep.maps import MAX_MAPS
 from roofline.report.sweep.page import command, sweep_page, view
 
@@ -168,7 +168,7 @@ def test_a_reduced_front_goes_by_its_own_objectives() -> None:
     goals = ["memory_bytes:min", "tokens_per_s_per_device_estimate:max"]
     drawn = figure(view(swept(found, described=reduced("pareto", goals, []))), "front-decode")
     assert drawn.series[0].x == (2e9, 4e9, 8e9)
-    assert drawn.x.title == "memory of a device"
+    assert drawn.x.title == "memory per device"
 
 
 def test_counts_are_bars_with_the_empty_ones_between_them() -> None:
@@ -242,6 +242,6 @@ def test_a_name_is_text(axis: str) -> None:
 
 def test_no_rows() -> None:
     nothing = replace(swept(), frame=pd.DataFrame())
-    assert isinstance(nothing, Swept)
-    assert view(nothing).answer == ("No point was kept: none fits in memory and meets what was asked for.",)
+    assert isinstance(nothing, SweepData)
+    assert view(nothing).answer == ("No point was kept: none fits in memory and meets the limits.",)
     assert "</html>" in sweep_page(nothing)

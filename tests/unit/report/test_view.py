@@ -130,7 +130,7 @@ def test_the_best_is_marked(shown: View) -> None:
         marked = [cell for cell in cells if cell.text.startswith("★")]
         if name.text in ("TPOT", "TTFT"):
             assert [cell.value for cell in marked] == [min(cell.value for cell in cells)]
-        elif name.text in ("tokens/s a GPU", "largest batch"):
+        elif name.text in ("tokens/s per GPU", "max batch"):
             assert [cell.value for cell in marked] == [max(cell.value for cell in cells)]
         else:
             assert marked == []
@@ -211,7 +211,7 @@ def test_batch_limits_where_nothing_fits() -> None:
     found = view({**STATE, "model": "llama-3.1-70b", "hardware": "l4", "others": [], "ttft_ms": 0, "tpot_ms": 0})
     figure = section(found, "batch-limits").figure
     assert figure is not None
-    assert {series.name for series in figure.series} <= {"compute binds from"}
+    assert {series.name for series in figure.series} <= {"compute-bound from"}
     assert {row[1].value for row in rows(found, "batch-limits")} == {0}
     assert {row[3].value for row in rows(found, "batch-limits")} == {None}
     assert {row[4].text for row in rows(found, "batch-limits")} == {"memory"}

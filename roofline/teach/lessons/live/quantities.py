@@ -10,7 +10,7 @@ from roofline.cost import Cost
 from roofline.errors import UnknownNameError
 from roofline.operators.grouped_gemm import expected_distinct
 from roofline.predict.result import OperatorResult, Phase
-from roofline.report.cells import amount, figure, seconds, share, whole
+from roofline.report.cells import amount, number_cell, seconds, share, whole
 from roofline.report.figure import Cell, Tile
 from roofline.teach.lessons.live.run import (
     Run,
@@ -219,7 +219,7 @@ def cell(value: float | None, unit: str) -> Cell:
         return Cell(text=f"{value / 1e9:,.2f} billion", value=value)
     if unit == "sequences":
         return whole(value)
-    return Cell(text=f"{figure(value).text} {unit}".strip(), value=value)
+    return Cell(text=f"{number_cell(value).text} {unit}".strip(), value=value)
 
 
 def operator_value(part: str, path: str, run: Run) -> float:
