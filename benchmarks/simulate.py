@@ -21,15 +21,14 @@ from typing import Any
 from clock import seconds
 
 from roofline.predict.request import prepare
-from roofline.serving.simulation.asking import ask
-from roofline.serving.simulation.eviction import Preempting
-from roofline.serving.simulation.parts import Basis
-from roofline.serving.simulation.room import longest, room
+from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.run import run
-from roofline.serving.simulation.schedulers import scheduler
-from roofline.serving.simulation.server import Server
+from roofline.serving.simulation.schedulers import SCHEDULERS
+from roofline.serving.simulation.server import Server, engine_config, max_model_len
 from roofline.serving.simulation.simulate import simulate
-from roofline.serving.simulation.tables import StepTables
+from roofline.serving.simulation.step_tables import StepTables
+from roofline.serving.simulation.step_time import Basis
+from roofline.serving.simulation.workload import read_workload
 from roofline.serving.traffic import read_trace
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
@@ -46,13 +45,13 @@ def served(trace: Path, **given: Any) -> Any:
 def alone(trace: Path, basis: Basis, runs: int, *, stepwise: bool) -> float:
     """CPU seconds of a run whose deployment and trace are there, with its tables."""
     request = prepare(MODEL, HARDWARE)
-    policy = scheduler("vllm-v1")
-    held = room(request, policy, [])
-    workload = ask(trace=trace, notes=[])
+    policy = SCHEDULERS["vllm-v1"]
+    held = engine_config(request, policy, [])
+    workload = read_workload(trace=trace, notes=[])
 
     def once() -> None:
-        tables = StepTables(request, basis, longest(request), held.seats)
-        server = Server(request, policy, held, longest(request), tables, Preempting(), 2, "round-robin", stepwise)
+        tables = StepTables(request, basis, max_model_len(request), held.max_num_seqs)
+        server = Server(request, policy, held, max_model_len(request), tables, PreemptionPolicy(), 2, "round-robin", stepwise)
         run(server, workload, (0, 0), 0.0)
 
     return seconds(once, runs)

@@ -37,9 +37,9 @@ SERVER: dict[str, Any] = {
 CLIENTS = 32
 EQUAL, DRAWN = ("922", f"closed:{CLIENTS}:prompts=10"), ("1024", f"closed:{CLIENTS}:prompts=10:spread=0.8-1")
 WAYS = (
-    ("equal lengths, all at once, 10 prompts a client", *EQUAL),
-    ("5 prompts a client", "922", f"closed:{CLIENTS}:prompts=5"),
-    ("1 prompt a client", "922", f"closed:{CLIENTS}:prompts=1"),
+    ("equal lengths, all at once, 10 prompts per client", *EQUAL),
+    ("5 prompts per client", "922", f"closed:{CLIENTS}:prompts=5"),
+    ("1 prompt per client", "922", f"closed:{CLIENTS}:prompts=1"),
     ("the first wave is not counted", "922", f"closed:{CLIENTS}:prompts=10:warm-up=1"),
     ("they begin over 10 s", "922", f"closed:{CLIENTS}:prompts=10:ramp=10 s"),
     ("lengths from 0.8 to 1 of 1,024", *DRAWN),

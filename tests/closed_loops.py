@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from roofline.measure.validate.serving import model_id
-from roofline.serving.simulation.asking import ask
 from roofline.serving.simulation.run import run
-from roofline.serving.simulation.server import Server, deployed, serve
+from roofline.serving.simulation.server import Server, make_server, resolve_replica
+from roofline.serving.simulation.workload import read_workload
 
 SCHEDULERS = {"vllm": "vllm-v1", "trtllm": "orca", "sglang": "vllm-v0"}
 """By what engines document, not by the error. vLLM: V1, chunks within 8,192 tokens. TensorRT-LLM: in-flight batching with
@@ -100,8 +100,8 @@ GRID = tuple(
 )
 DOCUMENTED = {"vllm": Generator(10, "0.8-1"), "trtllm": Generator(10), "sglang": Generator(10)}
 """What scripts of the sources say. vLLM's points on the 70B have the lengths and clients of InferenceMAX, whose script sends
-ten prompts a client, drawn from 0.8 to 1 of the length, after a warm-up apart (SemiAnalysis, InferenceMAX,
-benchmarks/benchmark_lib.sh); the others may be AIConfigurator's own runs: ten prompts a client, all of one length, after a
+ten prompts per client, drawn from 0.8 to 1 of the length, after a warm-up apart (SemiAnalysis, InferenceMAX,
+benchmarks/benchmark_lib.sh); the others may be AIConfigurator's own runs: ten prompts per client, all of one length, after a
 warm-up apart (ai-dynamo/aiconfigurator, src/aiconfigurator/eval/benchmarks)."""
 CHOSEN = {"vllm": Generator(10, "0.8-1"), "trtllm": Generator(10, short=1), "sglang": Generator(3, "0.8-1")}
 """What `choose` finds among all of `GRID`."""
@@ -125,13 +125,13 @@ def points(path: Path) -> list[Point]:
 def server(deployment: tuple[str, str, str, int, str]) -> Server:
     """A server with more seats than any point has clients; its step times are tabulated once."""
     engine, model, system, devices, quantization = deployment
-    request = deployed(
+    request = resolve_replica(
         model, system, {
             "tp": devices, "backend": engine, "quantization": quantization, "max_num_seqs": _SEATS,
             "max_num_batched_tokens": BUDGET, "max_model_len": _LONGEST,
         },
     )  # fmt: skip
-    return serve(
+    return make_server(
         request, scheduler=SCHEDULERS[engine], preemption=None, basis="estimate", replicas=None, balancer=None, stepwise=False,
         notes=[],
     )  # fmt: skip
@@ -140,9 +140,10 @@ def server(deployment: tuple[str, str, str, int, str]) -> Server:
 def simulated(point: Point, generator: Generator) -> tuple[float, float]:
     """Mean TTFT and TPOT, seconds."""
     here = server(point.deployment)
-    room = replace(here.room, seats=max(point.clients - generator.short, 1))
-    asked = ask(workload=generator.workload(point.clients), input_len=point.prompt, output_len=point.answer, notes=[])
-    times = run(replace(here, room=room), asked, (0, 0), 0.0).tally.times
+    config = replace(here.config, max_num_seqs=max(point.clients - generator.short, 1))
+    load = generator.workload(point.clients)
+    workload = read_workload(workload=load, input_len=point.prompt, output_len=point.answer, notes=[])
+    times = run(replace(here, config=config), workload, (0, 0), 0.0).metrics.times
     ttft, tpot = times["ttft"].mean, times["tpot"].mean
     assert ttft is not None
     return ttft, math.nan if tpot is None else tpot

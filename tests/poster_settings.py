@@ -15,13 +15,13 @@ from simulated import Event, serve
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.serving.simulation.book import RUN
-from roofline.serving.simulation.costs import preempting
-from roofline.serving.simulation.job import Job
+from roofline.serving.simulation.preemption import preemption_policy
+from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.result import Simulation
-from roofline.serving.simulation.room import longest, room
-from roofline.serving.simulation.schedulers import scheduler
-from roofline.serving.simulation.tables import StepTables
+from roofline.serving.simulation.schedulers import SCHEDULERS
+from roofline.serving.simulation.server import engine_config, max_model_len
+from roofline.serving.simulation.step_log import RUN
+from roofline.serving.simulation.step_tables import StepTables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,10 +134,10 @@ def watched(mode: str, share: float = NARROW) -> Watched:
     """The 32 requests, every step on its own."""
     blocks = blocks_of(share)
     request = prepare(MODEL, HARDWARE, block_size=BLOCK)
-    held = room(request, scheduler(SCHEDULER), [], blocks)
-    tables = StepTables(request, "estimate", longest(request), held.seats)
-    jobs = [Job(index, 0.0, PROMPT, ANSWER) for index in range(REQUESTS)]
-    way = preempting(request, mode, [])
-    found = serve(SCHEDULER, jobs, tables, held, stepwise=True, preempting=way)
-    rows = np.array(found.book.runs).reshape(-1, len(RUN))
+    held = engine_config(request, SCHEDULERS[SCHEDULER], [], blocks)
+    tables = StepTables(request, "estimate", max_model_len(request), held.max_num_seqs)
+    requests = [Request(index, 0.0, PROMPT, ANSWER) for index in range(REQUESTS)]
+    way = preemption_policy(request, mode, [])
+    found = serve(SCHEDULER, requests, tables, held, stepwise=True, preemption=way)
+    rows = np.array(found.log.runs).reshape(-1, len(RUN))
     return Watched(dict(zip(RUN, rows.T, strict=True)), found.of("admit", "preempt", "swap", "resume", "end"), blocks)

@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from generate.docstring import prose
 from generate.table import table
-from roofline.serving.simulation.arrivals import kinds as arrivals
-from roofline.serving.simulation.schedulers import schedulers
+from roofline.serving.simulation.arrivals import ARRIVALS
+from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.traffic.lengths import KINDS
 
 _HEAD = """\
 # Schedulers, arrivals, lengths
 
-What [simulations](../simulation.md) and [plans](../capacity.md) are given by name. Each is one file, found by walking its
-folder.
+What [simulations](../simulation.md) and [plans](../capacity.md) take by name. Installed packages may
+[add more](../extending.md).
 
 ## Schedulers
 
-`--scheduler NAME`. A scheduler is made of parts: who is let in, how a step is formed, who goes when a block is missing.
+`--scheduler NAME`. A scheduler says how a step is formed, which blocks a request gets at admission, and which request is
+preempted when a block is missing.
 """
 
 
 def pages() -> dict[str, str]:
     """One page."""
-    listed = [[f"`{one.name}`", prose(one.about), prose(one.source)] for one in schedulers().values()]
-    coming = [[f"`{one.form}`", prose(one.about)] for one in arrivals().values()]
-    long = [[f"`{one.form}`", f"`{one.example}`", prose(one.about)] for one in KINDS.values()]
+    schedulers = [[f"`{one.name}`", prose(one.about), prose(one.source)] for one in SCHEDULERS.values()]
+    arrivals = [[f"`{one.form}`", prose(one.about)] for one in ARRIVALS.values()]
+    lengths = [[f"`{one.form}`", f"`{one.example}`", prose(one.about)] for one in KINDS.values()]
     parts = [
         _HEAD,
-        table(["name", "what it does", "source"], listed),
+        table(["name", "what it does", "source"], schedulers),
         "## Arrivals",
         "`--workload`; `--rate R` is Poisson, and a [trace](../traffic.md) has its own.",
-        table(["form", "meaning"], coming),
+        table(["form", "meaning"], arrivals),
         "## Lengths",
         "`--input-len` and `--output-len` of plans, simulations and files of [traffic](../traffic.md).",
-        table(["form", "for example", "meaning"], long),
+        table(["form", "for example", "meaning"], lengths),
     ]
     return {"schedulers.md": "\n\n".join(parts) + "\n"}

@@ -19,11 +19,11 @@ from simulated import serve
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.serving.simulation.eviction import Linear, Preempting
-from roofline.serving.simulation.job import Job
-from roofline.serving.simulation.room import longest, room
-from roofline.serving.simulation.schedulers import scheduler
-from roofline.serving.simulation.tables import StepTables
+from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.schedulers import SCHEDULERS
+from roofline.serving.simulation.server import engine_config, max_model_len
+from roofline.serving.simulation.step_tables import StepTables
 
 ROOT = Path(__file__).resolve().parents[2]
 WAYS = pytest.mark.parametrize("mode", MODES)
@@ -173,10 +173,10 @@ def test_waiting_for_copies_is_what_swapping_adds() -> None:
     All requests are there from the first, so that who is served when depends on no time.
     """
     request = prepare(poster.MODEL, poster.HARDWARE, block_size=poster.BLOCK)
-    held = room(request, scheduler(poster.SCHEDULER), [], poster.blocks_of(NARROW))
-    tables = StepTables(request, "estimate", longest(request), held.seats)
-    jobs = [Job(index, 0.0, poster.PROMPT, poster.ANSWER) for index in range(poster.REQUESTS)]
-    served = serve(poster.SCHEDULER, jobs, tables, held, preempting=Preempting("swap", Linear(0.0, 0.0)))
+    held = engine_config(request, SCHEDULERS[poster.SCHEDULER], [], poster.blocks_of(NARROW))
+    tables = StepTables(request, "estimate", max_model_len(request), held.max_num_seqs)
+    requests = [Request(index, 0.0, poster.PROMPT, poster.ANSWER) for index in range(poster.REQUESTS)]
+    served = serve(poster.SCHEDULER, requests, tables, held, preemption=PreemptionPolicy("swap", LinearCosts(0.0, 0.0)))
     ended = max(event[1] for event in served.of("end"))
     found = by_memory("swap", NARROW)
     assert overhead(found) > 2

@@ -7,10 +7,10 @@ import pytest
 from event_server import Server, run
 from simulated import serve
 
-from roofline.serving.simulation.book import END
-from roofline.serving.simulation.job import Job
-from roofline.serving.simulation.room import Room
-from roofline.serving.simulation.step_time import Affine
+from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.step_log import END
+from roofline.serving.simulation.step_time import AffineStepTime
 
 MANY_BLOCKS = 10**9
 SERVERS = {
@@ -32,10 +32,10 @@ def test_the_event_server(name: str) -> None:
     answers = np.maximum(rng.lognormal(5, 0.7, many), 1).astype(int)
     arrived = np.cumsum(rng.exponential(0.15, many))
     seen = run(server, arrived, prompts, answers)
-    times = Affine(server.base, each=server.each, token=server.token)
-    jobs = [Job(i, float(arrived[i]), int(prompts[i]), int(answers[i])) for i in range(many)]
-    served = serve("vllm-v1", jobs, times, Room(MANY_BLOCKS, 16, server.seats, server.budget))
-    ends = np.array(served.book.ends).reshape(-1, len(END))
+    times = AffineStepTime(server.base, sequence=server.each, token=server.token)
+    requests = [Request(i, float(arrived[i]), int(prompts[i]), int(answers[i])) for i in range(many)]
+    served = serve("vllm-v1", requests, times, EngineConfig(MANY_BLOCKS, 16, server.seats, server.budget))
+    ends = np.array(served.log.ends).reshape(-1, len(END))
     ends = ends[np.argsort(ends[:, 0])]
     first, last = ends[:, END.index("first")], ends[:, END.index("ended")]
     assert first - arrived == pytest.approx(seen.ttft, rel=1e-9, abs=1e-9)
@@ -52,7 +52,7 @@ def test_pollaczek_khinchine() -> None:
     rng = np.random.default_rng(3)
     many = 100_000
     arrived = np.cumsum(rng.exponential(2, many))
-    jobs = [Job(i, at, 100, 1) for i, at in enumerate(arrived.tolist())]
-    served = serve("vllm-v1", jobs, Affine(0.0, token=0.01), Room(MANY_BLOCKS, 16, 10**6, 100))
-    ends = np.array(served.book.ends).reshape(-1, len(END))
+    requests = [Request(i, at, 100, 1) for i, at in enumerate(arrived.tolist())]
+    served = serve("vllm-v1", requests, AffineStepTime(0.0, token=0.01), EngineConfig(MANY_BLOCKS, 16, 10**6, 100))
+    ends = np.array(served.log.ends).reshape(-1, len(END))
     assert (ends[:, END.index("first")] - ends[:, END.index("arrived")]).mean() == pytest.approx(1.5, rel=0.015)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from roofline.audit.replay.replay import replay
-from roofline.audit.replay.result import Beside, Replay
+from roofline.audit.replay.result import Comparison, Replay
 from roofline.serving.traffic import read_run
 
 RUNS = {"rtx4090_llama-3.1-8b": None, "rtxpro6000_qwen3-32b": "rtx-pro-6000-server"}
@@ -40,7 +40,7 @@ def replayed(run: Path) -> Replay:
     return _KEPT[run.name]
 
 
-def _off(one: Beside, latency: str, figure: str) -> float:
+def _off(one: Comparison, latency: str, figure: str) -> float:
     error = one.error(latency, figure)
     assert error is not None
     return abs(error)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import Served, World, world
 
-from roofline.serving.simulation.book import END, RUN
+from roofline.serving.simulation.step_log import END, RUN
 
 WORLDS = 1000
 
@@ -42,7 +42,7 @@ def test_runs_of_steps_are_the_steps_one_by_one(start: int) -> None:
         runs, steps = one.run(False), one.run(True)
         assert not apart(runs, steps), (seed, one.name, one.mode)
         assert runs.refused == steps.refused
-        assert [replica.steps for replica in runs.replicas] == [replica.steps for replica in steps.replicas]
+        assert [replica.batch.num_steps for replica in runs.replicas] == [replica.batch.num_steps for replica in steps.replicas]
 
 
 def test_the_worlds_have_what_can_go_wrong() -> None:
@@ -64,15 +64,17 @@ def test_the_worlds_have_what_can_go_wrong() -> None:
 def test_nothing_is_lost(one: World, stepwise: bool) -> None:
     """Every request ends or is refused; every block, seat and token comes back; time goes forward."""
     served = one.run(stepwise)
-    ended = [int(index) for index in served.book.ends[:: len(END)]]
+    ended = [int(index) for index in served.log.ends[:: len(END)]]
     assert sorted([*ended, *served.refused]) == list(range(len(one.requests)))
     for replica in served.replicas:
-        assert replica.free == replica.blocks
-        assert not replica.running
-        assert not replica.waiting
-        assert not replica.swapped
-        assert (replica.many, replica.cached, replica.held, replica.late_many, replica.swapped_tokens) == (0, 0, 0, 0, 0)
-        assert not any(replica.grow)
+        assert replica.kv_cache.num_free_blocks == replica.kv_cache.num_blocks
+        assert not replica.scheduler.running
+        assert not replica.scheduler.waiting
+        assert not replica.scheduler.swapped
+        batch, scheduler, cache = replica.batch, replica.scheduler, replica.kv_cache
+        assert (batch.num_sequences, batch.num_cached_tokens, batch.num_stalled, scheduler.num_swapped_tokens) == (0, 0, 0, 0)
+        assert cache.num_retained_blocks == 0
+        assert not any(cache.growth)
     for index in range(len(served.replicas)):
         steps = served.of("decode", "mixed", replica=index)
         assert all(begins < ends for _, begins, ends, *_ in steps)
@@ -87,23 +89,21 @@ def test_every_token_is_computed(one: World) -> None:
     computed: dict[int, int] = defaultdict(int)
     for index in range(len(served.replicas)):
         for _, _, _, _, chunks in served.of("mixed", replica=index):
-            for job, new, before in chunks:
-                computed[job] += new
-                assert before + new <= one.requests[job][1] + one.requests[job][2]
+            for request, new, before in chunks:
+                computed[request] += new
+                assert before + new <= one.requests[request][1] + one.requests[request][2]
     dropped = {event[2] for _, event in served.events if event[0] == "preempt"}
     refused = set(served.refused)
-    for job, (_, prompt, _, _) in enumerate(one.requests):
-        if job in refused:
-            assert computed[job] == 0
-        elif job in dropped:
-            assert computed[job] >= prompt
+    for request, (_, prompt, _, _) in enumerate(one.requests):
+        if request in refused:
+            assert computed[request] == 0
+        elif request in dropped:
+            assert computed[request] >= prompt
         else:
-            assert computed[job] == prompt
-    rows = [
-        dict(zip(RUN, served.book.runs[at : at + len(RUN)], strict=True)) for at in range(0, len(served.book.runs), len(RUN))
-    ]
+            assert computed[request] == prompt
+    rows = [dict(zip(RUN, served.log.runs[at : at + len(RUN)], strict=True)) for at in range(0, len(served.log.runs), len(RUN))]
     decoded = sum(row["steps"] * row["sequences"] for row in rows)
-    answers = [answer for job, (_, _, answer, _) in enumerate(one.requests) if job not in refused]
+    answers = [answer for request, (_, _, answer, _) in enumerate(one.requests) if request not in refused]
     tokens = decoded + sum(row["prompts"] for row in rows)
     assert tokens == sum(answers)
 
@@ -114,13 +114,13 @@ def test_gaps_between_tokens_are_the_time_from_the_first_to_the_last(one: World)
     """Summed over all requests: what runs and gaps say of the times between tokens is what each request saw."""
     served = one.run(False)
     row = len(END)
-    ends = [dict(zip(END, served.book.ends[at : at + row], strict=True)) for at in range(0, len(served.book.ends), row)]
+    ends = [dict(zip(END, served.log.ends[at : at + row], strict=True)) for at in range(0, len(served.log.ends), row)]
     seen = sum(end["ended"] - end["first"] for end in ends)
-    told = sum(seconds * many for seconds, many in zip(served.book.gaps[::2], served.book.gaps[1::2], strict=True))
-    for at in range(0, len(served.book.runs), len(RUN)):
-        run = dict(zip(RUN, served.book.runs[at : at + len(RUN)], strict=True))
+    told = sum(seconds * many for seconds, many in zip(served.log.gaps[::2], served.log.gaps[1::2], strict=True))
+    for at in range(0, len(served.log.runs), len(RUN)):
+        run = dict(zip(RUN, served.log.runs[at : at + len(RUN)], strict=True))
         steps, first = run["steps"], run["seconds"] + run["lead"]
-        told += (run["sequences"] - run["late"]) * first if run["sequences"] else 0.0
+        told += (run["sequences"] - run["stalled"]) * first if run["sequences"] else 0.0
         told += run["sequences"] * ((steps - 1) * run["seconds"] + run["more"] * steps * (steps - 1) / 2)
     assert told == pytest.approx(seen, rel=1e-9, abs=1e-9)
 
@@ -131,6 +131,6 @@ def test_who_is_refused_could_never_run(one: World) -> None:
     """Its last step needs more blocks than there are."""
     served = one.run(False)
     replica = served.replicas[0]
-    for job, (_, prompt, answer, _) in enumerate(one.requests):
-        needs = -(-(prompt + answer - 1) // replica.size) + replica.own
-        assert (job in served.refused) == (needs > replica.blocks)
+    for request, (_, prompt, answer, _) in enumerate(one.requests):
+        needs = replica.kv_cache.blocks_of(prompt + answer - 1)
+        assert (request in served.refused) == (needs > replica.kv_cache.num_blocks)

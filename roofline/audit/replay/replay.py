@@ -1,22 +1,41 @@
-"""`replay`: a measured run, the deployment that it says it had, and what the simulator makes of its requests."""
+"""`replay`: serve the requests of a measured run again, on the deployment that the run had, and compare latencies."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from roofline.audit.replay.question import Question
-from roofline.audit.replay.result import Replay
+from roofline import formatting
+from roofline.audit.engine_logs import names
+from roofline.audit.replay.fit import Card, Fitted, fit
+from roofline.audit.replay.result import Comparison, Latencies, Replay
 from roofline.blocks.model import Model
+from roofline.blocks.model_files import load_model
 from roofline.errors import InputError
-from roofline.serving.traffic.engine_run import EngineRun, read_run
+from roofline.graph.build import build
+from roofline.graph.sharding import stages
+from roofline.predict.analyze import facts
+from roofline.predict.bounds import matrix_dtype
+from roofline.predict.options import ALIASES
+from roofline.serving.simulation.replica import Replica
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.router import ROUTERS, open_loop
+from roofline.serving.simulation.server import Server, make_server, resolve_replica
+from roofline.serving.simulation.step_log import END, StepLog
+from roofline.serving.traffic.engine_run import EngineMeta, EngineRun, read_run
+from roofline.specs.source import Origin
 from roofline.specs.hardware import Hardware
+from roofline.specs.library import by_driver_name, load_hardware
 from roofline.specs.source import Assumption
+from roofline.specs.workload import Segment
 from roofline.units import parse_count
 
-_LEAST = 10
+_MIN_FIT = 10
 """Requests that two constants are fitted on, at least."""
+_OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
+"""Assumptions on the step that `analyze` is about: here the run has them."""
 
 
 def replay(
@@ -31,18 +50,18 @@ def replay(
     num_gpu_blocks_override: int | str | None = None,
     **deployment: Any,
 ) -> Replay:
-    """Serve the requests of a measured run again, and lay latencies beside latencies.
+    """Serve the requests of a measured run again, and compare latencies.
 
     Args:
         run: its folder (see `roofline.serving.traffic.read_run`), or what was read of it.
-        model: a shipped id, the path of a file, or a loaded model; default: what the run names.
+        model: a shipped id, the path of a file, or a loaded model; default: the model that the run names.
         hardware: likewise.
-        fit_first: fit two constants of the card on so many requests, the first that arrived, and judge them by the others.
+        fit_first: fit two constants of the card on this many requests, the first that arrived, and judge them by the others.
         scheduler: as in `simulate`; default: `vllm-v1-async` or `vllm-v1`, as the run had it.
         basis: `estimate` of step times (default where kernels were measured) or `bound`.
         skip_bad_rows: leave broken lines out.
-        num_gpu_blocks_override: KV blocks of a replica; default: those that the run had, else what the memory holds.
-        **deployment: the options of `roofline analyze` that describe the deployment, in place of what the run says.
+        num_gpu_blocks_override: KV blocks of a replica; default: those that the run had, else those that fit.
+        **deployment: the options of `roofline analyze` that describe the deployment, instead of those of the run.
 
     Returns:
         Both latencies and their differences; `.to_dict()` has the layout of `roofline replay --json`.
@@ -50,13 +69,240 @@ def replay(
     Raises:
         roofline.errors.RooflineError: a broken file, an unknown name, a wrong value, requests that do not fit the deployment.
     """
-    found = run if isinstance(run, EngineRun) else read_run(run, skip_bad_rows)
+    measured = run if isinstance(run, EngineRun) else read_run(run, skip_bad_rows)
     notes: list[Assumption] = []
-    if found.trace.skipped:
-        why = f"broken, and left out: {'; '.join(found.trace.reasons)}"
-        notes.append(Assumption("skipped_rows", found.trace.skipped, "given", why))
-    question = Question(found, model, hardware, scheduler, basis, num_gpu_blocks_override, deployment, notes)
-    first = None if fit_first is None else parse_count(fit_first, "--fit-first", minimum=_LEAST)
-    if first is not None and first >= len(found):
-        raise InputError(f"--fit-first {first:,}: the run has {len(found):,} requests, and some have to be left to judge by")
-    return question.answer(first)
+    if measured.trace.skipped:
+        why = f"broken, and left out: {'; '.join(measured.trace.reasons)}"
+        notes.append(Assumption("skipped_rows", measured.trace.skipped, "given", why))
+    replayer = Replayer(measured, model, hardware, scheduler, basis, num_gpu_blocks_override, deployment, notes)
+    num_fit = None if fit_first is None else parse_count(fit_first, "--fit-first", minimum=_MIN_FIT)
+    if num_fit is not None and num_fit >= len(measured):
+        raise InputError(
+            f"--fit-first {num_fit:,}: the run has {len(measured):,} requests, and some have to be left to judge by"
+        )
+    return replayer.result(num_fit)
+
+
+@dataclass(frozen=True)
+class Served:
+    """The simulated latencies of a run's requests, and how often requests were preempted."""
+
+    latencies: Latencies
+    num_preemptions: int
+
+
+def serve(run: EngineRun, server: Server) -> Served:
+    """Serve the requests of a run as they arrived.
+
+    As an engine's own times do, latencies begin when the engine looks for new requests, which it does between two steps.
+
+    Raises:
+        InputError: a request that the server could never serve.
+    """
+    import numpy as np
+
+    log = StepLog()
+    replicas = [
+        Replica(server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index)
+        for index in range(server.replicas)
+    ]
+    rows = zip(run.arrived.tolist(), run.trace.prompts.tolist(), run.trace.outputs.tolist(), strict=True)
+    requests = [Request(index, *row) for index, row in enumerate(rows)]
+
+    def refuse(request: Request) -> bool:
+        num_tokens = request.num_prompt_tokens + request.max_tokens
+        why = replicas[0].refusal(request)
+        if num_tokens > server.max_model_len:
+            why = f"has {num_tokens:,} tokens, and a sequence at most {server.max_model_len:,} (--max-model-len)"
+        if why is None:
+            return False
+        raise InputError(f"{run.trace.path}: request {request.index} {why}: the run had another deployment")
+
+    open_loop(requests, replicas, ROUTERS[server.router].route(replicas), refuse)
+    ends = np.array(log.ends, dtype=np.float64).reshape(-1, len(END))
+    ended = dict(zip(END, ends[np.argsort(ends[:, END.index("index")])].T, strict=True))
+    seen = np.array([request.seen_time for request in requests])
+    return Served(Latencies.of(seen, ended["first"], ended["ended"], run.trace.outputs), log.num_preemptions)
+
+
+class Replayer:
+    """A measured run with its deployment: what the run's files say, and what the user gives instead.
+
+    Args:
+        run: the run.
+        model: as in `replay`.
+        hardware: likewise.
+        scheduler: likewise.
+        basis: likewise.
+        num_blocks: KV blocks of a replica.
+        deployment: options that replace those of the run.
+        notes: gets what is assumed.
+    """
+
+    def __init__(
+        self, run: EngineRun, model: Any, hardware: Any, scheduler: str | None, basis: str | None, num_blocks: Any,
+        deployment: dict[str, Any], notes: list[Assumption],
+    ) -> None:  # fmt: skip
+        self.run, self.notes, self.basis = run, notes, basis
+        meta = run.meta
+        given = {name: value for name, value in deployment.items() if value is not None}
+        self.inputs: list[Any] = []
+        self.model = model if isinstance(model, Model) else self._model(model, meta, given.pop("assume", None))
+        self.hardware = hardware if isinstance(hardware, Hardware) else self._hardware(hardware, meta)
+        of_run = dict(meta.options) if meta is not None else {}
+        if meta is not None and meta.data_parallel_size > 1:
+            raise InputError(
+                f"{meta.path}: data_parallel_size {meta.data_parallel_size}: the file does not say which replica a request "
+                "went to, and replicas that work together are not simulated"
+            )
+        measured_blocks = of_run.pop("num_gpu_blocks_override", None)
+        self.num_blocks = measured_blocks if num_blocks is None else num_blocks
+        replaced = {ALIASES.get(name, name) for name in given}
+        self.options = {**{name: value for name, value in of_run.items() if name not in replaced}, **given}
+        self.scheduler = scheduler or self._scheduler(meta)
+        if meta is not None and meta.version is not None and meta.prefix_caching is None:
+            self.options.setdefault("enable_prefix_caching", True)
+            why = "the engine's default: the run does not say"
+            notes.append(Assumption("enable_prefix_caching", True, "assumed", why))
+
+    def _model(self, model: Any, meta: EngineMeta | None, assume: Any) -> Model:
+        if model is None:
+            if meta is None or meta.model is None:
+                raise InputError(f"{self.run.trace.path}: nothing beside it names the model: give MODEL")
+            model = names.model(meta.model)
+            self.notes.append(Assumption("model", model, "given", f"the run names {meta.model}: the same dimensions"))
+        loaded, source = load_model(model, assume)
+        self.inputs.append(source)
+        return loaded
+
+    def _hardware(self, hardware: Any, meta: EngineMeta | None) -> Hardware:
+        if hardware is None:
+            device = None if meta is None else meta.device
+            hardware = None if device is None else by_driver_name(device)
+            if hardware is None:
+                what = "names no accelerator"
+                if device is not None:
+                    what = f"names {device!r}, which is no accelerator that is shipped"
+                raise InputError(f"{self.run.trace.path}: the run {what}: give --hardware")
+            self.notes.append(Assumption("hardware", hardware, "given", f"the run names {device}"))
+        loaded, sources = load_hardware(hardware)
+        self.inputs += sources
+        return loaded
+
+    def _scheduler(self, meta: EngineMeta | None) -> str | None:
+        """By whether steps are formed while others run; None where the engine is not known."""
+        if meta is None or (ahead := meta.ahead) is None:
+            return None
+        why = "the run says so" if meta.asynchronous is not None else f"the default of vLLM {meta.version}"
+        origin: Origin = "given" if meta.asynchronous is not None else "assumed"
+        self.notes.append(Assumption("async_scheduling", ahead, origin, why))
+        return "vllm-v1-async" if ahead else "vllm-v1"
+
+    def server(self, card: Card | None, notes: list[Assumption]) -> Server:
+        """Return the deployment as a server; with the constants of a card, if one is given."""
+        options = dict(self.options)
+        if card is not None:
+            options |= {"peak_flops": card.peak_flops, "bandwidth": card.bandwidth}
+        request = resolve_replica(self.model, self.hardware, options)
+        return make_server(
+            request, scheduler=self.scheduler, preemption=None, basis=self.basis, replicas=None, balancer=None, stepwise=False,
+            notes=notes, num_gpu_blocks_override=self.num_blocks,
+            enable_prefix_caching=bool(options.get("enable_prefix_caching")),
+        )  # fmt: skip
+
+    def result(self, num_fit: int | None) -> Replay:
+        """Return the comparison; with a fit on the first `num_fit` requests, unless it is None."""
+        run, notes, num = self.run, self.notes, len(self.run)
+        measured = Latencies.of(run.arrived, run.first, run.last, run.trace.outputs)
+        server = self.server(None, notes)
+        served = serve(run, server)
+        notes += [note for note in server.request.assumptions if note.name not in _OF_A_STEP]
+        card, unseen, fitted = None, None, None
+        if num_fit is not None:
+            best = self._fit(num_fit, measured, server)
+            card = self._card(best, num_fit, server)
+            after = serve(run, self.server(best.card, []))
+            rest = measured.part(num_fit, num)
+            unseen = Comparison.of("unfitted", rest, served.latencies.part(num_fit, num))
+            fitted = Comparison.of("fitted", rest, after.latencies.part(num_fit, num))
+            why = f"fitted on the first {num_fit:,} of {num:,} requests of {run.trace.name}"
+            notes.append(Assumption("peak_flops", formatting.quantity(best.card.peak_flops, "FLOP/s"), "given", why))
+            notes.append(Assumption("bandwidth", formatting.quantity(best.card.bandwidth, "B/s"), "given", why))
+        sources = [*self.inputs, *server.request.inputs, run.trace.input]
+        config = server.config
+        return Replay(
+            inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in sources},
+            **facts(server.request),
+            run=_run(run),
+            server={
+                "scheduler": server.scheduler.name, "basis": server.tables.basis, "blocks": config.num_blocks,
+                "block_size": config.block_size, "max_num_seqs": config.max_num_seqs,
+                "max_num_batched_tokens": config.max_num_batched_tokens, "prefix_caching": config.enable_prefix_caching,
+                "preemptions": served.num_preemptions,
+            },
+            unfitted=Comparison.of("unfitted", measured, served.latencies),
+            assumptions=tuple(notes),
+            card=card,
+            unseen=unseen,
+            fitted=fitted,
+        )  # fmt: skip
+
+    def _fit(self, num_fit: int, measured: Latencies, server: Server) -> Fitted:
+        start = Card(_peak(server), server.request.hardware.bandwidth)
+
+        def simulated(card: Card) -> Latencies:
+            return serve(self.run, self.server(card, [])).latencies.part(0, num_fit)
+
+        return fit(simulated, measured.part(0, num_fit), start)
+
+    def _card(self, best: Fitted, num_fit: int, server: Server) -> dict[str, Any]:
+        return {
+            "peak_flops": best.card.peak_flops,
+            "bandwidth": best.card.bandwidth,
+            "replaces": {"peak_flops": _peak(server), "bandwidth": server.request.hardware.bandwidth},
+            "achieved": self._achieved(self.server(best.card, [])),
+            "requests": num_fit,
+            "error": best.error,
+            "servings": best.servings,
+        }
+
+    def _achieved(self, server: Server) -> dict[str, float]:
+        """Rates of a device in two steps: one full of prompt tokens, and one that decodes `max_num_seqs` sequences, or as many
+        as there are blocks for, half-way through their outputs."""
+        trace, config, hardware, tables = self.run.trace, server.config, server.request.hardware, server.tables
+        context = int(trace.mean_prompt + trace.mean_output / 2)
+        num_sequences = max(min(config.max_num_seqs, config.num_blocks * config.block_size // context), 1)
+        num_tokens = config.max_num_batched_tokens // server.request.deployment.pipeline_parallel_size
+        prompts, decodes = (Segment(1, num_tokens, 0),), (Segment(num_sequences, 1, context, decode=True),)
+        matrix_s = sum(float(parts.total) for parts in tables.costs.utilization(prompts)["matrix"])
+        memory_s = sum(float(parts.total) for parts in tables.costs.utilization(decodes)["memory"])
+        return {
+            "flops": matrix_s * _peak(server) / tables.mixed(0, 0, [(num_tokens, 0)]),
+            "bandwidth": memory_s * hardware.bandwidth / tables.mixed(num_sequences, num_sequences * context, []),
+            "sequences": num_sequences,
+        }
+
+
+def _peak(server: Server) -> float:
+    """FLOP/s of the format in which a step multiplies most."""
+    request = server.request
+    work: dict[str, float] = {}
+    for stage in stages(request.model, request.deployment.pipeline_parallel_size):
+        graph = build(request.model, request.deployment, request.precision, (Segment(1, 1, 1, decode=True),), stage)
+        for operator, repeat in graph.values():
+            flops = operator.cost().matrix_flops * repeat
+            if flops:
+                dtype = matrix_dtype(operator, request.hardware)
+                work[dtype] = work.get(dtype, 0.0) + float(flops)
+    return request.hardware.peak(max(work, key=lambda dtype: work[dtype]))
+
+
+def _run(run: EngineRun) -> dict[str, Any]:
+    meta, trace = run.meta, run.trace
+    return {
+        "name": trace.name, "requests": len(run), "skipped": trace.skipped, "offered_rate": trace.rate,
+        "duration_s": float(run.last.max()), "mean_input": trace.mean_prompt, "mean_output": trace.mean_output,
+        "model": meta and meta.model, "engine_version": meta and meta.version, "device": meta and meta.device,
+        "device_bytes": meta and meta.device_bytes, "options": dict(meta.options) if meta else {},
+        "async_scheduling": meta and meta.asynchronous, "prefix_caching": meta and meta.prefix_caching,
+    }  # fmt: skip

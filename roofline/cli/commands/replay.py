@@ -17,7 +17,7 @@ from roofline.serving.options import REPLAY
 from roofline.text import Table
 
 if TYPE_CHECKING:
-    from roofline.audit.replay.result import Beside, Replay
+    from roofline.audit.replay.result import Comparison, Replay
 
 
 def register(app: typer.Typer) -> None:
@@ -89,9 +89,9 @@ def _sentences(result: Replay) -> list[str]:
     return lines
 
 
-def _table(one: Beside) -> Table:
+def _table(one: Comparison) -> Table:
     """A comparison, a row per figure."""
-    from roofline.audit.replay.times import FIGURES, NAMES
+    from roofline.audit.replay.result import FIGURES, NAMES
 
     rows = tuple(
         (
@@ -103,7 +103,7 @@ def _table(one: Beside) -> Table:
         for name in NAMES
         for figure in FIGURES
     )
-    title = f"{one.what.capitalize()}, {one.requests:,} requests"
+    title = f"{one.step_times.capitalize()}, {one.requests:,} requests"
     return Table(title, "", ("", "measured", "simulated", "error"), (False, True, True, True), rows)
 
 

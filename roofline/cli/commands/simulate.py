@@ -33,13 +33,13 @@ def simulate(
     """
     from roofline.report.simulation.summary import sentences, tables
     from roofline.serving.simulation.interrupts import Interrupts
-    from roofline.serving.simulation.rows import SUFFIXES
+    from roofline.serving.simulation.request_writer import SUFFIXES
     from roofline.serving.simulation.simulate import simulate as run
 
     out.check_suffix((*SUFFIXES, ".json", ".md", ".html"))
     rows = out.file if out.has_suffix(*SUFFIXES) else None
     with progress("requests", quiet=out.quiet) as report, Interrupts() as interrupts:
-        result = run(model, hardware, rows=rows, interrupts=interrupts, told=report, **options)
+        result = run(model, hardware, rows=rows, interrupts=interrupts, progress=report, **options)
     if result.interrupted:
         sys.stderr.write("stopped: the result is of what was served so far\n")
     if result.fits:

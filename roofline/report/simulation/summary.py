@@ -73,7 +73,7 @@ def latencies(result: Simulation) -> list[tuple[float | None, ...]]:
 
 
 def _cells(one: Latency) -> tuple[float | None, ...]:
-    return one.mean, one.p50, one.p90, one.p95, one.p99, one.most
+    return one.mean, one.p50, one.p90, one.p95, one.p99, one.max
 
 
 def load_table(result: Simulation) -> Table:

@@ -1,7 +1,7 @@
-"""Percentiles of more numbers than anybody keeps: a histogram with bins of equal ratio, which can be merged with others.
+"""Percentiles of very many numbers: a histogram with bins of equal ratio, which can be merged with others.
 
-A bin holds what lies from g^i to g^(i+1), g = 1.002, and stands for the number that is as far from its lower end as from its
-upper one by ratio, so that a percentile is off by at most 0.1 % of itself. Mean, least and most are exact.
+A bin holds the numbers from g^i to g^(i+1), g = 1.002, and stands for the number that is as far from its lower end as from its
+upper one by ratio, so that a percentile is off by at most 0.1 % of itself. Mean, min and max are exact.
 
 Source: Masson, Rim, Lee 2019 (DDSketch), arXiv:1908.10693, section 2.
 """
@@ -19,52 +19,52 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 RATIO = 1.002
-LEAST = 1e-7
-"""Seconds: what is less counts as so much."""
-_MOST = 200  # points of a curve
-_BINS = math.ceil(math.log(1e10 / LEAST) / math.log(RATIO))
+MIN_S = 1e-7
+"""Seconds: smaller times count as this."""
+_MAX_POINTS = 200  # of a curve
+_BINS = math.ceil(math.log(1e10 / MIN_S) / math.log(RATIO))
 
 
 class Histogram:
     """Counts of times in seconds, from 100 ns to 300 years."""
 
-    __slots__ = ("_counts", "least", "most", "total", "weight")
+    __slots__ = ("_counts", "max", "min", "total", "weight")
 
     def __init__(self) -> None:
         import numpy as np
 
         self._counts: Array = np.zeros(_BINS)
         self.total = self.weight = 0.0
-        self.least, self.most = math.inf, -math.inf
+        self.min, self.max = math.inf, -math.inf
 
     def add(self, values: Array, weights: Array | None = None) -> None:
-        """Numbers, each so often."""
+        """Add numbers, each with a weight (default 1)."""
         import numpy as np
 
         if not len(values):
             return
-        bins = np.log(np.maximum(values, LEAST) * (1 / LEAST)) * (1 / math.log(RATIO))
+        bins = np.log(np.maximum(values, MIN_S) * (1 / MIN_S)) * (1 / math.log(RATIO))
         places = np.minimum(bins, _BINS - 1).astype(np.int64)
         top = int(places.max()) + 1
         self._counts[:top] += np.bincount(places, weights, top)
         self.total += float(values.sum() if weights is None else values @ weights)
         self.weight += float(len(values) if weights is None else weights.sum())
-        self.least, self.most = min(self.least, float(values.min())), max(self.most, float(values.max()))
+        self.min, self.max = min(self.min, float(values.min())), max(self.max, float(values.max()))
 
     def merge(self, other: Histogram) -> None:
-        """All that another holds."""
+        """Add all numbers of another histogram."""
         self._counts += other._counts
         self.total += other.total
         self.weight += other.weight
-        self.least, self.most = min(self.least, other.least), max(self.most, other.most)
+        self.min, self.max = min(self.min, other.min), max(self.max, other.max)
 
     @property
     def mean(self) -> float | None:
-        """None of nothing."""
+        """Mean; None if there are no numbers."""
         return self.total / self.weight if self.weight else None
 
     def quantile(self, share: float) -> float | None:
-        """The least number that so many are at most, to 0.1 %; None of nothing."""
+        """Return the smallest number that a share of the numbers does not exceed, to 0.1 %; None if there are no numbers."""
         import numpy as np
 
         if not 0 < share <= 1:
@@ -74,24 +74,24 @@ class Histogram:
         cumulated = np.cumsum(self._counts)
         # a little less than the share, for sums that are rounded
         place = int(np.searchsorted(cumulated, share * cumulated[-1] * (1 - 1e-12)))
-        middle = LEAST * RATIO**place * 2 * RATIO / (1 + RATIO)
-        return min(max(middle, self.least), self.most)
+        middle = MIN_S * RATIO**place * 2 * RATIO / (1 + RATIO)
+        return min(max(middle, self.min), self.max)
 
-    def within(self, most: float) -> float:
-        """Share that is at most so much, to the bin."""
+    def within(self, limit: float) -> float:
+        """Return the share of the numbers that is at most `limit`, to the bin."""
         import numpy as np
 
         if not self.weight:
             return 0.0
-        place = int(math.log(max(most, LEAST) / LEAST) / math.log(RATIO))
+        place = int(math.log(max(limit, MIN_S) / MIN_S) / math.log(RATIO))
         return float(np.sum(self._counts[:place]) / self.weight)
 
     def curve(self) -> dict[str, list[float]]:
-        """The distribution in at most 200 points: `seconds`, ascending, and the `share` that takes at most so long.
+        """Return the distribution in at most 200 points: `seconds`, ascending, and the `share` of the numbers up to each.
 
-        There is a point in every hundredth of the share, every 60th of the range (by ratio), and every fifth of a decade of
-        what takes longer, as far as there is something; where that were more than 200, in wider ones. What takes a step in one
-        bin is there from its foot to its top.
+        There is a point in every hundredth of the share, every 60th of the range (by ratio), and every fifth of a decade of the
+        share above, where there are numbers; where that were more than 200 points, in wider intervals. A bin with a large share
+        has a point at its foot and at its top.
         """
         import numpy as np
 
@@ -99,21 +99,21 @@ class Histogram:
         if not len(places):
             return {"seconds": [], "share": []}
         shares = np.cumsum(self._counts[places]) / self._counts.sum()
-        feet, tops = (np.clip(LEAST * RATIO ** (places + edge), self.least, self.most) for edge in (0.0, 1.0))
+        feet, tops = (np.clip(MIN_S * RATIO ** (places + edge), self.min, self.max) for edge in (0.0, 1.0))
         longer = -np.log10(np.maximum(1 - shares, 1e-6))
         extent = max(int(places[-1] - places[0]), 1)
         times = 1.0
         while True:
             cells = np.floor(np.stack([shares * 100, (places - places[0]) / extent * 60, longer * 5]) / times)
-            kept = np.append((np.diff(cells) != 0).any(axis=0), [True])  # the last of each
+            last = np.append((np.diff(cells) != 0).any(axis=0), [True])  # of its cell
             steps = np.diff(shares, prepend=0.0) > 0.01 * times
-            if kept.sum() + steps.sum() < _MOST:
+            if last.sum() + steps.sum() < _MAX_POINTS:
                 break
             times *= 1.25
         foot = np.append([True], steps[1:])
         seconds, share = np.stack([feet, tops], axis=1), np.stack([shares - np.diff(shares, prepend=0.0), shares], axis=1)
-        shown = np.stack([foot, kept | steps], axis=1)
+        points = np.stack([foot, last | steps], axis=1)
         return {
-            "seconds": [float(f"{value:.6g}") for value in seconds[shown].tolist()],
-            "share": [round(value, 7) for value in share[shown].tolist()],
+            "seconds": [float(f"{value:.6g}") for value in seconds[points].tolist()],
+            "share": [round(value, 7) for value in share[points].tolist()],
         }

@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM while a simulation runs: it ends there, and what was counted so far is whole.
 
-What a server writes down is a row at a time; only while rows are added up must nobody break in.
+The log of a run is written row by row; only while its rows are added up must nothing interrupt.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from roofline.errors import TerminatedError
 
 
 class StoppedError(BaseException):
-    """Somebody wants the run to end here. As with `KeyboardInterrupt`, nobody on the way may take it for an error."""
+    """The user ends the run. As with `KeyboardInterrupt`, no handler on the way may take it for an error."""
 
 
 class Interrupts:
-    """Turns SIGINT and SIGTERM into `StoppedError` within `running`, but not within `whole`: there it waits. Anywhere else it
-    is only noted (`asked`). A second one is a `KeyboardInterrupt`; a second SIGTERM changes nothing, since `timeout` sends two.
+    """Turns SIGINT and SIGTERM into `StoppedError` within `running`; within `whole` the error waits for its end. Anywhere else
+    a signal is only noted (`requested`). A second one is a `KeyboardInterrupt`; a second SIGTERM changes nothing, since
+    `timeout` sends two.
 
     Where no signal can be caught (any thread but the main one) nothing changes.
     """
 
     def __init__(self) -> None:
-        self.asked = False
-        self._runs = self._held = False
+        self.requested = False
+        self._running = self._deferred = False
         self._first = 0
         self._before: dict[int, Any] = {}
 
@@ -43,33 +44,33 @@ class Interrupts:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """What can be ended anywhere."""
-        self._runs = True
+        """Within it the run can be ended anywhere."""
+        self._running = True
         try:
             self._raise()
             yield
         finally:
-            self._runs = False
+            self._running = False
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """What has to be done to its end."""
-        self._held = True
+        """Within it nothing interrupts."""
+        self._deferred = True
         try:
             yield
         finally:
-            self._held = False
+            self._deferred = False
         self._raise()
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
+        if self.requested:
             if number == self._first == signal.SIGTERM:
                 return
             raise TerminatedError if number == signal.SIGTERM else KeyboardInterrupt
-        self.asked, self._first = True, number
-        if not self._held:
+        self.requested, self._first = True, number
+        if not self._deferred:
             self._raise()
 
     def _raise(self) -> None:
-        if self.asked and self._runs:
+        if self.requested and self._running:
             raise StoppedError

@@ -1,91 +1,110 @@
-"""The answer to `roofline simulate`: frozen values, and their form as JSON and as rows."""
+"""The result of `roofline simulate`: metrics of runs summed up, as frozen values, JSON and rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from roofline.predict.analyze import facts
+from roofline.predict.request import Request
 from roofline.predict.result import dump_json
 from roofline.registry import HasFigures
+from roofline.serving.simulation.histogram import Histogram
+from roofline.serving.simulation.metrics import COSTS, TIMES
+from roofline.serving.simulation.run import Run
+from roofline.serving.simulation.server import Server
+from roofline.serving.simulation.workload import Workload
 from roofline.specs.source import Assumption
+from roofline.specs.library import Input
 from roofline.version import envelope
 
 if TYPE_CHECKING:
     import pandas as pd
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+CONFIDENCE = 0.95
+_RATES = ("requests_per_s", "output_tokens_per_s", "prompt_tokens_per_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
     """Seconds over requests (of `itl`: over tokens); None where there is none. Percentiles to 0.1 %."""
 
-    mean: float | None
-    p50: float | None
-    p90: float | None
-    p95: float | None
-    p99: float | None
-    most: float | None = None
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    max: float | None = None
+
+    @classmethod
+    def of(cls, times: Histogram) -> Latency:
+        """The mean, percentiles and maximum of a histogram."""
+        quantiles = {name: times.quantile(share) for name, share in QUANTILES.items()}
+        return cls(mean=times.mean, **quantiles, max=times.max if times.weight else None)
 
     def to_dict(self) -> dict[str, float | None]:
-        """By name."""
-        return {"mean": self.mean, "p50": self.p50, "p90": self.p90, "p95": self.p95, "p99": self.p99, "max": self.most}
+        """Return the values by name."""
+        return {"mean": self.mean, "p50": self.p50, "p90": self.p90, "p95": self.p95, "p99": self.p99, "max": self.max}
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """How many. `cut`: of those that completed, in the warm-up, so that nothing else counts them."""
+    """Numbers of requests. `cut`: of those that completed, the ones in the warm-up, which nothing else counts."""
 
-    arrived: int
-    completed: int
-    refused: int
-    preemptions: int
-    preempted: int
+    arrived: int = 0
+    completed: int = 0
+    refused: int = 0
+    preemptions: int = 0
+    preempted: int = 0
     cut: int = 0
 
     @property
     def unfinished(self) -> int:
-        """Those that were being served, or waited, when the run was interrupted."""
+        """Requests that ran or waited when the run was interrupted."""
         return self.arrived - self.completed - self.refused
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation(HasFigures):
-    """What users of a server see, and what the server does. Times in seconds, rates a second, over all replicas."""
+    """What users of a server see, and what the server does. Times in seconds, rates per second, over all replicas."""
 
     inputs: dict[str, Any]
     model: dict[str, Any]
     hardware: dict[str, Any]
     deployment: dict[str, Any]
     workload: dict[str, Any]
-    server: dict[str, Any]
-    """Scheduler, replicas, balancer, preemption, blocks, seats, tokens a step, and what step times stand on."""
-    requests: Requests
-    preemption: dict[str, float]
-    """Of a run: tokens that were dropped and computed again, and how much longer steps took for it; tokens that moved to the
-    host, and for how long steps waited for copies. The warm-up counts."""
-    refusals: tuple[dict[str, Any], ...]
-    """The first of those that were refused, with why."""
-    duration_s: float
-    offered_rate: float | None
-    saturated: bool
-    ttft_s: Latency
-    tpot_s: Latency
-    itl_s: Latency
-    e2e_s: Latency
-    throughput: dict[str, float]
-    goodput: float | None
-    within_slo: float | None
-    """Share of the requests that keep to the SLO; None without one."""
-    utilisation: dict[str, float | None]
-    series: dict[str, Any]
-    distributions: dict[str, dict[str, list[float]]]
-    """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most so long."""
-    assumptions: tuple[Assumption, ...]
+    server: dict[str, Any] = field(default_factory=dict)
+    """Scheduler, replicas, balancer, preemption, KV blocks, `max_num_seqs`, tokens per step, and the basis of step times."""
+    requests: Requests = Requests()
+    preemption: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COSTS, 0.0))
+    """Of a run: tokens that were computed again, and how much longer steps took for it; tokens that moved to the host, and for
+    how long steps waited for copies. The warm-up counts."""
+    refusals: tuple[dict[str, Any], ...] = ()
+    """The first refused requests, with the reason."""
+    duration_s: float = 0.0
+    offered_rate: float | None = None
+    saturated: bool = False
+    ttft_s: Latency = Latency()
+    tpot_s: Latency = Latency()
+    itl_s: Latency = Latency()
+    e2e_s: Latency = Latency()
+    throughput: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_RATES, 0.0))
+    goodput: float | None = None
+    within_slo: float | None = None
+    """Share of the requests within the SLO; None without one."""
+    utilisation: dict[str, float | None] = field(default_factory=lambda: dict.fromkeys(("compute", "memory", "kv")))
+    series: dict[str, Any] = field(default_factory=dict)
+    distributions: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most as long."""
+    assumptions: tuple[Assumption, ...] = ()
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
     interrupted: bool = False
-    """Whether somebody put an end to the run: it is of the requests that had ended by then."""
+    """Whether the user ended the run: the result is of the requests that had ended by then."""
     unfit: str | None = None
     """Why the model does not run there: then nothing else is known."""
 
@@ -95,7 +114,7 @@ class Simulation(HasFigures):
         return self.unfit is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Return plain data in the documented layout."""
         counts = self.requests
         return {
             **envelope(self.inputs),
@@ -133,14 +152,179 @@ class Simulation(HasFigures):
         }  # fmt: skip
 
     def to_json(self, indent: int | None = 2) -> str:
-        """JSON text; no NaN and no infinity."""
+        """Return JSON text; no NaN and no infinity."""
         return dump_json(self.to_dict(), indent)
 
     def to_frame(self) -> pd.DataFrame:
-        """The time series, a row an interval."""
+        """Return the time series, a row per interval."""
         import pandas as pd
 
-        found = {name: values for name, values in self.series.items() if name != "interval_s"}
-        frame = pd.DataFrame(found)
+        frame = pd.DataFrame({name: values for name, values in self.series.items() if name != "interval_s"})
         frame.insert(0, "begins_s", frame.index * self.series["interval_s"])
         return frame
+
+
+def summarize(
+    server: Server, workload: Workload, runs: list[Run], notes: list[Assumption], seed: int, warm_up_share: float
+) -> Simulation:
+    """Return the result of runs that differ in their seeds.
+
+    Args:
+        server: what was simulated.
+        workload: its requests.
+        runs: at least one; the time series are of the first.
+        notes: what was assumed.
+        seed: of the first run.
+        warm_up_share: share of the requests that were not counted.
+    """
+    figures = [_figures(server, workload, one) for one in runs]
+    first = runs[0].metrics
+    for other in runs[1:]:
+        for name in TIMES:
+            first.times[name].merge(other.metrics.times[name])
+    means = figures[0] if len(runs) == 1 else {name: _mean([one[name] for one in figures]) for name in figures[0]}
+    slo = any(one.ttft or one.tpot for one in workload.classes)
+    about: dict[str, Any] = facts(server.request)
+    latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name]) for name in TIMES}
+    return Simulation(
+        inputs=_inputs(server.request.inputs, server.preemption.inputs, *(one.inputs for one in workload.classes)),
+        **about,
+        workload=_workload(workload, seed, warm_up_share),
+        server={
+            "scheduler": server.scheduler.name,
+            "replicas": server.replicas,
+            "balancer": server.router,
+            "preemption": server.preemption.mode,
+            "basis": server.tables.basis,
+            "blocks": server.config.num_blocks,
+            "block_size": server.config.block_size,
+            "max_num_seqs": server.config.max_num_seqs,
+            "max_num_batched_tokens": server.config.max_num_batched_tokens,
+            "stepwise": server.stepwise,
+        },
+        requests=Requests(
+            arrived=sum(one.num_arrived for one in runs),
+            completed=sum(one.num_ended for one in runs),
+            refused=sum(one.num_refused for one in runs),
+            preemptions=sum(one.num_preemptions for one in runs),
+            preempted=sum(one.metrics.preempted for one in runs),
+            cut=sum(one.num_warm_up for one in runs),
+        ),
+        preemption={name: means[f"preemption.{name}"] or 0.0 for name in COSTS},
+        refusals=tuple(runs[0].refusals),
+        duration_s=means["duration_s"] or 0.0,
+        offered_rate=means["offered_rate"],
+        interrupted=any(one.stopped for one in runs),
+        saturated=any(_saturated(workload, one) for one in runs),
+        **latencies,
+        throughput={name: means[f"throughput.{name}"] or 0.0 for name in _RATES},
+        goodput=means["goodput"] if slo else None,
+        within_slo=means["within_slo"] if slo else None,
+        utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
+        series=first.series.to_dict(first.last),
+        distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
+        assumptions=tuple(notes),
+        replications=intervals(figures) if len(runs) > 1 else None,
+    )
+
+
+def without_fit(request: Request, workload: Workload, notes: list[Assumption], why: str) -> Simulation:
+    """Return the result where the deployment does not fit: no metrics."""
+    about: dict[str, Any] = facts(request)
+    return Simulation(
+        inputs=_inputs(request.inputs, *(one.inputs for one in workload.classes)),
+        **about,
+        workload=_workload(workload, 0, 0.0),
+        assumptions=tuple(notes),
+        unfit=why,
+    )
+
+
+def intervals(runs: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
+    """Return the mean of each figure over runs, and the 95 % confidence interval of its expectation.
+
+    By Student's t distribution with one degree of freedom less than runs. A figure that some run does not have is left out.
+
+    Source: Law 2015, Simulation Modeling and Analysis, 5th edition, section 9.4.1.
+    """
+    from scipy.special import stdtrit
+
+    num_runs = len(runs)
+    factor = float(stdtrit(num_runs - 1, (1 + CONFIDENCE) / 2)) / math.sqrt(num_runs)
+    figures: dict[str, Any] = {}
+    for name in runs[0]:
+        values = [value for one in runs if (value := one[name]) is not None]
+        if len(values) < num_runs:
+            continue
+        mean = math.fsum(values) / num_runs
+        half = factor * math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (num_runs - 1))
+        figures[name] = {"mean": mean, "low": mean - half, "high": mean + half}
+    return {"runs": num_runs, "confidence": CONFIDENCE, "figures": figures}
+
+
+def _figures(server: Server, workload: Workload, one: Run) -> dict[str, float | None]:
+    """The figures of one run, by name."""
+    metrics = one.metrics
+    begin = min(one.first_arrival if not one.num_warm_up else metrics.after, metrics.last)
+    duration = max(metrics.last - one.first_arrival, 0.0) if metrics.last else 0.0
+    counted = max(metrics.last - begin, 1e-300)
+    span = one.last_arrival - one.first_arrival
+    device_s = duration * server.replicas
+    figures: dict[str, float | None] = {
+        "duration_s": duration,
+        "offered_rate": (one.num_arrived - 1) / span if span > 0 and not workload.closed else None,
+        "throughput.requests_per_s": metrics.completed / counted,
+        "throughput.output_tokens_per_s": metrics.output_tokens / counted,
+        "throughput.prompt_tokens_per_s": metrics.prompt_tokens / counted,
+        "goodput": metrics.good / counted,
+        "within_slo": metrics.good / metrics.completed if metrics.completed else None,
+        "utilisation.compute": metrics.busy_s["matrix"] / device_s if device_s else None,
+        "utilisation.memory": metrics.busy_s["memory"] / device_s if device_s else None,
+        "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_blocks) if device_s else None,
+    }
+    figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
+    for name in TIMES:
+        latency = Latency.of(metrics.times[name])
+        figures |= {f"{name}_s.{key}": getattr(latency, key) for key in ("mean", *QUANTILES)}
+    return figures
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _saturated(workload: Workload, one: Run) -> bool:
+    return (
+        not workload.closed
+        and one.last_arrival > one.first_arrival
+        and one.metrics.saturated(one.first_arrival, one.last_arrival)
+    )
+
+
+def _inputs(*parts: Iterable[Input]) -> dict[str, Any]:
+    """Files that were read, by role."""
+    files: dict[str, Any] = {}
+    for entry in chain(*parts):
+        files.setdefault(entry.role, {"name": entry.name, "path": entry.path, "sha256": entry.sha256})
+    return files
+
+
+def _workload(workload: Workload, seed: int, warm_up_share: float) -> dict[str, Any]:
+    counted = workload.warm_up and workload.requests
+    return {
+        "source": workload.source,
+        "rate": workload.rate,
+        "clients": sum(one.clients for one in workload.clients) or None,
+        "requests": workload.requests,
+        "until_s": None if workload.until == math.inf else workload.until,
+        "seed": seed,
+        "warm_up": workload.warm_up / counted if counted else warm_up_share,
+        "classes": [
+            {
+                "name": one.name, "input_len": str(one.input_len), "output_len": str(one.output_len),
+                "mean_input": one.input_len.mean, "mean_output": one.output_len.mean, "ttft_s": one.ttft, "tpot_s": one.tpot,
+            }
+            for one in workload.classes
+        ],
+    }  # fmt: skip

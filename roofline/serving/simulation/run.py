@@ -1,4 +1,4 @@
-"""One run of a workload on a server, counted."""
+"""One run of a workload on a server."""
 
 from __future__ import annotations
 
@@ -6,151 +6,164 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.errors import InputError
-from roofline.serving.simulation.balancers import balancer
-from roofline.serving.simulation.book import Book
-from roofline.serving.simulation.busy import Busy
 from roofline.serving.simulation.interrupts import Interrupts, StoppedError
-from roofline.serving.simulation.job import Job
-from roofline.serving.simulation.loop import Refuse, closed_loop, open_loop
+from roofline.serving.simulation.metrics import Metrics
+from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.replica import Replica
-from roofline.serving.simulation.rows import Rows
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.request_writer import RequestWriter
+from roofline.serving.simulation.router import ROUTERS, Refuse, closed_loop, open_loop
 from roofline.serving.simulation.server import Server
-from roofline.serving.simulation.tally import Tally
-from roofline.serving.simulation.workload import MOST_AT_ONCE, Workload
+from roofline.serving.simulation.step_log import StepLog
+from roofline.serving.simulation.utilization import Utilization
+from roofline.serving.simulation.workload import MAX_UNFINISHED, Workload
 
-if TYPE_CHECKING:
-    from roofline.serving.simulation.perfetto import Trace
-
-_TOLD = 5  # refusals
+_MAX_REFUSALS = 5
 
 
 @dataclass
 class Run:
-    """One run: what was counted, and who was refused."""
+    """One run: its metrics, and its refused requests.
 
-    tally: Tally
-    arrived: int = 0
-    refused: int = 0
-    cut: int = 0
-    preemptions: int = 0
-    first: float = math.inf
-    """When the first request came, and the last."""
-    latest: float = 0.0
+    Args:
+        metrics: sums over the run.
+        num_warm_up: the first requests, which are not counted.
+    """
+
+    metrics: Metrics
+    num_warm_up: int = 0
+    num_arrived: int = 0
+    num_refused: int = 0
+    num_ended: int = 0
+    num_preemptions: int = 0
+    first_arrival: float = math.inf
+    last_arrival: float = 0.0
     refusals: list[dict[str, Any]] = field(default_factory=list)
-    ended: int = 0
+    """The first refused requests, with the reason."""
     stopped: bool = False
-    """Whether somebody put an end to it."""
+    """Whether the user ended it."""
 
 
 @dataclass(frozen=True)
-class Watchers:
-    """Who follows a run. `rows` writes a row a request, `trace` what a viewer shows; `told` hears now and then how many
-    requests have ended, of how many; with `interrupts` Ctrl-C ends it."""
+class Observers:
+    """What follows a run.
 
-    rows: Rows | None = None
+    Args:
+        rows: writes a row per request.
+        trace: writes a trace for Perfetto.
+        interrupts: with it Ctrl-C ends the run.
+        progress: called now and then with how many requests have ended, of how many (None: unknown).
+    """
+
+    rows: RequestWriter | None = None
     trace: Trace | None = None
     interrupts: Interrupts | None = None
-    told: Callable[[int, int | None], None] | None = None
+    progress: Callable[[int, int | None], None] | None = None
 
 
-def run(server: Server, asked: Workload, seed: Iterable[int], share: float, watchers: Watchers = Watchers()) -> Run:
-    """One run, of which a share of the requests, the first ones, is not counted."""
-    expected = asked.expected
-    if share and expected is None:
-        raise InputError("--warm-up: nobody knows how many requests will come; give --requests")
-    cut = asked.warm_up or (int(share * expected) if expected is not None else 0)
-    found = _begun(server, asked, cut, watchers.rows)
-    tally, trace = found.tally, watchers.trace
-    interrupts = watchers.interrupts
+def run(
+    server: Server, workload: Workload, seed: Iterable[int], warm_up_share: float, observers: Observers = Observers()
+) -> Run:
+    """Simulate one run, of which a share of the requests, the first ones, is not counted."""
+    expected = workload.num_expected
+    if warm_up_share and expected is None:
+        raise InputError("--warm-up: it is not known how many requests will come; give --requests")
+    num_warm_up = workload.warm_up or (int(warm_up_share * expected) if expected is not None else 0)
+    metrics = _metrics(server, workload, num_warm_up, observers.rows)
+    result = Run(metrics, num_warm_up=num_warm_up)
+    trace, interrupts = observers.trace, observers.interrupts
     whole, running = (nullcontext, nullcontext) if interrupts is None else (interrupts.whole, interrupts.running)
 
-    def read(book: Book) -> None:
+    def read(log: StepLog) -> None:
         with whole():
-            tally.read(book)
-        if watchers.told is not None:
-            watchers.told(book.ended, expected)
+            metrics.read(log)
+        if observers.progress is not None:
+            observers.progress(log.num_ended, expected)
 
-    book = Book(read)
+    log = StepLog(read)
     replicas = [
         Replica(
-            server.scheduler, server.tables, server.room, book=book, preempting=server.preempting, index=index,
+            server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
             stepwise=server.stepwise,
         )
         for index in range(server.replicas)
     ]  # fmt: skip
     if trace is not None:
         for replica in replicas:
-            replica.watch = trace.watch(replica)
+            replica.scheduler.watch = trace.watch(replica)
+    refuse = _gate(server, result, log, replicas[0], trace)
+    route = ROUTERS[server.router].route(replicas)
+    rng_seed = tuple(seed)
     try:
         with running():
-            _serve(server, asked, tuple(seed), replicas, book, _gate(server, found, book, replicas[0], trace))
-            read(book)
+            if workload.closed:
+                closed_loop(
+                    workload.closed_lengths(rng_seed), workload.starts(), replicas, route, refuse, log,
+                    think=workload.clients[0].think, until=workload.until,
+                )  # fmt: skip
+            else:
+                open_loop(workload.open_requests(rng_seed), replicas, route, refuse)
+            read(log)
     except StoppedError:
-        found.stopped = True
-        tally.read(book)
-    found.preemptions, found.ended = book.preemptions, book.ended
-    return found
+        result.stopped = True
+        metrics.read(log)
+    result.num_preemptions, result.num_ended = log.num_preemptions, log.num_ended
+    return result
 
 
-def _begun(server: Server, asked: Workload, cut: int, rows: Rows | None) -> Run:
-    """A run of which nothing is counted yet."""
+def _metrics(server: Server, workload: Workload, num_warm_up: int, rows: RequestWriter | None) -> Metrics:
     objectives = {
-        kind: (one.ttft or math.inf, one.tpot or math.inf) for kind, one in enumerate(asked.classes) if one.ttft or one.tpot
+        index: (one.ttft or math.inf, one.tpot or math.inf)
+        for index, one in enumerate(workload.classes)
+        if one.ttft or one.tpot
     }
-    tally = Tally(
-        cut=cut,
-        after=math.inf if cut else 0.0,
+    return Metrics(
+        num_warm_up=num_warm_up,
+        after=math.inf if num_warm_up else 0.0,
         objectives=objectives,
-        busy=Busy(server.tables),
+        utilization=Utilization(server.tables),
         rows=rows.write if rows else None,
     )
-    return Run(tally, cut=cut)
 
 
-def _gate(server: Server, found: Run, book: Book, replica: Replica, trace: Trace | None) -> Callable[[Job], bool]:
-    """Counts the requests that come, and refuses those that could never be served.
+def _gate(server: Server, result: Run, log: StepLog, replica: Replica, trace: Trace | None) -> Refuse:
+    """Counts the requests that arrive, and refuses those that could never be served.
 
     Raises:
-        InputError: by the function that is returned: more requests under way at a time than a run holds.
+        InputError: by the function that is returned: more unfinished requests at a time than a run holds.
     """
-    # so many tokens, prompt and answer, are never refused: the last is not cached
-    most = min(server.longest, (server.room.blocks - server.room.own) * server.room.block_size + 1)
+    # sequences of this many tokens are never refused: the last token is not cached
+    config = server.config
+    always = min(server.max_model_len, (config.num_blocks - config.num_fixed_blocks) * config.block_size + 1)
 
-    def refuse(job: Job) -> bool:
-        found.arrived += 1
-        at = found.latest = job.arrived
-        if job.index == 0:
-            found.first = at
-        if found.cut and job.index == found.cut:
-            found.tally.after = at
-        total = job.prompt + job.answer
-        if total <= most:
-            if found.arrived - found.refused - book.ended > MOST_AT_ONCE:
+    def refuse(request: Request) -> bool:
+        result.num_arrived += 1
+        time = result.last_arrival = request.arrival_time
+        if request.index == 0:
+            result.first_arrival = time
+        if result.num_warm_up and request.index == result.num_warm_up:
+            result.metrics.after = time
+        num_tokens = request.num_prompt_tokens + request.max_tokens
+        if num_tokens <= always:
+            if result.num_arrived - result.num_refused - log.num_ended > MAX_UNFINISHED:
                 raise InputError(
-                    f"{MOST_AT_ONCE:,} requests are under way or wait {at:,.4g} s after the start, and a run holds no more: "
+                    f"{MAX_UNFINISHED:,} requests run or wait {time:,.4g} s after the start, and a run holds no more: "
                     "give fewer --requests, a lower rate, or more --replicas"
                 )
             return False
-        why = f"{total:,} tokens are more than the {server.longest:,} of a sequence" if total > server.longest else None
-        why = why or replica.refusal(job)
-        found.refused += 1
+        why = replica.refusal(request)
+        if num_tokens > server.max_model_len:
+            why = f"{num_tokens:,} tokens are more than the {server.max_model_len:,} of a sequence"
+        result.num_refused += 1
         if trace is not None:
-            trace.refused(job)
-        if len(found.refusals) < _TOLD:
-            found.refusals.append({"request": job.index, "prompt": job.prompt, "answer": job.answer, "why": why})
+            trace.refused(request)
+        if len(result.refusals) < _MAX_REFUSALS:
+            result.refusals.append(
+                {"request": request.index, "prompt": request.num_prompt_tokens, "answer": request.max_tokens, "why": why}
+            )
         return True
 
     return refuse
-
-
-def _serve(server: Server, asked: Workload, seed: tuple[int, ...], replicas: list[Replica], book: Book, refuse: Refuse) -> None:
-    pick = balancer(server.balancer, replicas)
-    if not asked.closed:
-        open_loop(asked.jobs(seed), replicas, pick, refuse)
-        return
-    closed_loop(
-        asked.lengths(seed), asked.starts(), replicas, pick, refuse, book, think=asked.clients[0].think, until=asked.until
-    )

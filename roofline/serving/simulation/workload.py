@@ -1,34 +1,50 @@
-"""What comes to a server in one run: arrivals with lengths, or clients with lengths."""
+"""The workload of a run: arrivals or clients with lengths, read from the options of `simulate`."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count, islice
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from roofline.serving.simulation.arrivals.base import CHUNK, Arrivals, Clients
-from roofline.serving.simulation.job import Job
-from roofline.serving.traffic.classes import Class
-from roofline.serving.traffic.trace import Trace
+from roofline.errors import InputError
+from roofline.serving.simulation.arrivals import CHUNK, Arrivals, Clients, Constant, Gamma, Poisson, parse_arrivals
+from roofline.serving.simulation.request import Request
+from roofline.serving.traffic.build import load_traffic, single
+from roofline.serving.traffic.classes import Class, Traffic
+from roofline.serving.traffic.lengths import around
+from roofline.serving.traffic.scalars import parse_rate, parse_seconds
+from roofline.serving.traffic.trace import Trace, read_trace
+from roofline.specs.source import Assumption
+from roofline.units import parse_count
 
 if TYPE_CHECKING:
     import numpy as np
 
-REQUESTS = 10_000
-"""Of a workload that has no end of its own."""
-MOST_AT_ONCE = 2_000_000
-"""Requests that a run holds at a time, under way or waiting: about a gigabyte."""
+DEFAULT_REQUESTS = 10_000
+"""Requests of a workload that has no end of its own."""
+MAX_UNFINISHED = 2_000_000
+"""Requests that a run holds at a time, running or waiting: about a gigabyte."""
+_UNKNOWN = 2**60
 
 
 @dataclass(frozen=True)
 class Workload:
     """Requests of classes, each with arrivals of its own (an open loop), or with clients (a closed one), or a trace.
 
-    `requests`: the most that come. `until`: seconds after which none comes. `stretch`: of a trace's times, for another rate.
-    `warm_up`: requests that are not counted, the first ones of all clients.
+    Args:
+        classes: lengths and objectives.
+        arrivals: of each class, in an open loop.
+        clients: of each class, in a closed loop.
+        trace: arrivals and lengths of one class.
+        stretch: factor on the trace's times, for another rate.
+        requests: how many arrive, at most.
+        until: seconds after which none arrives.
+        warm_up: the first requests of all clients, which are not counted.
+        source: as the user gave it.
     """
 
     classes: tuple[Class, ...] = ()
@@ -40,11 +56,10 @@ class Workload:
     until: float = math.inf
     warm_up: int = 0
     source: str = ""
-    """As it was given."""
 
     @property
     def closed(self) -> bool:
-        """Whether requests come because others have ended."""
+        """Whether requests arrive because others have ended."""
         return bool(self.clients)
 
     @property
@@ -54,100 +69,280 @@ class Workload:
 
     @property
     def rate(self) -> float | None:
-        """Requests a second that are asked for; None of clients, and of what comes all at once."""
+        """Mean requests/s; None for clients, and for requests that arrive all at once."""
         if self.trace is not None:
             return self.trace.rate / self.stretch if self.trace.rate else None
         rates = [one.rate for one in self.arrivals]
         return None if not rates or None in rates else sum(rate for rate in rates if rate)
 
     @property
-    def expected(self) -> int | None:
-        """Requests that will come, as far as that can be told; None where they can not."""
+    def num_expected(self) -> int | None:
+        """Number of requests that will arrive; None where it is not known."""
         if self.trace is not None:
-            least = len(self.trace)
+            num = len(self.trace)
         else:
             counts = [one.count for one in self.arrivals]
-            least = sum(each or 0 for each in counts) if counts and None not in counts else 2**60
+            num = sum(each or 0 for each in counts) if counts and None not in counts else _UNKNOWN
         if self.rate is not None and self.until < math.inf:
-            least = min(least, round(self.rate * self.until))
-        found = min(least, self.requests or 2**60)
-        return None if found == 2**60 else found
+            num = min(num, round(self.rate * self.until))
+        num = min(num, self.requests or _UNKNOWN)
+        return None if num == _UNKNOWN else num
 
     @property
-    def at_once(self) -> int:
-        """Clients that come to send: no more than there are requests."""
-        return min(sum(one.clients for one in self.clients), self.requests or 2**60)
+    def num_senders(self) -> int:
+        """Clients that send at least one request: no more than there are requests."""
+        return min(sum(one.clients for one in self.clients), self.requests or _UNKNOWN)
 
     def starts(self) -> list[float]:
-        """When the clients that come to send do so first, ascending. They begin in turn, so that of more clients than requests
+        """Return when each client sends its first request, ascending. They begin in turn, so that of more clients than requests
         the later ones have nothing to send."""
-        return list(islice(heapq.merge(*(one.starts() for one in self.clients)), self.at_once))
+        return list(islice(heapq.merge(*(one.starts() for one in self.clients)), self.num_senders))
 
-    def jobs(self, seed: Sequence[int]) -> Iterator[Job]:
-        """The requests of an open loop, in the order of their arrival."""
-        found = self._traced() if self.trace is not None else self._drawn(seed)
-        for job in islice(found, self.requests):
-            if job.arrived > self.until:
+    def open_requests(self, seed: Sequence[int]) -> Iterator[Request]:
+        """Yield the requests of an open loop, in the order of their arrival."""
+        requests = self._traced(self.trace) if self.trace is not None else self._drawn(seed)
+        for request in islice(requests, self.requests):
+            if request.arrival_time > self.until:
                 return
-            yield job
+            yield request
 
-    def lengths(self, seed: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-        """Tokens of prompt and answer, and class, of the requests of a closed loop, as they are sent. Classes by the share of
-        their clients."""
+    def closed_lengths(self, seed: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+        """Yield prompt tokens, output tokens and class of the requests of a closed loop, in the order in which they are sent.
+        Classes are drawn by the share of their clients."""
         import numpy as np
 
-        rngs = [np.random.default_rng([*seed, kind]) for kind in range(len(self.classes))]
-        streams = [_pairs(one, rng) for one, rng in zip(self.classes, rngs, strict=True)]
+        rngs = [np.random.default_rng([*seed, index]) for index in range(len(self.classes))]
+        streams = [_lengths(one, rng) for one, rng in zip(self.classes, rngs, strict=True)]
         if len(streams) == 1:
-            drawn: Iterator[tuple[int, int, int]] = ((prompt, answer, 0) for prompt, answer in streams[0])
+            drawn: Iterator[tuple[int, int, int]] = ((prompt, output, 0) for prompt, output in streams[0])
         else:
             shares = np.cumsum([one.clients for one in self.clients]) / sum(one.clients for one in self.clients)
             which = np.random.default_rng([*seed, len(rngs)])
             drawn = (
-                (*next(streams[kind]), kind)
-                for kind in (int(np.searchsorted(shares, which.random(), side="right")) for _ in count())
+                (*next(streams[index]), index)
+                for index in (int(np.searchsorted(shares, which.random(), side="right")) for _ in count())
             )
         return islice(drawn, self.requests)
 
-    def _traced(self) -> Iterator[Job]:
-        trace = self.trace
-        assert trace is not None  # noqa: S101 - asked for only then
+    def _traced(self, trace: Trace) -> Iterator[Request]:
         first = 0.0 if trace.arrived is None else float(trace.arrived[0])
         for start in range(0, len(trace), CHUNK):
             part = slice(start, start + CHUNK)
-            prompts, answers = trace.prompts[part].tolist(), trace.outputs[part].tolist()
+            prompts, outputs = trace.prompts[part].tolist(), trace.outputs[part].tolist()
             times = [0.0] * len(prompts)
             if trace.arrived is not None:
                 times = ((trace.arrived[part] - first) * self.stretch).tolist()
-            for index, (at, prompt, answer) in enumerate(zip(times, prompts, answers, strict=True), start):
-                yield Job(index, at, prompt, answer)
+            for index, (time, prompt, output) in enumerate(zip(times, prompts, outputs, strict=True), start):
+                yield Request(index, time, prompt, output)
 
-    def _drawn(self, seed: Sequence[int]) -> Iterator[Job]:
+    def _drawn(self, seed: Sequence[int]) -> Iterator[Request]:
         import numpy as np
 
         streams = [
-            _stream(one, arrivals, kind, np.random.default_rng([*seed, kind]))
-            for kind, (one, arrivals) in enumerate(zip(self.classes, self.arrivals, strict=True))
+            _arrivals(one, arrivals, index, np.random.default_rng([*seed, index]))
+            for index, (one, arrivals) in enumerate(zip(self.classes, self.arrivals, strict=True))
         ]
         merged = streams[0] if len(streams) == 1 else heapq.merge(*streams)
-        for index, (at, kind, prompt, answer) in enumerate(merged):
-            yield Job(index, at, prompt, answer, kind)
+        for index, (time, class_index, prompt, output) in enumerate(merged):
+            yield Request(index, time, prompt, output, class_index)
 
 
-def _stream(one: Class, arrivals: Arrivals, kind: int, rng: np.random.Generator) -> Iterator[tuple[float, int, int, int]]:
+def _arrivals(
+    one: Class, arrivals: Arrivals, class_index: int, rng: np.random.Generator
+) -> Iterator[tuple[float, int, int, int]]:
+    """Time, class, prompt and output tokens of the requests of a class."""
     left = arrivals.count
     for times in arrivals.times(rng):
         here = times if left is None else times[:left]
         lengths = one.sample(rng, len(here))
-        for at, prompt, answer in zip(here.tolist(), lengths[:, 0].tolist(), lengths[:, 1].tolist(), strict=True):
-            yield at, kind, prompt, answer
+        for time, prompt, output in zip(here.tolist(), lengths[:, 0].tolist(), lengths[:, 1].tolist(), strict=True):
+            yield time, class_index, prompt, output
         if left is not None:
             left -= len(here)
             if left <= 0:
                 return
 
 
-def _pairs(one: Class, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+def _lengths(one: Class, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     while True:
         lengths = one.sample(rng, CHUNK)
         yield from zip(lengths[:, 0].tolist(), lengths[:, 1].tolist(), strict=True)
+
+
+# From options
+
+
+class _Limits(TypedDict):
+    """When a workload ends."""
+
+    requests: int | None
+    until: float
+
+
+def read_workload(
+    *, trace: Any = None, workload: Any = None, rate: Any = None, requests: Any = None, until: Any = None,
+    skip_bad_rows: bool = False, notes: list[Assumption], **lengths: Any,
+) -> Workload:  # fmt: skip
+    """Return the workload of the options of `simulate`.
+
+    Args:
+        trace: a trace, or its file.
+        workload: a spelling of arrivals, or traffic, or its YAML file.
+        rate: requests/s.
+        requests: how many arrive, at most.
+        until: seconds after which none arrives.
+        skip_bad_rows: leave broken rows of the trace out.
+        notes: gets what is assumed.
+        **lengths: `input_len`, `output_len`, `ttft`, `tpot` of one class of requests.
+
+    Raises:
+        InputError: an option is missing, or contradicts another.
+    """
+    limits: _Limits = {
+        "requests": None if requests is None else parse_count(requests, "--requests", minimum=1),
+        "until": math.inf if until is None else _flag("until", parse_seconds, until),
+    }
+    target_rate = None if rate is None else _flag("rate", parse_rate, rate)
+    if workload is not None and (isinstance(workload, Traffic) or Path(str(workload)).suffix in (".yaml", ".yml")):
+        if given := [name for name in ("input_len", "output_len", "ttft", "tpot") if lengths.get(name) is not None]:
+            raise InputError(f"--workload {workload} says what comes: leave out --{given[0].replace('_', '-')}")
+        if trace is not None:
+            raise InputError("--workload and --trace both say what comes: give one of them")
+        traffic = workload if isinstance(workload, Traffic) else load_traffic(Path(str(workload)), skip_bad_rows)
+        notes += traffic.assumptions
+        return _of_traffic(traffic, target_rate, limits, str(workload), notes)
+    read = trace if trace is None or isinstance(trace, Trace) else read_trace(trace, skip_bad_rows)
+    if read is not None and workload is None and read.arrived is not None:
+        return _of_trace(read, target_rate, limits, lengths, notes)
+    if workload is None and target_rate is None:
+        what = f"{read.name} has no arrivals" if read is not None else "nothing says when requests come"
+        raise InputError(f"{what}: give --rate, --workload (poisson:8, closed:32, ...) or a --trace with a column arrived_at")
+    arrivals = parse_arrivals(str(workload)) if workload is not None else Poisson(target_rate or 0.0)
+    if workload is not None and target_rate is not None:
+        if isinstance(arrivals, Clients):
+            raise _no_rate_of_clients()
+        arrivals = arrivals.at_rate(target_rate)
+    one = _class(arrivals, read, lengths)
+    source = str(workload) if workload is not None else f"poisson:{target_rate:g}"
+    if isinstance(arrivals, Clients):
+        return _closed((one,), (arrivals,), source, limits, notes)
+    _limit(limits, notes, arrivals)
+    return Workload(classes=(one,), arrivals=(arrivals,), source=source, **limits)
+
+
+def _class(arrivals: Arrivals | Clients, trace: Trace | None, lengths: dict[str, Any]) -> Class:
+    """The one class: its lengths and its objectives. Requests that arrive all at once need no rate."""
+    if not isinstance(arrivals, Clients):
+        load = {"rate": arrivals.rate} if arrivals.rate is not None else {"concurrency": 1}
+        return single(**load, trace=trace, **lengths).classes[0]
+    one = single(concurrency=arrivals.clients, trace=trace, **lengths).classes[0]
+    if arrivals.spread is None:
+        return one
+    if trace is not None:
+        raise InputError(f"spread: the trace {trace.name} has lengths of its own; leave one of them out")
+    try:
+        prompts, outputs = (around(nominal, arrivals.spread) for nominal in (one.input_len, one.output_len))
+    except InputError as error:
+        raise InputError(f"spread: {error}") from None
+    return replace(one, input_len=prompts, output_len=outputs)
+
+
+def _closed(
+    classes: tuple[Class, ...], clients: tuple[Clients, ...], source: str, limits: _Limits, notes: list[Assumption]
+) -> Workload:
+    """Clients, and how the run begins and ends, on which TTFT depends more than on anything else."""
+    num_clients = sum(one.clients for one in clients)
+    for name, word in (("prompts", "prompts"), ("warm_up", "warm-up")):
+        if len({getattr(one, name) for one in clients}) > 1:
+            raise InputError(f"{source}: {word} per client must be the same in all classes, which take turns")
+    prompts, warm_up = clients[0].prompts, clients[0].warm_up
+    if prompts is not None:
+        if limits["requests"] is not None:
+            raise InputError(f"--requests: {source} says how many come, {prompts:,} per client; leave one of them out")
+        limits["requests"] = prompts * num_clients
+    else:
+        _limit(limits, notes, clients[0])
+    if limits["requests"] is not None and warm_up * num_clients >= limits["requests"]:
+        raise InputError(
+            f"warm-up: {warm_up:,} prompts of each of {num_clients:,} clients are all of the {limits['requests']:,} that come"
+        )
+    equal = all(one.pairs is None and not (one.input_len.variance or one.output_len.variance) for one in classes)
+    if equal and num_clients > 1 and not any(one.ramp for one in clients):
+        why = "all clients at once with equal lengths: they stay in step, and TTFT is many prompts long (docs/closed-loop.md)"
+        notes.append(Assumption("first_wave", "at once", "default", why))
+    workload = Workload(classes=classes, clients=clients, source=source, warm_up=warm_up * num_clients, **limits)
+    if workload.num_senders > MAX_UNFINISHED:
+        fewer = "give fewer clients" if prompts is not None else "give fewer clients, or --requests"
+        raise InputError(
+            f"{source}: {workload.num_senders:,} clients send at least one request, and a run holds {MAX_UNFINISHED:,}: {fewer}"
+        )
+    return workload
+
+
+def _of_trace(trace: Trace, rate: float | None, limits: _Limits, lengths: dict[str, Any], notes: list[Assumption]) -> Workload:
+    """A trace with arrivals, at its own rate or another."""
+    if given := [name for name in ("input_len", "output_len") if lengths.get(name) is not None]:
+        raise InputError(
+            f"--{given[0].replace('_', '-')}: the trace has its own lengths; give the trace or the lengths, not both"
+        )
+    if rate is not None and not trace.rate:
+        raise InputError(f"--rate: all requests of {trace.name} arrive at once, and there is no rate to change")
+    if trace.skipped:
+        notes.append(Assumption("skipped_rows", trace.skipped, "given", f"broken, and left out: {'; '.join(trace.reasons)}"))
+    notes += [Assumption("trace", trace.name, "assumed", note) for note in trace.notes]
+    stretch = 1.0
+    if rate is not None and trace.rate:
+        stretch = trace.rate / rate
+        why = f"arrivals of {trace.name}, whose own rate is {trace.rate:.4g}/s, stretched"
+        notes.append(Assumption("rate", rate, "given", why))
+    load: dict[str, Any] = {"rate": rate or trace.rate} if trace.rate else {"concurrency": 1}
+    one = single(**load, trace=trace, **lengths).classes[0]
+    return Workload(classes=(one,), trace=trace, stretch=stretch, source=trace.name, **limits)
+
+
+def _of_traffic(traffic: Traffic, rate: float | None, limits: _Limits, source: str, notes: list[Assumption]) -> Workload:
+    """Several classes, at their own rates or together at another."""
+    classes = traffic.at_peak
+    if traffic.peak_factor > 1:
+        notes.append(Assumption("peak_factor", traffic.peak_factor, "given", "the highest load is what is simulated"))
+    for one in classes:
+        if one.prefix_hit:
+            why = f"every prompt is computed whole: that the prefix cache has {one.prefix_hit:.3g} of it is not simulated"
+            notes.append(Assumption(f"{one.name}.prefix_hit", 0.0, "assumed", why))
+    if traffic.closed:
+        if rate is not None:
+            raise _no_rate_of_clients()
+        clients = tuple(
+            Clients(one.concurrency or 1, ramp=one.ramp, prompts=one.prompts, warm_up=one.warm_up) for one in classes
+        )
+        return _closed(classes, clients, source, limits, notes)
+    total = sum(one.rate or 0.0 for one in classes)
+    arrivals = tuple(_arrivals_of_class(one, (one.rate or 0.0) * (rate / total if rate else 1.0)) for one in classes)
+    _limit(limits, notes, arrivals[0])
+    return Workload(classes=classes, arrivals=arrivals, source=source, **limits)
+
+
+def _arrivals_of_class(one: Class, rate: float) -> Arrivals:
+    """Poisson arrivals, or with the burstiness of the class."""
+    if one.burstiness == 1:
+        return Poisson(rate)
+    return Gamma(rate, one.burstiness) if one.burstiness else Constant(rate)
+
+
+def _no_rate_of_clients() -> InputError:
+    return InputError("--rate: clients of a closed loop send when they have their responses; leave it out")
+
+
+def _limit(limits: _Limits, notes: list[Assumption], arrivals: Arrivals | Clients) -> None:
+    """Limit the requests of a workload that would have no end."""
+    counted = isinstance(arrivals, Arrivals) and arrivals.count is not None
+    if limits["requests"] is None and limits["until"] == math.inf and not counted:
+        limits["requests"] = DEFAULT_REQUESTS
+        notes.append(Assumption("requests", DEFAULT_REQUESTS, "default", "that come; --requests and --until set another end"))
+
+
+def _flag(name: str, parse: Callable[[Any], float], value: Any) -> float:
+    try:
+        return parse(value)
+    except InputError as error:
+        raise InputError(f"--{name}: {error}") from None

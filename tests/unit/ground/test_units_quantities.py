@@ -12,7 +12,7 @@ from roofline.cli.commands.bench import parse_budget
 from roofline.errors import UnitError
 from roofline.predict.options import read_quantity
 from roofline.serving.simulation.arrivals import parse_arrivals
-from roofline.serving.simulation.asking import ask
+from roofline.serving.simulation.workload import read_workload
 from roofline.serving.traffic import load_traffic, single
 from roofline.specs.fit import Family
 from roofline.teach.worksheets.parsing import parse_answer
@@ -93,7 +93,7 @@ def _of_a_fit(_: Path) -> float:
 @pytest.mark.parametrize(
     "read_time",
     [
-        lambda _: ask(notes=[], rate=1, input_len=9, output_len=9, until="1.5 min").until,
+        lambda _: read_workload(notes=[], rate=1, input_len=9, output_len=9, until="1.5 min").until,
         lambda _: single(rate=1, input_len=9, output_len=9, tpot="1.5 min").classes[0].tpot,
         lambda _: parse_arrivals("closed:4:1.5 min").think,  # type: ignore[union-attr]
         lambda _: parse_arrivals("closed:4:ramp=1.5 min").ramp,  # type: ignore[union-attr]

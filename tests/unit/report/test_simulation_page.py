@@ -117,7 +117,7 @@ def test_curves_and_percentiles_agree(plain: Simulation) -> None:
         for part, seconds in ((0.5, latency.p50), (0.9, latency.p90), (0.99, latency.p99)):
             assert within(curve, seconds * 0.997) - 0.005 <= part <= within(curve, seconds * 1.003) + 0.005
             assert within(curve, at_share(curve, part)) == pytest.approx(part, abs=1e-6)
-        assert within(curve, latency.most) == pytest.approx(1)
+        assert within(curve, latency.max) == pytest.approx(1)
 
 
 def test_the_page_says_what_the_terminal_says(plain: Simulation) -> None:
@@ -126,7 +126,7 @@ def test_the_page_says_what_the_terminal_says(plain: Simulation) -> None:
     assert list(found.answer) == sentences(plain)
     (table,) = (each for each in section(found, "latency").tables if each.key == "latencies")
     assert [cell.value for cell in table.rows[0][1:]] == [
-        plain.ttft_s.mean, plain.ttft_s.p50, plain.ttft_s.p90, plain.ttft_s.p95, plain.ttft_s.p99, plain.ttft_s.most,
+        plain.ttft_s.mean, plain.ttft_s.p50, plain.ttft_s.p90, plain.ttft_s.p95, plain.ttft_s.p99, plain.ttft_s.max,
     ]  # fmt: skip
     (inputs,) = (each for each in section(found, "asked").tables if each.key == "inputs")
     assert {row[0].text: row[2].text for row in inputs.rows} == {role: entry["sha256"] for role, entry in plain.inputs.items()}

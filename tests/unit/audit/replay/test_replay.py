@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from roofline.audit.replay.card import Card, distance, fit
-from roofline.audit.replay.question import Question
-from roofline.audit.replay.replay import replay
-from roofline.audit.replay.serving import again
-from roofline.audit.replay.times import Times
+from roofline.audit.replay.fit import Card, distance, fit
+from roofline.audit.replay.replay import Replayer, replay, serve
+from roofline.audit.replay.result import Latencies
 from roofline.errors import InputError, UnknownNameError
 from roofline.serving.traffic import read_run
 
@@ -46,7 +44,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("asked")
     write(place, [(at, at, at, *tokens) for at, *tokens in zip(arrived, prompts, answers, strict=True)])
     run = read_run(place)
-    found = again(run, Question(run, None, None, None, None, None, {}, []).server(TRUE, [])).times
+    found = serve(run, Replayer(run, None, None, None, None, None, {}, []).server(TRUE, [])).latencies
     rows = zip(run.arrived.tolist(), found.ttft.tolist(), found.e2e.tolist(), prompts, answers, strict=True)
     whole = tmp_path_factory.mktemp("measured")
     return write(whole, [(at, at + ttft, at + e2e, *tokens) for at, ttft, e2e, *tokens in rows])
@@ -128,10 +126,10 @@ def test_refusals(tmp_path: Path) -> None:
         replay(write(tmp_path, few), num_gpu_blocks_override=9_999_999)
 
 
-def _times(ttft: list[float], tpot: list[float], e2e: list[float]) -> Times:
+def _times(ttft: list[float], tpot: list[float], e2e: list[float]) -> Latencies:
     import numpy as np
 
-    return Times(np.array(ttft), np.array(tpot), np.array(e2e))
+    return Latencies(np.array(ttft), np.array(tpot), np.array(e2e))
 
 
 def test_distance() -> None:
@@ -148,9 +146,9 @@ def test_a_fit_of_plain_times() -> None:
     """TTFT is work over FLOP/s, TPOT bytes over bandwidth: both are found, from three times too fast and too slow."""
     import numpy as np
 
-    def serve(card: Card) -> Times:
+    def serve(card: Card) -> Latencies:
         first, later = np.array([2.0, 3.0]) / card.peak_flops, np.array([5.0, 7.0]) / card.bandwidth
-        return Times(first, later, first + 9 * later)
+        return Latencies(first, later, first + 9 * later)
 
     found = fit(serve, serve(Card(2.0, 4.0)), Card(6.0, 1.5))
     assert found.card.peak_flops == pytest.approx(2.0, rel=0.005)

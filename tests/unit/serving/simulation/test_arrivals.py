@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.serving.simulation.arrivals import Arrivals, Clients, kinds, parse_arrivals
-from roofline.serving.simulation.asking import ask
-from roofline.serving.simulation.job import Job
-from roofline.serving.simulation.workload import Workload
+from roofline.serving.simulation.arrivals import ARRIVALS, Arrivals, Clients, parse_arrivals
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.specs.source import Assumption
 
 
@@ -93,7 +92,7 @@ def test_every_kind_reads_its_form() -> None:
         "poisson": "poisson:8", "gamma": "gamma:8:2", "constant": "constant:8", "bursty": "bursty:8:4:30 s",
         "closed": "closed:3", "at-once": "at-once",
     }  # fmt: skip
-    assert set(examples) == set(kinds())
+    assert set(examples) == set(ARRIVALS)
     for text in examples.values():
         parse_arrivals(text)
 
@@ -101,7 +100,7 @@ def test_every_kind_reads_its_form() -> None:
 def asked(**given: Any) -> tuple[Workload, list[Assumption]]:
     """A workload, and what was assumed."""
     notes: list[Assumption] = []
-    return ask(notes=notes, **given), notes
+    return read_workload(notes=notes, **given), notes
 
 
 def trace_file(folder: Path, arrivals: bool = True) -> Path:
@@ -115,38 +114,38 @@ def trace_file(folder: Path, arrivals: bool = True) -> Path:
     return path
 
 
-def shown(jobs: list[Job]) -> list[tuple[float, int, int]]:
+def shown(requests: list[Request]) -> list[tuple[float, int, int]]:
     """Arrival, prompt, answer."""
-    return [(job.arrived, job.prompt, job.answer) for job in jobs]
+    return [(request.arrival_time, request.num_prompt_tokens, request.max_tokens) for request in requests]
 
 
 def test_a_trace_begins_at_its_first_arrival(tmp_path: Path) -> None:
     """Two and four seconds between; at three times its rate (2 gaps in 6 s) they are a third of that."""
     path = trace_file(tmp_path)
     found, _ = asked(trace=path)
-    assert shown(list(found.jobs((0,)))) == [(0, 100, 5), (2, 200, 6), (6, 300, 7)]
+    assert shown(list(found.open_requests((0,)))) == [(0, 100, 5), (2, 200, 6), (6, 300, 7)]
     faster, notes = asked(trace=path, rate="1")
-    assert [job.arrived for job in faster.jobs((0,))] == pytest.approx([0, 2 / 3, 2])
+    assert [request.arrival_time for request in faster.open_requests((0,))] == pytest.approx([0, 2 / 3, 2])
     assert faster.rate == pytest.approx(1)
     assert any(note.name == "rate" for note in notes)
-    assert [job.arrived for job in asked(trace=path, until="3 s")[0].jobs((0,))] == [0, 2]
-    assert len(list(asked(trace=path, requests=1)[0].jobs((0,)))) == 1
+    assert [request.arrival_time for request in asked(trace=path, until="3 s")[0].open_requests((0,))] == [0, 2]
+    assert len(list(asked(trace=path, requests=1)[0].open_requests((0,)))) == 1
 
 
 def test_lengths_of_a_trace_with_other_arrivals(tmp_path: Path) -> None:
     """Prompts keep their answers."""
     found, _ = asked(trace=trace_file(tmp_path, arrivals=False), rate="2", requests=50)
-    jobs = list(found.jobs((0,)))
-    assert {(job.prompt, job.answer) for job in jobs} <= {(100, 5), (200, 6), (300, 7)}
-    assert len(jobs) == 50
+    requests = list(found.open_requests((0,)))
+    assert {(request.num_prompt_tokens, request.max_tokens) for request in requests} <= {(100, 5), (200, 6), (300, 7)}
+    assert len(requests) == 50
 
 
 def test_seeds() -> None:
     """Equal seeds are equal requests, others are others."""
     found, notes = asked(rate=3, input_len="lognormal:100:50", output_len="uniform:1:9")
-    one, same, other = (shown(list(islice(found.jobs((seed, 0)), 100))) for seed in (1, 1, 2))
+    one, same, other = (shown(list(islice(found.open_requests((seed, 0)), 100))) for seed in (1, 1, 2))
     assert one == same != other
-    assert found.expected == 10_000
+    assert found.num_expected == 10_000
     assert any(note.name == "requests" for note in notes)
 
 
@@ -159,11 +158,11 @@ def test_classes_of_a_file(tmp_path: Path) -> None:
         "  - {name: batch, rate: 1, input_len: 900, output_len: 1, burstiness: 0}\n"
     )
     found, _ = asked(workload=path, requests=8000)
-    jobs = list(found.jobs((0, 0)))
-    assert [job.index for job in jobs] == list(range(8000))
-    assert all(left.arrived <= right.arrived for left, right in pairwise(jobs))
-    assert sum(job.kind for job in jobs) / 8000 == pytest.approx(1 / 4, abs=0.02)
-    assert {(job.kind, job.prompt) for job in jobs} == {(0, 100), (1, 900)}
+    requests = list(found.open_requests((0, 0)))
+    assert [request.index for request in requests] == list(range(8000))
+    assert all(left.arrival_time <= right.arrival_time for left, right in pairwise(requests))
+    assert sum(request.class_index for request in requests) / 8000 == pytest.approx(1 / 4, abs=0.02)
+    assert {(request.class_index, request.num_prompt_tokens) for request in requests} == {(0, 100), (1, 900)}
     assert asked(workload=path, rate=8)[0].rate == pytest.approx(8)
 
 
@@ -176,7 +175,7 @@ def test_clients_of_several_classes(tmp_path: Path) -> None:
         "  - {name: batch, concurrency: 1, input_len: 900, output_len: 1}\n"
     )
     found, _ = asked(workload=path, requests=4000)
-    lengths = list(found.lengths((0,)))
+    lengths = list(found.closed_lengths((0,)))
     assert found.closed
     assert len(lengths) == 4000
     assert sum(kind for _, _, kind in lengths) / 4000 == pytest.approx(1 / 4, abs=0.03)

@@ -13,26 +13,26 @@ from dataclasses import dataclass
 import pytest
 from simulated import Event, Served, serve
 
-from roofline.serving.simulation.eviction import Linear, Preempting
-from roofline.serving.simulation.job import Job
-from roofline.serving.simulation.room import Room
-from roofline.serving.simulation.step_time import Affine, Cell, Chunk
-from roofline.serving.simulation.stuck import StuckError
+from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.scheduler import NoProgressError
+from roofline.serving.simulation.step_time import AffineStepTime, Cell, Chunk
 
 A, B, C = 0, 1, 2
-TIMES = Affine(1.0, token=0.25)
-ROOM = Room(blocks=10, block_size=4, seats=8, budget=16)
+TIMES = AffineStepTime(1.0, token=0.25)
+ROOM = EngineConfig(num_blocks=10, block_size=4, max_num_seqs=8, max_num_batched_tokens=16)
 
 
-def three(answers: tuple[int, int, int] = (12, 12, 6)) -> list[Job]:
+def three(answers: tuple[int, int, int] = (12, 12, 6)) -> list[Request]:
     """A, B and C."""
-    return [Job(A, 0.0, 8, answers[A]), Job(B, 0.0, 8, answers[B]), Job(C, 1.5, 12, answers[C])]
+    return [Request(A, 0.0, 8, answers[A]), Request(B, 0.0, 8, answers[B]), Request(C, 1.5, 12, answers[C])]
 
 
-def stepwise_too(name: str, jobs: tuple[int, int, int] = (12, 12, 6), room: Room = ROOM, **more: object) -> Served:
+def stepwise_too(name: str, requests: tuple[int, int, int] = (12, 12, 6), room: EngineConfig = ROOM, **more: object) -> Served:
     """Served in runs; step by step it is the same but for where runs are cut."""
-    runs = serve(name, three(jobs), TIMES, room, **more)  # type: ignore[arg-type]
-    steps = serve(name, three(jobs), TIMES, room, stepwise=True, **more)  # type: ignore[arg-type]
+    runs = serve(name, three(requests), TIMES, room, **more)  # type: ignore[arg-type]
+    steps = serve(name, three(requests), TIMES, room, stepwise=True, **more)  # type: ignore[arg-type]
     assert [event for _, event in runs.events if event[0] != "decode"] == [
         event for _, event in steps.events if event[0] != "decode"
     ]
@@ -81,7 +81,7 @@ def test_vllm_v1() -> None:
 
 def test_vllm_v1_cuts_prompts() -> None:
     """With 10 tokens a step: A's 8 and 2 of B's, 3.5 s. Then a token of A, B's last 6, and 3 of C's: 1 + 9/4 = 3.25 s."""
-    served = stepwise_too("vllm-v1", room=Room(10, 4, 8, budget=10))
+    served = stepwise_too("vllm-v1", room=EngineConfig(10, 4, 8, max_num_batched_tokens=10))
     assert steps(served)[:2] == [(0.0, 3.5, 1, 0, ((A, 8, 0), (B, 2, 0))), (3.5, 6.75, 1, 1, ((B, 6, 2), (C, 3, 0)))]
 
 
@@ -105,7 +105,7 @@ def test_vllm_v0() -> None:
     assert served.of("preempt") == [("preempt", 13.0, C)]
     assert ends(served) == {A: 20, B: 20, C: 25.25}
     # the decode step at 9 ends at 10: A and B had waited since 5
-    assert list(served.book.gaps) == [5.0, 2, 25.25 - 13, 1]
+    assert list(served.log.gaps) == [5.0, 2, 25.25 - 13, 1]
 
 
 def test_vllm_v0_with_swap() -> None:
@@ -114,24 +114,24 @@ def test_vllm_v0_with_swap() -> None:
     A and B: a step of 1 + 1 s until 15, six more until 21. C comes back with 5 blocks (16 tokens and the next): 1 + 1 s,
     until 23.
     """
-    served = stepwise_too("vllm-v0", preempting=Preempting("swap", Linear(recompute=1.0, move=1 / 16)))
+    served = stepwise_too("vllm-v0", preemption=PreemptionPolicy("swap", LinearCosts(recompute=1.0, move=1 / 16)))
     assert steps(served)[3:] == [(13.0, 15.0, 1, 2, ()), (15.0, 21.0, 6, 2, ()), (21.0, 23.0, 1, 1, ())]
     assert served.of("swap", "resume", "preempt") == [("swap", 13.0, C), ("resume", 21.0, C)]
     assert ends(served) == {A: 21, B: 21, C: 23}
-    assert list(served.book.gaps) == [5.0, 2, 23.0 - 13, 1]
-    assert list(served.book.moved) == [13.0, 16]
+    assert list(served.log.gaps) == [5.0, 2, 23.0 - 13, 1]
+    assert list(served.log.swapped) == [13.0, 16]
 
 
 @pytest.mark.parametrize(("recompute", "kind"), [(0.1, "preempt"), (0.2, "swap")])
 def test_the_cheaper_way(recompute: float, kind: str) -> None:
     """16 tokens take 2 s out and in: less than 16 x 0.2 s of computing them again, more than 16 x 0.1 s."""
-    served = stepwise_too("vllm-v0", preempting=Preempting("cheaper", Linear(recompute=recompute, move=1 / 16)))
+    served = stepwise_too("vllm-v0", preemption=PreemptionPolicy("cheaper", LinearCosts(recompute=recompute, move=1 / 16)))
     assert served.of("swap", "preempt") == [(kind, 13.0, C)]
 
 
 def test_a_host_that_is_full() -> None:
     """16 tokens do not fit where there is room for 15: they are computed again."""
-    served = stepwise_too("vllm-v0", preempting=Preempting("swap", Linear(1.0, 1 / 16), host_tokens=15))
+    served = stepwise_too("vllm-v0", preemption=PreemptionPolicy("swap", LinearCosts(1.0, 1 / 16), host_tokens=15))
     assert served.of("swap", "preempt") == [("preempt", 13.0, C)]
 
 
@@ -144,7 +144,7 @@ def test_sarathi() -> None:
     19: A ends. C's 14 tokens need 4 blocks and one to stay free: B has 5 of 10. 9 tokens beside B's last: 1 + 9/4, until 22.25.
     22.25: the other 5: 2.25 s, C's third token at 24.5; three more.
     """
-    served = stepwise_too("sarathi", room=Room(10, 4, 8, budget=10))
+    served = stepwise_too("sarathi", room=EngineConfig(10, 4, 8, max_num_batched_tokens=10))
     assert steps(served) == [
         (0.0, 3.5, 1, 0, ((A, 8, 0), (B, 2, 0))),
         (3.5, 6.75, 1, 1, ((B, 6, 2), (C, 3, 0))),
@@ -192,8 +192,8 @@ def test_static() -> None:
 
 
 def test_sjf() -> None:
-    """One seat: A (20 tokens) comes first and has it; then C (18) passes B (20)."""
-    room = Room(10, 4, seats=1, budget=16)
+    """One slot: A (20 tokens) comes first and has it; then C (18) passes B (20)."""
+    room = EngineConfig(10, 4, max_num_seqs=1, max_num_batched_tokens=16)
     served = stepwise_too("sjf", room=room)
     assert [event[2] for event in served.of("admit")] == [A, C, B]
     assert [event[2] for event in stepwise_too("vllm-v1", room=room).of("admit")] == [A, B, C]
@@ -209,41 +209,49 @@ def test_priority() -> None:
     B's 13 tokens beside A: 1 + 13/4 = 4.25 s. A has had 7 tokens, and its 8th at 18.25: four more, until 22.25. B has its 6th
     at 18.25, and its 12th six steps later.
     """
-    jobs = [Job(A, 0.0, 8, 12, kind=0), Job(B, 0.0, 8, 12, kind=2), Job(C, 1.5, 12, 6, kind=1)]
-    served = serve("priority", jobs, TIMES, ROOM)
+    requests = [
+        Request(A, 0.0, 8, 12, 0),
+        Request(B, 0.0, 8, 12, 2),
+        Request(C, 1.5, 12, 6, 1),
+    ]
+    served = serve("priority", requests, TIMES, ROOM)
     assert served.of("preempt") == [("preempt", 12.0, B)]
     assert ends(served) == {A: 22.25, C: 14, B: 24.25}
 
 
 def test_priority_is_next() -> None:
-    """One seat: B's class passes A's, whatever came first."""
-    jobs = [Job(0, 0.0, 4, 1, kind=0), Job(1, 0.1, 4, 1, kind=1), Job(2, 0.2, 4, 1, kind=0)]
-    served = serve("priority", jobs, TIMES, Room(10, 4, seats=1, budget=16))
+    """One slot: B's class passes A's, whatever came first."""
+    requests = [
+        Request(0, 0.0, 4, 1, 0),
+        Request(1, 0.1, 4, 1, 1),
+        Request(2, 0.2, 4, 1, 0),
+    ]
+    served = serve("priority", requests, TIMES, EngineConfig(10, 4, max_num_seqs=1, max_num_batched_tokens=16))
     assert [event[2] for event in served.of("admit")] == [0, 2, 1]
 
 
 def test_least_loaded() -> None:
     """A goes to the first replica, B to the second; of equal ones C, at 1.5 s, to the first; D to the second."""
-    jobs = [*three(), Job(3, 1.6, 4, 1)]
-    served = serve("vllm-v1", jobs, TIMES, ROOM, replicas=2, way="least-loaded")
+    requests = [*three(), Request(3, 1.6, 4, 1)]
+    served = serve("vllm-v1", requests, TIMES, ROOM, replicas=2, router="least-loaded")
     assert [event[2] for event in served.of("admit")] == [A, C]
     assert [event[2] for event in served.of("admit", replica=1)] == [B, 3]
 
 
 def test_closed_loop() -> None:
     """One client, half a second between answer and question: 1 + 4/4 s and two steps of 1 s each time."""
-    jobs = [Job(index, 0.0, 4, 3) for index in range(3)]
-    served = serve("vllm-v1", jobs, TIMES, ROOM, clients=[0.25], think=0.5)
+    requests = [Request(index, 0.0, 4, 3) for index in range(3)]
+    served = serve("vllm-v1", requests, TIMES, ROOM, clients=[0.25], think=0.5)
     assert ends(served) == {0: 4.25, 1: 8.75, 2: 13.25}
 
 
 def test_a_step_of_its_own_for_a_long_prompt() -> None:
     """Prompts that may not be cut: 20 tokens in a step of at most 16, alone."""
-    jobs = [Job(0, 0.0, 20, 1), Job(1, 0.0, 4, 1)]
+    requests = [Request(0, 0.0, 20, 1), Request(1, 0.0, 4, 1)]
     for name in ("vllm-v0", "orca", "static"):
-        served = serve(name, jobs := [Job(0, 0.0, 20, 1), Job(1, 0.0, 4, 1)], TIMES, ROOM)
+        served = serve(name, requests := [Request(0, 0.0, 20, 1), Request(1, 0.0, 4, 1)], TIMES, ROOM)
         assert steps(served) == [(0.0, 6.0, 1, 0, ((0, 20, 0),)), (6.0, 8.0, 1, 0, ((1, 4, 0),))]
-    assert len(jobs) == 2
+    assert len(requests) == 2
 
 
 @dataclass(frozen=True)
@@ -262,8 +270,8 @@ class Falling:
 def test_steps_that_get_shorter() -> None:
     """Ten prompt tokens, then steps of 1.9, 1.89, 1.88, ... s: who comes at 6 s is seen at 1 + 1.9 + 1.89 + 1.88 = 6.67 s."""
     for stepwise in (False, True):
-        jobs = [Job(0, 0.0, 10, 30), Job(1, 6.0, 4, 1)]
-        served = serve("vllm-v1", jobs, Falling(), Room(100, 4, 8, 16), stepwise=stepwise)
+        requests = [Request(0, 0.0, 10, 30), Request(1, 6.0, 4, 1)]
+        served = serve("vllm-v1", requests, Falling(), EngineConfig(100, 4, 8, 16), stepwise=stepwise)
         assert served.of("admit")[1] == ("admit", pytest.approx(6.67), 1)
         # 25 more steps at 14 to 38 cached tokens, of which the first shares the second of the prompt
         assert ends(served)[0] == pytest.approx(6.67 + 1 + sum(2 - 0.01 * cached for cached in range(14, 39)))
@@ -271,21 +279,23 @@ def test_steps_that_get_shorter() -> None:
 
 def test_refused() -> None:
     """40 tokens at the last step fit ten blocks, 41 do not; one block for a state takes four tokens of them."""
-    jobs = [Job(0, 0.0, 30, 11), Job(1, 0.0, 30, 12)]
-    assert serve("vllm-v1", jobs, TIMES, ROOM).refused == [1]
-    jobs = [Job(0, 0.0, 30, 7), Job(1, 0.0, 30, 8)]
-    served = serve("vllm-v1", jobs, TIMES, Room(10, 4, 8, 16, own=1))
+    requests = [Request(0, 0.0, 30, 11), Request(1, 0.0, 30, 12)]
+    assert serve("vllm-v1", requests, TIMES, ROOM).refused == [1]
+    requests = [Request(0, 0.0, 30, 7), Request(1, 0.0, 30, 8)]
+    served = serve("vllm-v1", requests, TIMES, EngineConfig(10, 4, 8, 16, num_fixed_blocks=1))
     assert served.refused == [1]
-    why = served.replicas[0].refusal(Job(1, 0.0, 30, 8))
+    why = served.replicas[0].refusal(Request(1, 0.0, 30, 8))
     assert why == "needs 11 blocks at its last token, and there are 10"
 
 
 def test_a_watchdog_says_why() -> None:
     """A request that needs more blocks than there are, and was not refused: who, and what is missing."""
     from roofline.serving.simulation.replica import Replica
-    from roofline.serving.simulation.schedulers import scheduler
+    from roofline.serving.simulation.schedulers import SCHEDULERS
 
-    replica = Replica(scheduler("vllm-v0"), TIMES, Room(2, 4, 8, 16))
-    replica.accept(Job(7, 1.0, 12, 1), 1.0)
-    with pytest.raises(StuckError, match=r"request 7 \(12 tokens to compute\) waits.*2 of 2 blocks are free, 0 of 8 seats"):
+    replica = Replica(SCHEDULERS["vllm-v0"], TIMES, EngineConfig(2, 4, 8, 16))
+    replica.accept(Request(7, 1.0, 12, 1), 1.0)
+    with pytest.raises(
+        NoProgressError, match=r"request 7 \(12 tokens to compute\) waits.*2 of 2 blocks are free, 0 of 8 slots"
+    ):
         replica.advance(math.inf)

@@ -1,4 +1,4 @@
-"""Inputs of a closed loop: prompts a client, spread of lengths, first wave, warm-up."""
+"""Inputs of a closed loop: prompts per client, spread of lengths, first wave, warm-up."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from simulated import serve
 import roofline
 from roofline.errors import InputError
 from roofline.serving.simulation.arrivals import Clients, parse_arrivals
-from roofline.serving.simulation.asking import ask
-from roofline.serving.simulation.job import Job
-from roofline.serving.simulation.room import Room
-from roofline.serving.simulation.step_time import Affine
-from roofline.serving.simulation.workload import Workload
+from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.step_time import AffineStepTime
+from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.specs.source import Assumption
 
 
 def asked(**given: Any) -> tuple[Workload, list[Assumption]]:
     """A workload, and what was assumed."""
     notes: list[Assumption] = []
-    return ask(notes=notes, **given), notes
+    return read_workload(notes=notes, **given), notes
 
 
 def served(folder: Path, workload: str, **given: Any) -> tuple[Any, list[dict[str, float]]]:
@@ -50,7 +49,7 @@ def test_a_text_has_them_by_name() -> None:
     ("text", "message"),
     [
         ("closed:4:promts=3", "unknown input of a closed loop 'promts'. Did you mean prompts"),
-        ("closed:4:prompts=0", "prompts: prompts a client must be at least 1"),
+        ("closed:4:prompts=0", "prompts: prompts per client must be at least 1"),
         ("closed:4:prompts=3:prompts=4", "prompts is given twice"),
         ("closed:4:0:1 s:ramp=1 s", "ramp is given twice"),
         ("closed:4:prompts=3:1 s", "must be closed:CLIENTS"),
@@ -70,16 +69,16 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
 def test_prompts_a_client() -> None:
     """4 clients x 3 prompts."""
     found, notes = asked(workload="closed:4:prompts=3", input_len=100, output_len=10)
-    assert len(list(found.lengths((0,)))) == found.expected == 12
+    assert len(list(found.closed_lengths((0,)))) == found.num_expected == 12
     assert [note.name for note in notes] == ["first_wave"]  # equal lengths and all at once: said, as TTFT hangs on it
-    with pytest.raises(InputError, match="--requests: closed:4:prompts=3 says how many come, 3 a client"):
+    with pytest.raises(InputError, match="--requests: closed:4:prompts=3 says how many come, 3 per client"):
         asked(workload="closed:4:prompts=3", input_len=100, output_len=10, requests=5)
 
 
 def test_spread_of_lengths() -> None:
     """0.8 of 1000 tokens to 1000, of 10 to 10; a length that is drawn anyway has its own."""
     found, notes = asked(workload="closed:4:prompts=500:spread=0.8-1", input_len=1000, output_len=10)
-    prompts, answers, _ = zip(*found.lengths((0,)), strict=True)
+    prompts, answers, _ = zip(*found.closed_lengths((0,)), strict=True)
     assert (min(prompts), max(prompts), set(answers)) == (800, 1000, {8, 9, 10})
     assert not notes
     one = asked(workload="closed:4:spread=0-1", input_len=2, output_len=1)[0].classes[0]
@@ -93,9 +92,9 @@ def test_clients_of_equal_lengths_stay_in_step() -> None:
 
     The one decode step ends both answers at once, and all begins anew.
     """
-    jobs = [Job(index, 0.0, 10, 2) for index in range(6)]
-    found = serve("vllm-v0", jobs, Affine(1.0, token=0.1), Room(100, 16, 8, 10), clients=[0.0, 0.0])
-    ends = [found.book.ends[at : at + 9] for at in range(0, len(found.book.ends), 9)]
+    requests = [Request(index, 0.0, 10, 2) for index in range(6)]
+    found = serve("vllm-v0", requests, AffineStepTime(1.0, token=0.1), EngineConfig(100, 16, 8, 10), clients=[0.0, 0.0])
+    ends = [found.log.ends[at : at + 9] for at in range(0, len(found.log.ends), 9)]
     assert [first - arrived for _, arrived, _, _, first, *_ in ends] == pytest.approx([2, 4] * 3)
     assert [end[5] for end in ends] == pytest.approx([5, 5, 10, 10, 15, 15])
 
@@ -142,7 +141,7 @@ def test_a_file_has_the_same_keys(tmp_path: Path) -> None:
     found, _ = asked(workload=path)
     text, _ = asked(workload="closed:4:prompts=3:ramp=2 s:warm-up=1:spread=0.8-1", input_len=1000, output_len=10)
     assert (found.requests, found.warm_up) == (text.requests, text.warm_up) == (12, 4)
-    assert list(found.lengths((0,))) == list(text.lengths((0,)))
+    assert list(found.closed_lengths((0,))) == list(text.closed_lengths((0,)))
     assert found.clients[0].ramp == 2.0
 
 
@@ -171,5 +170,5 @@ def test_classes_take_turns(tmp_path: Path) -> None:
     path.write_text(head + "  - {name: batch, concurrency: 1, prompts: 3, ramp: 1 s, input_len: 900, output_len: 1}\n")
     assert asked(workload=path)[0].requests == 12
     path.write_text(head + "  - {name: batch, concurrency: 1, input_len: 900, output_len: 1}\n")
-    with pytest.raises(InputError, match="prompts a client must be the same in all classes"):
+    with pytest.raises(InputError, match="prompts per client must be the same in all classes"):
         asked(workload=path)

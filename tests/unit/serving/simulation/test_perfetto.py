@@ -17,14 +17,14 @@ import pytest
 from simulated import Served, serve, world
 
 from roofline.errors import InputError
-from roofline.serving.simulation.book import END, RUN
-from roofline.serving.simulation.eviction import Linear, Preempting
 from roofline.serving.simulation.interrupts import Interrupts
-from roofline.serving.simulation.job import Job
+from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.perfetto import Trace
-from roofline.serving.simulation.room import Room
+from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.simulate import simulate
-from roofline.serving.simulation.step_time import Affine
+from roofline.serving.simulation.step_log import END, RUN
+from roofline.serving.simulation.step_time import AffineStepTime
 
 Event = dict[str, Any]
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
@@ -100,7 +100,7 @@ def steps(events: list[Event]) -> list[Event]:
 
 
 def table(row: list[float], names: Sequence[str]) -> list[dict[str, float]]:
-    """Rows of a book, by the names of their columns."""
+    """Rows of a log, by the names of their columns."""
     return [dict(zip(names, part, strict=True)) for part in zip(*[iter(row)] * len(names), strict=True)]
 
 
@@ -119,8 +119,14 @@ def test_by_hand(tmp_path: Path) -> None:
     """
     path = tmp_path / "trace.json"
     with Trace(path, {"tool": "test"}) as trace:
-        jobs = [Job(0, 0.0, 4, 3), Job(1, 0.5, 4, 2)]
-        serve("vllm-v1", jobs, Affine(1.0), Room(10, 4, seats=4, budget=16), tell=trace.watch)
+        requests = [Request(0, 0.0, 4, 3), Request(1, 0.5, 4, 2)]
+        serve(
+            "vllm-v1",
+            requests,
+            AffineStepTime(1.0),
+            EngineConfig(10, 4, max_num_seqs=4, max_num_batched_tokens=16),
+            watch=trace.watch,
+        )
     events = read(path)
     assert [(event["name"], event["ts"], event["dur"]) for event in steps(events)] == [
         ("prefill", 0, 10**6), ("prefill and decode", 10**6, 10**6), ("decode", 2 * 10**6, 10**6),
@@ -149,10 +155,17 @@ def test_copies_stand_before_their_step(tmp_path: Path) -> None:
     When both need a third block the second goes to the host, and comes back after the first.
     """
     path = tmp_path / "trace.json"
-    swapping = Preempting("swap", Linear(0.0, 0.0, 1.0))
+    swapping = PreemptionPolicy("swap", LinearCosts(0.0, 0.0, 1.0))
     with Trace(path) as trace:
-        jobs = [Job(0, 0.0, 4, 8), Job(1, 0.0, 4, 8)]
-        serve("vllm-v1", jobs, Affine(1.0), Room(4, 4, seats=4, budget=16), preempting=swapping, tell=trace.watch)
+        requests = [Request(0, 0.0, 4, 8), Request(1, 0.0, 4, 8)]
+        serve(
+            "vllm-v1",
+            requests,
+            AffineStepTime(1.0),
+            EngineConfig(4, 4, max_num_seqs=4, max_num_batched_tokens=16),
+            preemption=swapping,
+            watch=trace.watch,
+        )
     events = read(path)
     copies = [event for event in steps(events) if event["name"] == COPIES]
     assert [event["dur"] for event in copies] == [10**6, 10**6]
@@ -167,7 +180,7 @@ def test_random_worlds(tmp_path: Path, seed: int) -> None:
     """Every request from its arrival to its end without a gap; steps as long as the server was busy."""
     events, found = traced(tmp_path / "trace.json", seed)
     whole = lives(events)
-    rows = table(found.book.ends, END)
+    rows = table(found.log.ends, END)
     assert whole.keys() == {row["index"] for row in rows}
     for row in rows:
         parts = whole[int(row["index"])]
@@ -176,7 +189,7 @@ def test_random_worlds(tmp_path: Path, seed: int) -> None:
         held = [name for name, *_ in parts]
         assert held.count("preempted") + held.count("swapped") <= row["preemptions"]
         assert "prefill" in held
-    runs = table(found.book.runs, RUN)
+    runs = table(found.log.runs, RUN)
     busy = sum(row["ends"] - row["begins"] for row in runs)
     assert sum(event["dur"] for event in steps(events)) == pytest.approx(busy * 1e6, abs=len(runs))
     copied = sum(event["dur"] for event in steps(events) if event["name"] == COPIES)
@@ -289,9 +302,15 @@ def test_a_run_that_is_cut_off_has_an_end(tmp_path: Path) -> None:
         return count
 
     with Trace(path) as trace:
-        jobs = [Job(index, 0.0, 4, 3 * index + 1) for index in range(6)]
+        requests = [Request(index, 0.0, 4, 3 * index + 1) for index in range(6)]
         with pytest.raises(StoppedError):
-            serve("vllm-v1", jobs, Affine(1.0), Room(100, 4, seats=8, budget=64), tell=tell)
+            serve(
+                "vllm-v1",
+                requests,
+                AffineStepTime(1.0),
+                EngineConfig(100, 4, max_num_seqs=8, max_num_batched_tokens=64),
+                watch=tell,
+            )
     events = read(path)
     last = max(event["ts"] + event["dur"] for event in steps(events))
     assert {parts[-1][2] for request, parts in lives(events).items() if request > 2} == {last}

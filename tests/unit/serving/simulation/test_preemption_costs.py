@@ -12,38 +12,38 @@ import pytest
 from simulated import Served, serve, world
 
 from roofline.errors import InputError
-from roofline.serving.simulation.book import AGAIN, RUN
-from roofline.serving.simulation.eviction import Linear, Preempting
-from roofline.serving.simulation.job import Job
-from roofline.serving.simulation.room import Room
+from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.metrics import Metrics
+from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.simulate import simulate
-from roofline.serving.simulation.step_time import Affine
-from roofline.serving.simulation.tally import Tally
+from roofline.serving.simulation.step_log import RECOMPUTED, RUN
+from roofline.serving.simulation.step_time import AffineStepTime
 
 A, B, C = 0, 1, 2
 
 
 def served(name: str, answers: tuple[int, int, int] = (12, 12, 6), *, budget: int = 16, **more: Any) -> Served:
     """A and B come at 0 with prompts of 8 tokens, C at 1.5 s with 12."""
-    jobs = [Job(A, 0.0, 8, answers[A]), Job(B, 0.0, 8, answers[B]), Job(C, 1.5, 12, answers[C])]
-    return serve(name, jobs, Affine(1.0, token=0.25), Room(10, 4, 8, budget), **more)
+    requests = [Request(A, 0.0, 8, answers[A]), Request(B, 0.0, 8, answers[B]), Request(C, 1.5, 12, answers[C])]
+    return serve(name, requests, AffineStepTime(1.0, token=0.25), EngineConfig(10, 4, 8, budget), **more)
 
 
 def rows(found: Sequence[float], names: Sequence[str]) -> list[dict[str, float]]:
-    """Of a book."""
+    """Of a log."""
     width = len(names)
     return [dict(zip(names, found[at : at + width], strict=True)) for at in range(0, len(found), width)]
 
 
 def test_a_step_of_its_own_counts_whole() -> None:
     """V0: C goes at 13 s with 16 tokens cached, and computes them with its next one from 20 s to 25.25."""
-    book = served("vllm-v0").book
-    assert book.again == [20.0, 25.25, 16, 5.25]
-    tally = Tally()
-    tally.read(book)
-    assert (tally.recomputed_tokens, tally.recompute_s, tally.swapped_tokens, tally.swap_s) == (16, 5.25, 0, 0)
-    assert float(tally.series.sums["recomputed_tokens"].sum()) == pytest.approx(16)
-    assert float(tally.series.sums["prompt_tokens"].sum()) == pytest.approx(8 + 8 + 12 + 17)
+    log = served("vllm-v0").log
+    assert log.recomputed == [20.0, 25.25, 16, 5.25]
+    metrics = Metrics()
+    metrics.read(log)
+    assert (metrics.recomputed_tokens, metrics.recompute_s, metrics.swapped_tokens, metrics.swap_s) == (16, 5.25, 0, 0)
+    assert float(metrics.series.sums["recomputed_tokens"].sum()) == pytest.approx(16)
+    assert float(metrics.series.sums["prompt_tokens"].sum()) == pytest.approx(8 + 8 + 12 + 17)
 
 
 def test_beside_others_it_counts_what_the_step_takes_longer() -> None:
@@ -52,15 +52,15 @@ def test_beside_others_it_counts_what_the_step_takes_longer() -> None:
     C comes back beside B, with 15 tokens in a step of 1 + 15/4 s, which would have taken 1. Its next token is another chunk,
     and was never computed.
     """
-    assert served("vllm-v1", (6, 12, 6)).book.again == [13.0, 17.75, 15, 3.75]
-    assert served("vllm-v1", (6, 12, 6), budget=17).book.again == [13.0, 18.0, 15, 4.0]  # in one: 1 + 16/4, for 1
+    assert served("vllm-v1", (6, 12, 6)).log.recomputed == [13.0, 17.75, 15, 3.75]
+    assert served("vllm-v1", (6, 12, 6), budget=17).log.recomputed == [13.0, 18.0, 15, 4.0]  # in one: 1 + 16/4, for 1
 
 
 def test_copies_count_out_and_in() -> None:
     """16 tokens at 1/16 s each: a second out, a second in."""
-    tally = Tally()
-    tally.read(served("vllm-v0", preempting=Preempting("swap", Linear(recompute=1.0, move=1 / 16))).book)
-    assert (tally.recomputed_tokens, tally.recompute_s, tally.swapped_tokens, tally.swap_s) == (0, 0, 16, 2.0)
+    metrics = Metrics()
+    metrics.read(served("vllm-v0", preemption=PreemptionPolicy("swap", LinearCosts(recompute=1.0, move=1 / 16))).log)
+    assert (metrics.recomputed_tokens, metrics.recompute_s, metrics.swapped_tokens, metrics.swap_s) == (0, 0, 16, 2.0)
 
 
 def test_blocks_in_use_rise_within_a_run_of_steps() -> None:
@@ -69,16 +69,16 @@ def test_blocks_in_use_rise_within_a_run_of_steps() -> None:
     A block is taken as the step begins that needs its first token: 2 blocks at 2 s, 3 at 6, 4 at 10, 5 at 14. In the series it
     is a ramp between them.
     """
-    found = serve("vllm-v1", [Job(0, 0.0, 4, 17)], Affine(1.0, token=0.25), Room(10, 4, 8, 16))
-    (_, run) = rows(found.book.runs, RUN)
+    found = serve("vllm-v1", [Request(0, 0.0, 4, 17)], AffineStepTime(1.0, token=0.25), EngineConfig(10, 4, 8, 16))
+    (_, run) = rows(found.log.runs, RUN)
     assert (run["begins"], run["ends"], run["steps"]) == (2.0, 18.0, 16)
     assert (run["blocks"], run["grown"]) == (3.5, 3)
-    tally = Tally()
-    tally.read(found.book)
-    blocks = tally.series.sums["blocks"] / tally.series.width
-    at = [float(blocks[int(second / tally.series.width)]) for second in (1.0, 2.01, 9.99, 10.01, 17.99)]
+    metrics = Metrics()
+    metrics.read(found.log)
+    blocks = metrics.series.sums["blocks"] / metrics.series.width
+    at = [float(blocks[int(second / metrics.series.width)]) for second in (1.0, 2.01, 9.99, 10.01, 17.99)]
     assert at == pytest.approx([1.0, 2.0, 3.5, 3.5, 5.0], abs=0.02)
-    assert float(tally.series.sums["blocks"].sum()) == pytest.approx(2 * 1 + 16 * 3.5)
+    assert float(metrics.series.sums["blocks"].sum()) == pytest.approx(2 * 1 + 16 * 3.5)
 
 
 @pytest.mark.parametrize("seed", range(0, 400, 4))
@@ -91,14 +91,14 @@ def test_what_is_computed_twice_is_counted(seed: int) -> None:
     found = one.run(False)
     chunks = sum(new for _, event in found.events if event[0] == "mixed" for _, new, _ in event[4])
     refused = set(found.refused)
-    prompts = sum(prompt for job, (_, prompt, _, _) in enumerate(one.requests) if job not in refused)
+    prompts = sum(prompt for request, (_, prompt, _, _) in enumerate(one.requests) if request not in refused)
     ended = sum(1 for _, event in found.events if event[0] == "token")
-    again = rows(found.book.again, AGAIN)
+    again = rows(found.log.recomputed, RECOMPUTED)
     assert chunks == prompts + sum(row["tokens"] for row in again) + ended - (len(one.requests) - len(refused))
     assert all(0 < row["seconds"] <= row["ends"] - row["begins"] for row in again)
-    moved = found.book.moved[1::2]
-    costs = found.replicas[0].preempting.costs
-    waited = sum(row["lead"] for row in rows(found.book.runs, RUN))
+    moved = found.log.swapped[1::2]
+    costs = found.replicas[0].scheduler.preemption.costs
+    waited = sum(row["lead"] for row in rows(found.log.runs, RUN))
     assert waited == pytest.approx(sum(sum(costs.swap_seconds(int(tokens))) for tokens in moved))
 
 

@@ -17,10 +17,10 @@ from roofline.predict.compiled import compile
 from roofline.serving.queueing.replica import step_seconds
 from roofline.serving.simulation import run as runs
 from roofline.serving.simulation.arrivals import Clients
-from roofline.serving.simulation.book import FLUSH
 from roofline.serving.simulation.interrupts import Interrupts, StoppedError
 from roofline.serving.simulation.result import Simulation
 from roofline.serving.simulation.simulate import simulate
+from roofline.serving.simulation.step_log import FLUSH
 from roofline.serving.simulation.workload import Workload
 from roofline.specs.workload import Segment
 
@@ -44,7 +44,7 @@ def test_one_request_takes_its_steps() -> None:
     assert found.tpot_s.mean == pytest.approx(sum(later) / 49, rel=1e-9)
     assert found.itl_s.mean == pytest.approx(sum(later) / 49, rel=1e-9)
     assert found.itl_s.p50 == pytest.approx(sorted(later)[24], rel=1e-3)
-    assert found.itl_s.most == pytest.approx(max(later), rel=1e-3)
+    assert found.itl_s.max == pytest.approx(max(later), rel=1e-3)
     assert found.duration_s == found.e2e_s.mean
     assert found.throughput["output_tokens_per_s"] == pytest.approx(50 / found.duration_s)
     assert (found.offered_rate, found.saturated, found.goodput) == (None, False, None)
@@ -117,7 +117,7 @@ def test_replications() -> None:
 
 def test_student() -> None:
     """1, 2, 3: mean 2, standard error 1/sqrt(3), t(0.975, 2) = 4.3027 (any table)."""
-    from roofline.serving.simulation.replicate import intervals
+    from roofline.serving.simulation.result import intervals
 
     found = intervals([{"x": 1.0, "y": None}, {"x": 2.0, "y": 1.0}, {"x": 3.0, "y": 1.0}])["figures"]
     assert found["x"]["mean"] == 2
@@ -265,8 +265,8 @@ def test_more_clients_than_a_run_holds(workload: str, ends: dict[str, Any]) -> N
 @pytest.mark.parametrize("load", [{"workload": "at-once:1000"}, {"rate": 1e9, "requests": 10**12}])
 def test_more_requests_under_way_than_a_run_holds(load: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that grows without end is an error once the limit, here 500, is passed; 500 of 1000 at once are none."""
-    monkeypatch.setattr(runs, "MOST_AT_ONCE", 500)
-    with pytest.raises(InputError, match=r"500 requests are under way or wait .* fewer --requests"):
+    monkeypatch.setattr(runs, "MAX_UNFINISHED", 500)
+    with pytest.raises(InputError, match=r"500 requests run or wait .* fewer --requests"):
         run(input_len=3, output_len=4, **load)
     assert run(input_len=3, output_len=4, workload="at-once:1000", requests=500).requests.completed == 500
 
@@ -370,7 +370,7 @@ def test_stopped() -> None:
             signal.raise_signal(signal.SIGINT)
 
     with Interrupts() as interrupts:
-        found = run(rate=5, interrupts=interrupts, told=told, **{**QUICK, "requests": 30_000})
+        found = run(rate=5, interrupts=interrupts, progress=told, **{**QUICK, "requests": 30_000})
     assert signal.getsignal(signal.SIGINT) is before
     assert heard == [FLUSH, 2 * FLUSH]
     counts = found.requests
@@ -419,6 +419,6 @@ def test_stopped_between_replications() -> None:
             signal.raise_signal(signal.SIGINT)
 
     with Interrupts() as interrupts:
-        found = run(rate=5, replications=3, interrupts=interrupts, told=told, **QUICK)
+        found = run(rate=5, replications=3, interrupts=interrupts, progress=told, **QUICK)
     assert found.interrupted
     assert found.requests.arrived == 300

@@ -13,8 +13,8 @@ from roofline.predict.compiled import Compiled, compile
 from roofline.predict.request import prepare
 from roofline.predict.timing import pipeline, pipelined_step
 from roofline.serving.queueing.replica import step_seconds
-from roofline.serving.simulation.parts import Basis, Parts
-from roofline.serving.simulation.tables import StepTables, cells, knots
+from roofline.serving.simulation.step_tables import StepTables, cells, knots
+from roofline.serving.simulation.step_time import Basis, StepCosts
 from roofline.specs.workload import Segment, Step
 
 DEPLOYMENTS = {
@@ -137,10 +137,10 @@ def test_parts_are_all_of_a_step() -> None:
     compiled, _ = deployment("latents", "bound")
     step = (Segment(1, np.array([5.0, 700.0]), 0),)
     for basis in BASES:
-        (part,) = Parts(compiled.request, basis).seconds(step)
+        (part,) = StepCosts(compiled.request, basis).seconds(step)
         engine = compiled.request.engine_seconds(1) if basis == "estimate" else 0.0
         expected = [exact(compiled, basis, (Segment(1, new, 0),)) for new in (5, 700)]
-        assert (part.whole + engine).tolist() == pytest.approx(expected)
+        assert (part.total + engine).tolist() == pytest.approx(expected)
         assert (part.own > 0).all()
         assert (part.prompts > 0).all()  # the expansion of latents
 

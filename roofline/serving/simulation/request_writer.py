@@ -1,4 +1,4 @@
-"""Requests that have ended, written to a file while the server runs: a row each, in the order of their end."""
+"""A file with a row per request that has ended, in the order of their end, written while the server runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ COLUMNS = (
 SUFFIXES = (".csv", ".parquet")
 
 
-class Rows:
-    """A CSV or Parquet file in the making, as of `files.writing`: whole at the end, removed when something fails.
+class RequestWriter:
+    """A CSV or Parquet file, whole at the end, removed when something fails (`files.writing`).
+
+    Args:
+        path: where; the suffix says the format.
+        names: names of the classes of requests.
 
     Raises:
-        InputError: another suffix, a place that cannot be written to.
+        InputError: another suffix, a path that cannot be written to.
         MissingExtraError: Parquet without pyarrow.
     """
 
@@ -37,7 +41,7 @@ class Rows:
         if path.suffix.lower() not in SUFFIXES:
             raise InputError(f"cannot write rows to {path}: the suffix must be one of {', '.join(SUFFIXES)}")
         self.path = path
-        # NB: a spreadsheet takes what begins so for a formula
+        # NB: a spreadsheet takes text that begins so for a formula
         self._names = [f"'{name}" if name.startswith(("=", "+", "-", "@")) else name for name in map(clean, names)]
         self._parquet = path.suffix.lower() == ".parquet"
         self._writer: Any = None
@@ -54,7 +58,7 @@ class Rows:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._open.pop_all() as closing:
             if kind is not None:
-                with suppress(Exception):  # the file is removed: what its end would have been does not matter
+                with suppress(Exception):  # the file is removed
                     self._close()
                 closing.__exit__(kind, error, trace)
                 return
@@ -70,44 +74,43 @@ class Rows:
                 writer.is_open = False  # or it would try once more when it is thrown away
 
     def write(self, ended: dict[str, Array]) -> None:
-        """Rows, as columns of `book.END`."""
-        found = columns(ended)
-        names = [self._names[kind] for kind in found["class"]]
+        """Write rows, given as columns of `step_log.END`."""
+        values = columns(ended)
+        names = [self._names[index] for index in values["class"]]
         if not self._parquet:
-            self._file.write(_csv({**found, "class": names}).encode())
+            self._file.write(_csv({**values, "class": names}).encode())
             return
         pa, pq = _pyarrow()
-        table = pa.table({name: names if name == "class" else found[name] for name in COLUMNS})
+        table = pa.table({name: names if name == "class" else values[name] for name in COLUMNS})
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, table.schema)
         self._writer.write_table(table)
 
 
 def columns(ended: dict[str, Array]) -> dict[str, Array]:
-    """The columns of the file; `tpot_s` is NaN for answers of one token."""
+    """Return the columns of the file; `tpot_s` is NaN for outputs of one token."""
     import numpy as np
 
-    at, answer = ended["ended"], ended["answer"]
-    later = np.where(answer > 1, answer - 1, np.nan)
+    at, output = ended["ended"], ended["output"]
     whole = {
-        "request": ended["index"], "class": ended["kind"], "replica": ended["replica"], "num_prefill_tokens": ended["prompt"],
-        "num_decode_tokens": answer, "preemptions": ended["preemptions"],
+        "request": ended["index"], "class": ended["class"], "replica": ended["replica"], "num_prefill_tokens": ended["prompt"],
+        "num_decode_tokens": output, "preemptions": ended["preemptions"],
     }  # fmt: skip
     return {
         **{name: values.astype(np.int64) for name, values in whole.items()},
         "arrived_at": ended["arrived"],
         "ttft_s": ended["first"] - ended["arrived"],
-        "tpot_s": (at - ended["first"]) / later,
+        "tpot_s": (at - ended["first"]) / np.where(output > 1, output - 1, np.nan),
         "e2e_s": at - ended["arrived"],
         "finished_at": at,
     }
 
 
-def _csv(found: dict[str, Any]) -> str:
+def _csv(columns: dict[str, Any]) -> str:
     out = io.StringIO()
-    cells = [values if isinstance(values, list) else values.tolist() for values in (found[name] for name in COLUMNS)]
-    later = COLUMNS.index("tpot_s")
-    cells[later] = ["" if value != value else value for value in cells[later]]  # noqa: PLR0124 - a NaN is no number
+    cells = [values if isinstance(values, list) else values.tolist() for values in (columns[name] for name in COLUMNS)]
+    tpot = COLUMNS.index("tpot_s")
+    cells[tpot] = ["" if value != value else value for value in cells[tpot]]  # noqa: PLR0124 - a NaN is no number
     csv.writer(out, lineterminator="\n").writerows(zip(*cells, strict=True))
     return out.getvalue()
 

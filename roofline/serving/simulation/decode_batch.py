@@ -1,0 +1,133 @@
+"""The requests of a replica that decode, as sums: many equal steps are advanced at once.
+
+Decode steps are counted. A request decodes in every one of them, so the step that ends it is known when it begins. What n
+sequences have cached grows by n per step, so that with t = a + b c seconds per step at c cached tokens, k steps take
+k (a + b c) + b n k (k - 1)/2.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import ceil, inf, sqrt
+
+from roofline.serving.simulation.request import Request
+
+
+def run_seconds(num_steps: int, seconds: float, slope: float) -> float:
+    """Return the seconds of `num_steps` steps, of which the first takes `seconds` and each `slope` more than the one before.
+
+    >>> run_seconds(3, 2.0, 0.5)  # 2 + 2.5 + 3
+    7.5
+    """
+    return num_steps * seconds + slope * (num_steps * (num_steps - 1) * 0.5)
+
+
+def steps_until(time: float, start: float, seconds: float, slope: float, num_steps: int) -> int:
+    """Return the number of steps from `start` up to the first that ends at `time` or after it, at most `num_steps`.
+
+    >>> steps_until(4.5, 0.0, 2.0, 0.5, 10), steps_until(4.6, 0.0, 2.0, 0.5, 10)  # they end at 2, 4.5, 7.5, ...
+    (2, 3)
+    """
+    left = time - start
+    if left <= seconds:
+        steps = 1
+    elif slope:
+        half = seconds - slope / 2
+        steps = ceil((sqrt(max(half * half + 2 * slope * left, 0.0)) - half) / slope)
+    else:
+        steps = ceil(left / seconds)
+    # the root is rounded
+    while steps > 1 and start + run_seconds(steps - 1, seconds, slope) >= time:
+        steps -= 1
+    while steps < num_steps and start + run_seconds(steps, seconds, slope) < time:
+        steps += 1
+    return steps
+
+
+class DecodeBatch:
+    """Requests that decode."""
+
+    __slots__ = ("ends", "last_token_time", "num_cached_tokens", "num_sequences", "num_stalled", "num_steps", "stalled")
+
+    def __init__(self) -> None:
+        self.num_sequences = 0
+        self.num_cached_tokens = 0
+        """Of all sequences together."""
+        self.num_steps = 0
+        """Decode steps so far."""
+        self.last_token_time = -inf
+        """When the sequences had their latest token, unless they began to decode later."""
+        self.stalled: dict[float, int] = {}
+        """Sequences whose latest token is older than the last step, which had no decodes: how many, by its time."""
+        self.num_stalled = 0
+        self.ends: list[tuple[int, int, Request]] = []
+        """A heap of (final step, index, request); void where the step is no longer the request's."""
+
+    def add(self, request: Request, num_cached_tokens: int) -> None:
+        """A request decodes from the next step on."""
+        request.cache_offset = num_cached_tokens - self.num_steps
+        request.final_step = final_step = self.num_steps + request.max_tokens - request.num_output_tokens
+        heappush(self.ends, (final_step, request.index, request))
+        self.num_sequences += 1
+        self.num_cached_tokens += num_cached_tokens
+
+    def remove(self, request: Request) -> int:
+        """Take a request out; returns its cached tokens."""
+        num_cached_tokens = request.cache_offset + self.num_steps
+        request.final_step = -1
+        self.num_sequences -= 1
+        self.num_cached_tokens -= num_cached_tokens
+        return num_cached_tokens
+
+    def advance(self, num_steps: int, time: float) -> None:
+        """Do decode steps, of which the last ends at `time`."""
+        self.num_steps += num_steps
+        self.num_cached_tokens += self.num_sequences * num_steps
+        self.last_token_time = time
+
+    def steps_until_end(self) -> int:
+        """Return the number of steps up to the first that ends a request."""
+        ends = self.ends
+        top = ends[0]
+        while top[2].final_step != top[0]:
+            heappop(ends)
+            top = ends[0]
+        return top[0] - self.num_steps
+
+    def pop_ended(self) -> list[Request]:
+        """Return the requests whose final step is done; they are still to be removed."""
+        ends, num_steps = self.ends, self.num_steps
+        ended = []
+        while ends and ends[0][0] <= num_steps:
+            final_step, _, request = heappop(ends)
+            if request.final_step == final_step:
+                request.final_step = -1  # a request that was swapped may be in the heap twice
+                ended.append(request)
+        return ended
+
+    # Sequences that wait for their next token while steps without decodes, or copies, go on
+
+    def stall(self, time: float) -> None:
+        """A step that began at `time` has no decodes."""
+        self.stalled[time] = self.stalled.get(time, 0) + self.num_sequences - self.num_stalled
+        self.num_stalled = self.num_sequences
+
+    def add_stalled(self, time: float) -> None:
+        """A request that was added had its latest token at `time`."""
+        self.stalled[time] = self.stalled.get(time, 0) + 1
+        self.num_stalled += 1
+
+    def remove_stalled(self, time: float) -> None:
+        """A request that was removed had its latest token at `time`, which may be before the last step."""
+        if time in self.stalled:
+            self.num_stalled -= 1
+            self.stalled[time] -= 1
+            if not self.stalled[time]:
+                del self.stalled[time]
+
+    def pop_stalled(self) -> list[tuple[float, int]]:
+        """Every sequence gets a token: return (time of the token before, sequences) of those that were stalled."""
+        stalled = list(self.stalled.items())
+        self.stalled.clear()
+        self.num_stalled = 0
+        return stalled

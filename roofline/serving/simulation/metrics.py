@@ -1,0 +1,245 @@
+"""Metrics of a run: latencies, tokens, goodput, and levels over time, summed up from its log part by part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from roofline.serving.simulation.histogram import Histogram
+from roofline.serving.simulation.step_log import CHUNK, END, RECOMPUTED, RUN, StepLog
+from roofline.serving.simulation.utilization import Utilization
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+TIMES = ("ttft", "tpot", "itl", "e2e")
+COSTS = ("recomputed_tokens", "recompute_s", "swapped_tokens", "swap_s")
+"""What preemptions cost."""
+LEVELS = ("running", "waiting", "blocks")
+COUNTS = ("arrived", "ended", "output_tokens", "prompt_tokens", "preemptions", "recomputed_tokens", "swapped_tokens")
+"""Prompt tokens include those that are computed again; swapped tokens count when they move out."""
+INTERVALS = 512
+_FIRST_WIDTH = 1 / 64  # seconds
+_STEP_RATIO = 1e-3
+"""Share by which steps that are counted as one may differ."""
+
+Objectives = Mapping[int, tuple[float, float]]
+"""TTFT and TPOT objectives in seconds, by class."""
+
+
+class TimeSeries:
+    """Levels (integrated over time) and counts by interval: at most `INTERVALS` equal ones, which double in width when time
+    runs past them."""
+
+    __slots__ = ("sums", "width")
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.width = _FIRST_WIDTH
+        self.sums: dict[str, Array] = {name: np.zeros(INTERVALS) for name in (*LEVELS, *COUNTS)}
+
+    def extend_to(self, time: float) -> None:
+        """Widen the intervals until a time is in one of them."""
+        import numpy as np
+
+        while time >= self.width * INTERVALS:
+            for name, values in self.sums.items():
+                self.sums[name] = np.concatenate([values[0::2] + values[1::2], np.zeros(INTERVALS // 2)])
+            self.width *= 2
+
+    def count(self, name: str, times: Array, weights: Array | None = None) -> None:
+        """Add events at times, each of a weight."""
+        import numpy as np
+
+        if len(times):
+            self.extend_to(float(times.max()))
+            self.sums[name] += np.bincount((times / self.width).astype(np.int64), weights, INTERVALS)
+
+    def count_evenly(self, name: str, begins: Array, ends: Array, amounts: Array) -> None:
+        """Add counts that come evenly from one time to another."""
+        import numpy as np
+
+        self.level(name, begins, ends, amounts / np.maximum(ends - begins, 1e-300))
+
+    def level(self, name: str, begins: Array, ends: Array, values: Array) -> None:
+        """Add a level that has a value from one time to another; the levels of several replicas add up.
+
+        The integral over each interval is a sum of parts none of which is negative, so intervals without any stay exactly 0.
+        """
+        import numpy as np
+
+        if not len(ends):
+            return
+        self.extend_to(float(ends.max()))
+        width = self.width
+        first = (begins / width).astype(np.int64)
+        pieces = (ends / width).astype(np.int64) - first + 1
+        # NB: the steps of a replica follow one another, so that there are few more pieces than values and intervals
+        of = np.repeat(np.arange(len(pieces)), pieces)
+        place = first[of] + np.arange(len(of)) - (np.cumsum(pieces) - pieces)[of]
+        within = np.minimum(ends[of], (place + 1) * width) - np.maximum(begins[of], place * width)
+        self.sums[name] += np.bincount(place, values[of] * within, INTERVALS)
+
+    def ramp(self, name: str, begins: Array, ends: Array, means: Array, grown: Array) -> None:
+        """Add a level with a mean that grows evenly by `grown`. It is flat within an interval."""
+        import numpy as np
+
+        if not len(ends):
+            return
+        self.extend_to(float(ends.max()))
+        tall = (grown > 0) & (ends - begins > self.width / 2)
+        if not tall.any():
+            self.level(name, begins, ends, means)
+            return
+        flat = ~tall
+        self.level(name, begins[flat], ends[flat], means[flat])
+        begins, ends, means, grown = (values[tall] for values in (begins, ends, means, grown))
+        pieces = np.ceil((ends - begins) * (2 / self.width)).astype(np.int64)
+        of = np.repeat(np.arange(len(pieces)), pieces)
+        share = (np.arange(len(of)) - (np.cumsum(pieces) - pieces)[of]) / pieces[of]  # of the time, before each piece
+        took = (ends - begins)[of]
+        first, part = begins[of] + took * share, 1 / pieces[of]
+        last = np.minimum(first + took * part, ends[of])
+        self.level(name, first, last, means[of] + grown[of] * (share + part / 2 - 0.5))
+
+    def mean(self, name: str, begin: float, end: float) -> float:
+        """Return a level's mean, or a count's rate, between two times, by whole intervals."""
+        first, last = int(begin / self.width), max(int(end / self.width), int(begin / self.width) + 1)
+        return float(self.sums[name][first:last].sum() / (last - first) / self.width)
+
+    def to_dict(self, until: float) -> dict[str, Any]:
+        """Return, interval by interval up to a time, means of levels and counts per second."""
+        num = min(int(until / self.width) + 1, INTERVALS)
+        values = {name: (sums[:num] / self.width).tolist() for name, sums in self.sums.items()}
+        return {"interval_s": self.width, **{name if name in LEVELS else f"{name}_per_s": of for name, of in values.items()}}
+
+
+class Metrics:
+    """Sums over a run.
+
+    Args:
+        num_warm_up: the first requests, which are not counted.
+        after: steps that begin before it are not counted, in seconds.
+        objectives: TTFT and TPOT objectives by class.
+        utilization: computes busy seconds from the log; None: they are not counted.
+        rows: gets the requests that have ended, as columns of `END`, part by part.
+    """
+
+    def __init__(
+        self, *, num_warm_up: int = 0, after: float = 0.0, objectives: Objectives | None = None,
+        utilization: Utilization | None = None, rows: Callable[[dict[str, Array]], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.num_warm_up, self.after, self.objectives, self.rows = num_warm_up, after, objectives or {}, rows
+        self.times = {name: Histogram() for name in TIMES}
+        self.series = TimeSeries()
+        self._utilization = utilization
+        self.busy_s = {"matrix": 0.0, "memory": 0.0}
+        self.completed = self.good = 0
+        """Requests that were counted, and of them those within the objectives of their class."""
+        self.output_tokens = self.prompt_tokens = self.computed_tokens = 0.0
+        self.preempted = 0
+        """Requests that were preempted at least once."""
+        self.recomputed_tokens = self.recompute_s = self.swapped_tokens = self.swap_s = 0.0
+        """What preemptions cost, of the whole run: tokens computed again, seconds that steps took longer for them, tokens that
+        moved to the host, seconds in which steps waited for copies."""
+        self.last = 0.0
+        """When the last request ended."""
+        self.block_seconds = 0.0
+
+    def read(self, log: StepLog) -> None:
+        """Add up a log, and empty it."""
+        import numpy as np
+
+        def table(row: list[float], width: int) -> Array:
+            return np.array(row, dtype=np.float64).reshape(-1, width)
+
+        runs, ended = table(log.runs, len(RUN)), table(log.ends, len(END))
+        gaps, swapped, chunks = table(log.gaps, 2), table(log.swapped, 2), table(log.chunks, len(CHUNK))
+        recomputed = table(log.recomputed, len(RECOMPUTED))
+        dropped = np.array(log.dropped, dtype=np.float64)
+        log.clear()
+        self._add_ended(dict(zip(END, ended.T, strict=True)))
+        self._add_runs(dict(zip(RUN, runs.T, strict=True)))
+        self.times["itl"].add(gaps[:, 0], gaps[:, 1])
+        self.series.count("preemptions", np.concatenate([dropped, swapped[:, 0]]))
+        self.series.count("swapped_tokens", swapped[:, 0], swapped[:, 1])
+        self.swapped_tokens += float(swapped[:, 1].sum())
+        self.series.count_evenly("recomputed_tokens", *recomputed[:, :3].T)
+        self.recomputed_tokens += float(recomputed[:, 2].sum())
+        self.recompute_s += float(recomputed[:, 3].sum())
+        if self._utilization is not None:
+            for name, seconds in self._utilization.busy_seconds(runs, chunks).items():
+                self.busy_s[name] += seconds
+
+    def _add_ended(self, ended: dict[str, Array]) -> None:
+        import numpy as np
+
+        arrived, at, output = ended["arrived"], ended["ended"], ended["output"]
+        if not len(at):
+            return
+        if self.rows is not None:
+            self.rows(ended)
+        self.last = max(self.last, float(at.max()))
+        self.series.count("arrived", arrived)
+        self.series.count("ended", at)
+        counts = ended["index"] >= self.num_warm_up
+        ttft, e2e = ended["first"] - arrived, at - arrived
+        several = counts & (output > 1)
+        tpot = (at - ended["first"]) / np.maximum(output - 1, 1)
+        self.times["ttft"].add(ttft[counts])
+        self.times["e2e"].add(e2e[counts])
+        self.times["tpot"].add(tpot[several])
+        self.completed += int(counts.sum())
+        self.output_tokens += float(output[counts].sum())
+        self.prompt_tokens += float(ended["prompt"][counts].sum())
+        self.preempted += int((ended["preemptions"][counts] > 0).sum())
+        good = counts.copy()
+        for index, (max_ttft, max_tpot) in self.objectives.items():
+            good &= (ended["class"] != index) | ((ttft <= max_ttft) & ((tpot <= max_tpot) | (output == 1)))
+        self.good += int(good.sum())
+
+    def _add_runs(self, runs: dict[str, Array]) -> None:
+        import numpy as np
+
+        begins, ends, steps = runs["begins"], runs["ends"], runs["steps"]
+        if not len(ends):
+            return
+        sequences = runs["sequences"]
+        self.block_seconds += float(((ends - begins) * runs["blocks"]).sum())
+        self.computed_tokens += float((sequences * steps + runs["prompt_tokens"]).sum())
+        for name in ("running", "waiting"):
+            self.series.level(name, begins, ends, runs[name])
+        self.series.ramp("blocks", begins, ends, runs["blocks"], runs["grown"])
+        self.swap_s += float(runs["lead"].sum())
+        self.series.count_evenly("output_tokens", begins, ends, sequences * steps + runs["prompts"])
+        prompts = runs["prompt_tokens"] > 0
+        self.series.count_evenly("prompt_tokens", begins[prompts], ends[prompts], runs["prompt_tokens"][prompts])
+        counts = (sequences > 0) & (begins >= self.after)
+        times = self.times["itl"]
+        first = runs["seconds"] + runs["lead"]
+        times.add(first[counts], (sequences - runs["stalled"])[counts])
+        longer = counts & (steps > 1)
+        seconds, more, steps, sequences = (values[longer] for values in (runs["seconds"], runs["more"], steps, sequences))
+        last = seconds + more * (steps - 1)
+        # the later steps of a run in pieces of steps that are nearly equal; their sum is exact
+        pieces = np.clip(np.ceil(np.abs(last / seconds - 1) / _STEP_RATIO), 1, steps - 1).astype(np.int64)
+        of = np.repeat(np.arange(len(pieces)), pieces)
+        place = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces) + 0.5
+        share = (steps - 1)[of] / pieces[of]
+        times.add(seconds[of] + more[of] * (0.5 + place * share), sequences[of] * share)
+
+    def saturated(self, first: float, last: float) -> bool:
+        """Return whether requests that arrived between two times came faster than they were served.
+
+        In the second half of that time more must have arrived than have ended, by 2 % of those that arrived, and by more than
+        chance brings (three times the root of their number); and there must be requests that wait.
+        """
+        width, sums = self.series.width, self.series.sums
+        middle, end = int((first + last) / 2 / width), int(last / width) + 1
+        arrived, ended = (float(sums[name][middle:end].sum()) for name in ("arrived", "ended"))
+        waiting = self.series.mean("waiting", last - (last - first) / 20, last)
+        return arrived - ended > max(arrived / 50, 3 * math.sqrt(arrived)) and waiting >= 1

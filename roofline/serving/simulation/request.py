@@ -1,0 +1,56 @@
+"""A request on its way through a server."""
+
+from __future__ import annotations
+
+
+class Request:
+    """One request. Tokens and blocks are counts, times seconds.
+
+    It waits; runs while its prompt is computed, in one chunk or several; decodes, one token per step; ends. The first token
+    comes with the end of the prompt. A request that is preempted by recomputing computes the tokens that it has generated again
+    with its prompt.
+
+    Args:
+        index: its number in the run.
+        arrival_time: when it arrives.
+        num_prompt_tokens: tokens of its prompt.
+        max_tokens: output tokens to generate; it ends with the last of them.
+        class_index: its class of the workload; the first class is the most important.
+        client: the client of a closed loop that sent it; -1: none.
+    """
+
+    __slots__ = (
+        "arrival_time", "cache_offset", "cached_until", "class_index", "client", "final_step", "first_token_time", "index",
+        "last_token_time", "max_tokens", "num_blocks", "num_cached_blocks", "num_computed_tokens", "num_dropped_tokens",
+        "num_output_tokens", "num_preemptions", "num_prompt_tokens", "num_tokens", "seen_time",
+    )  # fmt: skip
+
+    def __init__(
+        self, index: int, arrival_time: float, num_prompt_tokens: int, max_tokens: int, class_index: int = 0, client: int = -1
+    ) -> None:
+        self.index = index
+        self.arrival_time = arrival_time
+        self.seen_time = arrival_time  # when the step in which it arrived ended, as far as that was counted
+        self.num_prompt_tokens = num_prompt_tokens
+        self.max_tokens = max_tokens
+        self.class_index = class_index
+        self.client = client
+        self.num_tokens = num_prompt_tokens  # to compute before it decodes: after a preemption with the output so far
+        self.num_computed_tokens = 0
+        self.num_dropped_tokens = 0  # were computed and dropped: up to here tokens are computed again
+        self.num_output_tokens = 0  # generated up to the last time that it began to decode
+        self.num_preemptions = 0
+        self.first_token_time = -1.0
+        self.last_token_time = -1.0  # of its latest token, up to the last time that it began to decode
+        # While it decodes (`DecodeBatch`)
+        self.cache_offset = 0  # cached tokens less the decode steps of its replica
+        self.final_step = -1  # the decode step of its replica that ends it; -1: it does not decode
+        # While it does not decode (`KVCacheManager`)
+        self.num_blocks = 0  # that it has
+        self.num_cached_blocks = 0  # full blocks of its cache when it was last dropped
+        self.cached_until = 0  # blocks ever allocated when the first of those goes to another request
+
+    @property
+    def max_cached_tokens(self) -> int:
+        """Tokens in the cache at its last step: the last output token is never cached."""
+        return self.num_prompt_tokens + self.max_tokens - 1

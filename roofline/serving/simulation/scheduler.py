@@ -1,0 +1,452 @@
+"""The scheduler of a replica: which requests run, and which tokens each computes in the next step.
+
+Requests move from `waiting` to `running` (with their prompt to compute, then decoding) and out; a preempted request goes back
+to `waiting`, or to `swapped` with its cache on the host. How a step is formed is a `SchedulingPolicy` (`schedulers.py`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from roofline.errors import RooflineError
+from roofline.serving.simulation.decode_batch import DecodeBatch
+from roofline.serving.simulation.kv_cache import EngineConfig, KVCacheManager
+from roofline.serving.simulation.preemption import PreemptionPolicy
+from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.step_log import StepLog
+
+Watch = Callable[[tuple[Any, ...]], None]
+"""Receives the events of a replica, as (what, time, ...)."""
+
+
+class RequestQueue(Protocol):
+    """Requests that wait."""
+
+    fifo: bool
+    """Whether a request that arrives later never goes before those that wait."""
+
+    def append(self, request: Request) -> None:
+        """Add a request that has arrived."""
+
+    def appendleft(self, request: Request) -> None:
+        """Add a preempted request, before those that have only arrived."""
+
+    def first(self) -> Request:
+        """Return the next request."""
+
+    def popleft(self) -> Request:
+        """Take the next request."""
+
+    def __len__(self) -> int: ...
+
+
+class FCFSQueue(deque[Request]):
+    """First come, first served; preempted requests at the front."""
+
+    fifo = True
+
+    def first(self) -> Request:
+        """Return the next request."""
+        return self[0]
+
+
+class PriorityQueue:
+    """The smallest by a key; of equal ones the first that arrived."""
+
+    fifo = False
+
+    def __init__(self, key: Callable[[Request], Any]) -> None:
+        self._key = key
+        self._heap: list[tuple[Any, float, int, Request]] = []
+
+    def append(self, request: Request) -> None:
+        """Add a request where its key puts it."""
+        heapq.heappush(self._heap, (self._key(request), request.arrival_time, request.index, request))
+
+    appendleft = append
+
+    def first(self) -> Request:
+        """Return the next request."""
+        return self._heap[0][-1]
+
+    def popleft(self) -> Request:
+        """Take the next request."""
+        return heapq.heappop(self._heap)[-1]
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingPolicy:
+    """How a scheduler forms steps; an entry point of `roofline.schedulers` loads to one.
+
+    Args:
+        name: as `--scheduler` has it.
+        about: one line on what it does.
+        schedule: forms a step by the scheduler's methods: fills `prefills`, allocates blocks, preempts. A step without prompts
+            must be formed again the same, as long as no request arrives or ends and no block is missing: it is done many times
+            at once.
+        blocks_to_admit: blocks allocated to a request when it is admitted with some new tokens in the step.
+        preemption_candidate: the running request that is preempted when a block is missing.
+        queue: makes the queue of waiting requests.
+        full_prompt_must_fit: a request is admitted only where the blocks of its whole prompt are free, however few tokens its
+            first chunk has.
+        chunked_prefill: a prompt may be computed in several steps.
+        reserves_output: a request has all blocks of its last step from the first, so that none is ever preempted.
+        static_batching: no request is admitted before all running ones have ended; blocks and slots are kept until then.
+        async_scheduling: a step is formed while the one before runs, without knowing which requests arrived, and which blocks
+            and slots became free, since that one began.
+        watermark: share of the blocks that stays free when a request is admitted.
+        max_num_batched_tokens: new tokens per step, where the policy has a number of its own; else the engine's.
+        source: where it is described.
+    """
+
+    name: str
+    about: str
+    schedule: Callable[[Scheduler], None]
+    blocks_to_admit: Callable[[Scheduler, Request, int], int]
+    preemption_candidate: Callable[[Scheduler], Request]
+    queue: Callable[[], RequestQueue] = FCFSQueue
+    full_prompt_must_fit: bool = False
+    chunked_prefill: bool = False
+    reserves_output: bool = False
+    static_batching: bool = False
+    async_scheduling: bool = False
+    watermark: float = 0.0
+    max_num_batched_tokens: int | None = None
+    source: str = ""
+
+
+class NoProgressError(RooflineError):
+    """No step can be formed, although requests wait: a fault of a policy, or of a configuration that is too small for it."""
+
+    exit_code = 4
+
+
+class Scheduler:
+    """Requests of one replica, and the step that is formed of them.
+
+    Args:
+        policy: how steps are formed.
+        config: limits of the replica.
+        log: where ends, gaps between tokens and preemptions are written.
+        preemption: what preempting does with a cache.
+        index: number of the replica.
+    """
+
+    __slots__ = (
+        "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "log", "max_num_batched_tokens",
+        "max_num_seqs", "may_change", "now", "num_leaving", "num_swapped_tokens", "policy", "preempted", "preemption",
+        "prefilling", "prefills", "running", "swapped", "waiting", "watch",
+    )  # fmt: skip
+
+    def __init__(
+        self, policy: SchedulingPolicy, config: EngineConfig, log: StepLog, preemption: PreemptionPolicy, index: int = 0
+    ) -> None:
+        self.policy, self.log, self.preemption, self.index = policy, log, preemption, index
+        self.max_num_seqs, self.max_num_batched_tokens = config.max_num_seqs, config.max_num_batched_tokens
+        self.kv_cache = KVCacheManager(config, policy.watermark, preallocates=policy.reserves_output)
+        self.batch = DecodeBatch()
+        self.waiting = policy.queue()
+        self.running: dict[Request, None] = {}
+        """In the order of admission."""
+        self.prefilling: list[Request] = []
+        """Running requests whose prompt is not computed whole."""
+        self.swapped: deque[Request] = deque()
+        self.num_swapped_tokens = 0
+        self.watch: Watch | None = None
+        self.now = 0.0
+        """When the step begins that is formed."""
+        self.known_until = -math.inf if policy.async_scheduling else math.inf
+        """Requests that arrived later are not known yet."""
+        self.num_leaving = 0
+        """Slots of requests that ended with the last step: under asynchronous scheduling they are free one step later."""
+        # The step that is formed
+        self.prefills: list[tuple[Request, int]] = []
+        """Prompts in the step, each with its number of scheduled tokens."""
+        self.decodes = True
+        """Whether the requests that decode take part in a step with prompts."""
+        self.decodes_allocated = False
+        """Whether those have been given the blocks of the step."""
+        self.preempted = False
+        """Whether a request was preempted."""
+        self.may_change = False
+        """Whether the step after it may be another, though no request arrives or ends."""
+        self.copy_s = 0.0
+        """Seconds of copies to and from the host before the step."""
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that have not ended."""
+        return len(self.waiting) + len(self.running) + len(self.swapped)
+
+    def schedule(self, now: float) -> None:
+        """Form the step that begins at `now`: `prefills`, beside which `batch` decodes.
+
+        Raises:
+            NoProgressError: there is nothing that could be computed.
+        """
+        self.now = now
+        self.copy_s = 0.0
+        self._form()
+        if self.prefills or self.batch.num_sequences:
+            if self.policy.async_scheduling:
+                self._look_ahead()
+            return
+        if self.preempted:  # what was preempted may be admitted again
+            self._form()
+        if self.policy.async_scheduling and not self.prefills and not self.batch.num_sequences:
+            self.free_pending()  # nothing runs: it waits for the last step
+            self.known_until = math.inf
+            self._form()
+        if not self.prefills and not self.batch.num_sequences:
+            raise self._no_progress()
+
+    def _form(self) -> None:
+        self.prefills, self.decodes_allocated, self.preempted, self.may_change = [], False, False, False
+        self.policy.schedule(self)
+
+    def _look_ahead(self) -> None:
+        """The step after may be another where a request waits that was not known yet, or for what is not free yet."""
+        waiting = self.waiting
+        if waiting or self.swapped:
+            unknown = len(waiting) > 0 and waiting.first().arrival_time > self.known_until
+            self.may_change = self.may_change or unknown or self.kv_cache.num_pending_blocks > 0 or self.num_leaving > 0
+
+    def free_pending(self) -> None:
+        """Free the blocks and slots of requests that ended with the step before the last."""
+        self.kv_cache.free_pending()
+        self.num_leaving = 0
+
+    # What policies form steps of
+
+    def allocate_decodes(self) -> None:
+        """Allocate a block to each request that decodes and needs one for its next token; preempt until there are enough."""
+        cache = self.kv_cache
+        if cache.preallocates:
+            return
+        residue = self.batch.num_steps % cache.block_size
+        while cache.growth[residue] > cache.num_free_blocks:
+            self.preempt(self.policy.preemption_candidate(self))
+        cache.num_free_blocks -= cache.growth[residue]
+        self.decodes_allocated = True
+
+    def allocate_chunk(self, request: Request, num_new_tokens: int) -> bool:
+        """Allocate the blocks of a running prompt's next chunk; False where the request itself had to be preempted."""
+        cache = self.kv_cache
+        short = cache.blocks_of(request.num_computed_tokens + num_new_tokens) - request.num_blocks
+        while short > cache.num_free_blocks:
+            candidate = self.policy.preemption_candidate(self)
+            self.preempt(candidate)
+            if candidate is request:
+                return False
+        if short > 0:
+            cache.num_free_blocks -= short
+            request.num_blocks += short
+        return True
+
+    def resume_swapped(self) -> int:
+        """Bring requests back from the host in order, as long as slots and blocks are free; returns how many."""
+        before = len(self.running)
+        cache = self.kv_cache
+        while self.swapped and len(self.running) < self.max_num_seqs:
+            watermark = cache.watermark_blocks if self.running else 0
+            if cache.blocks_of(self.swapped[0].num_computed_tokens + 1) + watermark > cache.num_free_blocks:
+                break
+            self._resume(self.swapped.popleft())
+        return len(self.running) - before
+
+    def admit_waiting(self, token_budget: int) -> None:
+        """Admit waiting requests in order, as long as slots, blocks and `token_budget` last. None passes another.
+
+        A prompt that may not be cut, and is longer than the budget, gets the step to itself.
+        """
+        if self.swapped:
+            return
+        policy, waiting, running, cache = self.policy, self.waiting, self.running, self.kv_cache
+        while waiting and len(running) + self.num_leaving < self.max_num_seqs:
+            request = waiting.first()
+            if request.arrival_time > self.known_until:
+                return
+            num_new_tokens = self._first_chunk(request, token_budget)
+            if num_new_tokens is None:
+                return
+            num_blocks = policy.blocks_to_admit(self, request, num_new_tokens)
+            needed = cache.blocks_of(request.num_tokens) if policy.full_prompt_must_fit else num_blocks
+            if needed + (cache.watermark_blocks if running else 0) > cache.num_free_blocks:
+                return
+            waiting.popleft()
+            cache.admit(request, num_blocks)
+            running[request] = None
+            self.prefilling.append(request)
+            if num_new_tokens:
+                self.prefills.append((request, num_new_tokens))
+            if self.watch:
+                self.watch(("admit", self.now, request.index))
+            token_budget -= num_new_tokens
+
+    def _first_chunk(self, request: Request, token_budget: int) -> int | None:
+        """New tokens of a waiting request in this step; None where it has to wait for another."""
+        if self.kv_cache.enable_prefix_caching and request.num_preemptions:
+            self.kv_cache.find_cached(request)
+        if self.policy.static_batching:
+            return 0
+        num_new_tokens = request.num_tokens - request.num_computed_tokens
+        if num_new_tokens <= token_budget:
+            return num_new_tokens
+        if self.policy.chunked_prefill:
+            return token_budget if token_budget > 0 else None
+        return None if self.prefills else num_new_tokens
+
+    # Requests that change state
+
+    def preempt(self, request: Request) -> None:
+        """Free the blocks of a running request; it waits, with its cache on the host or without."""
+        cache = self.kv_cache
+        del self.running[request]
+        self.preempted = self.may_change = True
+        request.num_preemptions += 1
+        self.log.num_preemptions += 1
+        if request.final_step < 0:
+            self.prefilling.remove(request)
+            self.prefills = [part for part in self.prefills if part[0] is not request]
+            self._drop(request, request.num_blocks)
+            return
+        batch = self.batch
+        request.num_output_tokens = request.max_tokens - (request.final_step - batch.num_steps)
+        request.last_token_time = max(request.last_token_time, batch.last_token_time)
+        batch.remove_stalled(request.last_token_time)
+        num_cached_tokens = batch.remove(request)
+        num_blocks = request.num_blocks
+        if not cache.preallocates:
+            cache.growth[-request.cache_offset % cache.block_size] -= 1
+            num_blocks = cache.blocks_of(num_cached_tokens + 1 if self.decodes_allocated else num_cached_tokens)
+        request.num_tokens = request.num_prompt_tokens + request.num_output_tokens
+        request.num_computed_tokens = num_cached_tokens
+        if not self.preemption.swaps(num_cached_tokens, self.num_swapped_tokens):
+            self._drop(request, num_blocks)
+            return
+        cache.num_free_blocks += num_blocks
+        self.swapped.appendleft(request)
+        self.num_swapped_tokens += num_cached_tokens
+        self.copy_s += self.preemption.costs.swap_seconds(num_cached_tokens)[0]
+        self.log.swapped.extend((self.now, num_cached_tokens))
+        if self.watch:
+            self.watch(("swap", self.now, request.index))
+
+    def _drop(self, request: Request, num_blocks: int) -> None:
+        """Drop the cache of a preempted request, which waits to compute it again."""
+        self.kv_cache.drop(request, num_blocks)
+        request.num_dropped_tokens = max(request.num_dropped_tokens, request.num_computed_tokens)
+        request.num_computed_tokens = 0
+        self.waiting.appendleft(request)
+        self.log.dropped.append(self.now)
+        if self.watch:
+            self.watch(("preempt", self.now, request.index))
+
+    def _resume(self, request: Request) -> None:
+        """A request comes back from the host, with blocks for its next token, and decodes in this step."""
+        self.may_change = True
+        num_cached_tokens = request.num_computed_tokens
+        self.kv_cache.num_free_blocks -= self.kv_cache.blocks_of(num_cached_tokens + 1)
+        self.running[request] = None
+        self.num_swapped_tokens -= num_cached_tokens
+        self.copy_s += self.preemption.costs.swap_seconds(num_cached_tokens)[1]
+        self._decode(request, num_cached_tokens)
+        self.batch.add_stalled(request.last_token_time)
+        if self.watch:
+            self.watch(("resume", self.now, request.index))
+
+    def _decode(self, request: Request, num_cached_tokens: int) -> None:
+        self.batch.add(request, num_cached_tokens)
+        cache = self.kv_cache
+        if not cache.preallocates:
+            cache.growth[-request.cache_offset % cache.block_size] += 1
+
+    def prompt_computed(self, request: Request, time: float) -> None:
+        """The prompt of a request is computed, and its next token generated, at `time`."""
+        self.prefilling.remove(request)
+        if request.first_token_time < 0:
+            request.first_token_time = time
+        else:
+            self.log.gaps.extend((time - request.last_token_time, 1))
+        if self.watch:
+            self.watch(("token", time, request.index))
+        request.num_output_tokens += 1
+        request.last_token_time = time
+        if request.num_output_tokens == request.max_tokens:
+            self._finish(request, time, request.num_blocks)
+        else:
+            self._decode(request, request.num_tokens)
+
+    def decode_ended(self, request: Request, time: float) -> None:
+        """A request that decodes has its last token at `time`."""
+        cache = self.kv_cache
+        num_cached_tokens = self.batch.remove(request)
+        if cache.preallocates:
+            self._finish(request, time, request.num_blocks)
+        else:
+            cache.growth[-request.cache_offset % cache.block_size] -= 1
+            self._finish(request, time, cache.blocks_of(num_cached_tokens))
+
+    def _finish(self, request: Request, time: float, num_blocks: int) -> None:
+        del self.running[request]
+        cache = self.kv_cache
+        if self.policy.async_scheduling:
+            cache.num_pending_blocks += num_blocks
+            self.num_leaving += 1
+        elif self.policy.static_batching:
+            cache.num_retained_blocks += num_blocks
+            if not self.running:
+                cache.free_retained()
+        else:
+            cache.free(num_blocks)
+        if self.watch:
+            self.watch(("end", time, request.index))
+        self.log.end(request, time, self.index)
+
+    # Checks
+
+    def check(self) -> None:
+        """Count the tokens and blocks of every sequence anew, and compare with the sums.
+
+        Raises:
+            AssertionError: they differ.
+        """
+        batch, cache = self.batch, self.kv_cache
+        decoding = [request for request in self.running if request.final_step >= 0]
+        num_cached = sum([request.cache_offset + batch.num_steps for request in decoding])
+        if cache.preallocates:
+            taken = sum([request.num_blocks for request in self.running]) + cache.num_retained_blocks
+        else:
+            now = 1 if self.decodes or not self.prefills else 0  # the token of the step that is planned
+            taken = sum([cache.blocks_of(request.cache_offset + batch.num_steps + now) for request in decoding])
+            taken += sum([request.num_blocks for request in self.prefilling]) + cache.num_pending_blocks
+        sums = (batch.num_sequences, batch.num_cached_tokens, cache.num_taken_blocks)
+        if (len(decoding), num_cached, taken) != sums:
+            counted = f"{len(decoding)} decode with {num_cached} tokens cached, and {taken} blocks are taken"
+            raise AssertionError(f"at {self.now} s under {self.policy.name} {counted}; the sums are {sums}")
+
+    def _no_progress(self) -> NoProgressError:
+        """Which request cannot go on, and what it lacks."""
+        cache = self.kv_cache
+        if self.swapped:
+            request = self.swapped[0]
+            needed = cache.blocks_of(request.num_computed_tokens + 1)
+            what = f"request {request.index} is on the host and needs {needed:,} blocks"
+        elif self.waiting:
+            request = self.waiting.first()
+            what = f"request {request.index} ({request.num_tokens:,} tokens to compute) waits"
+        else:
+            what = f"the prompt of request {self.prefilling[0].index} cannot go on"
+        return NoProgressError(
+            f"nothing can go on at {self.now:.6g} s under {self.policy.name}: {what}, and nothing runs that would end; "
+            f"{cache.num_free_blocks:,} of {cache.num_blocks:,} blocks are free, {len(self.running)} of {self.max_num_seqs} "
+            f"slots taken, {self.max_num_batched_tokens:,} tokens per step"
+        )

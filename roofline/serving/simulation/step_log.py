@@ -1,0 +1,71 @@
+"""The log of a run, as plain numbers in long rows: sums are taken later, of many at once (`metrics.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roofline.serving.simulation.request import Request
+
+FLUSH = 1 << 13
+"""Requests that have ended, after which the log is read and emptied."""
+
+RUN = (
+    "begins", "ends", "lead", "steps", "sequences", "cached", "prompt_tokens", "prompts", "running", "waiting", "blocks",
+    "seconds", "more", "stalled", "grown",
+)  # fmt: skip
+"""Columns of a run of steps: its times; seconds of copies before the first; steps; sequences that decode, and their cached
+tokens before the first step; new tokens of prompts, and prompts that end; requests that run, and that wait; blocks taken, on
+average; seconds of the first step, and what each takes more than the one before; sequences whose last token is older than the
+last step; blocks allocated from the first step to the last."""
+CHUNK = ("new", "before")
+"""Columns of a chunk of a prompt: its new tokens, and those computed before."""
+GAP = ("seconds", "count")
+"""Columns of gaps between tokens that are not the time of one step."""
+RECOMPUTED = ("begins", "ends", "tokens", "seconds")
+"""Columns of a step with tokens that had been dropped: its times; those tokens; seconds that it takes more for them."""
+END = ("index", "arrived", "prompt", "output", "first", "ended", "preemptions", "class", "replica")
+"""Columns of a request that has ended."""
+
+
+class StepLog:
+    """Rows of runs, chunks of prompts, gaps between tokens, preemptions, and requests that have ended.
+
+    Args:
+        read: called with the log after every `FLUSH` requests; it empties the log.
+    """
+
+    __slots__ = (
+        "chunks", "dropped", "ends", "gaps", "num_ended", "num_preemptions", "on_end", "read", "recomputed", "runs", "swapped",
+    )  # fmt: skip
+
+    def __init__(self, read: Callable[[StepLog], None] | None = None) -> None:
+        self.read = read
+        self.on_end: Callable[[Request, float], None] | None = None
+        """Called with a request that ends, and when."""
+        self.num_ended = self.num_preemptions = 0
+        self.runs: list[float] = []
+        self.chunks: list[float] = []
+        self.gaps: list[float] = []
+        self.ends: list[float] = []
+        self.swapped: list[float] = []
+        """Of each cache that moved to the host: when, and its tokens."""
+        self.dropped: list[float] = []
+        """When caches were dropped."""
+        self.recomputed: list[float] = []
+
+    def clear(self) -> None:
+        """Empty the rows, in place."""
+        for row in (self.runs, self.chunks, self.gaps, self.ends, self.swapped, self.dropped, self.recomputed):
+            row.clear()
+
+    def end(self, request: Request, time: float, replica: int) -> None:
+        """Log a request that ends at `time`."""
+        self.num_ended += 1
+        self.ends.extend((
+            request.index, request.arrival_time, request.num_prompt_tokens, request.max_tokens, request.first_token_time, time,
+            request.num_preemptions, request.class_index, replica,
+        ))  # fmt: skip
+        if self.on_end is not None:
+            self.on_end(request, time)
+        if self.read is not None and not self.num_ended % FLUSH:
+            self.read(self)

@@ -1,0 +1,312 @@
+"""Seconds of the steps of a deployment, tabulated once: the simulator reads them at every event, in about a microsecond.
+
+A step that decodes one token of each of n sequences with c cached tokens on average, beside chunks of prompts with x new
+tokens after y cached ones, takes
+
+    D(n, c) + R(n + sum x) - R(n) + F(sum x) + H(n + m) - H(n) + sum Q(x) + sum E(x, y)
+
+D: the whole step of equal sequences, for every n, at contexts in steps of a 20th, joined by straight lines as few as keep it
+to 0.1 %; R: what depends on all tokens of a step, for every number of tokens; F: what depends on those of prompts; H: the LM
+head on m more sequences; Q: attention of a prompt without a past, for every length; E: what its past adds, on a grid,
+bilinear. So the sum is exact (`roofline.predict`'s own formulas, `step_time.py`) but for three things: contexts between those
+of the grid, contexts that are not equal (attention that is linear in its cache depends on the sum alone; one with a window does
+not), and pasts between those of the grid. Together at most 1 %: tests/unit/serving/simulation/test_tables.py.
+
+In a pipeline of p stages a step is a round: the sequences are dealt to p microbatches, each in another stage. It takes as long
+as one microbatch through all stages, or the slowest stage for all of them (`predict/timing.py`). A prompt goes with one
+microbatch.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from roofline.serving.simulation.step_time import Basis, Cell, Chunk, StepCosts
+from roofline.specs.workload import Segment
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from roofline.predict.request import Request
+
+    Array = NDArray[Any]
+
+_TOLERANCE = 1e-3
+_RATIO = 1.05  # of contexts of the grid
+_PAST = 1.25  # of the grid of pasts
+_TILED = 1024  # new tokens of a chunk
+_BLOCK = 64  # numbers of sequences that are tabulated at a time
+_EXACT = 1 << 14  # tokens of a step up to which there is an entry for each
+_COARSE = 1.02  # ratio of the entries beyond
+
+
+def knots(longest: int, ratio: float = _RATIO, first: int = 16) -> list[int]:
+    """Return 0, and whole numbers in steps of a ratio, up to the longest and no further than needed."""
+    points, at = [0], float(first)
+    while at < longest:
+        points.append(round(at))
+        at *= ratio
+    return [*points, max(longest, first)]
+
+
+def cells(contexts: Sequence[float], seconds: Sequence[float], tolerance: float = _TOLERANCE) -> list[Cell]:
+    """Return chords between points, as few as stay within a share of the points between: (below, base, slope), the last to
+    infinity.
+
+    >>> cells([0, 1, 2, 4], [1.0, 2.0, 3.0, 9.0])
+    [(2, 1.0, 1.0), (inf, -3.0, 3.0)]
+    """
+    chords: list[Cell] = []
+    start, last = 0, len(contexts) - 1
+    while start < last:
+        x, y = contexts[start], seconds[start]
+        low, high, end, slope = -math.inf, math.inf, start, 0.0
+        for at in range(start + 1, last + 1):
+            run = contexts[at] - x
+            chord = (seconds[at] - y) / run
+            if not low <= chord <= high:
+                break
+            end, slope = at, chord
+            allowed = tolerance * seconds[at] / run
+            low, high = max(low, chord - allowed), min(high, chord + allowed)
+        chords.append((contexts[end], y - slope * x, slope))
+        start = end
+    base, slope = chords[-1][1:]
+    chords[-1] = (math.inf, base, slope)
+    return chords
+
+
+@dataclass
+class Line:
+    """A function of whole numbers: an entry for each up to some, and beyond them straight lines between a few."""
+
+    exact: list[float]
+    far: list[int]
+    values: list[float]
+
+    def __call__(self, at: int) -> float:
+        """The value."""
+        if at < len(self.exact):
+            return self.exact[at]
+        place = min(max(bisect_right(self.far, at) - 1, 0), len(self.far) - 2)
+        left, right = self.far[place], self.far[place + 1]
+        low, high = self.values[place], self.values[place + 1]
+        return low + (high - low) * (at - left) / (right - left)
+
+
+@dataclass
+class Plane:
+    """A function of two whole numbers, bilinear between the points of a grid and beyond its ends."""
+
+    xs: list[int]
+    ys: list[int]
+    values: list[list[float]]
+
+    def __call__(self, x: int, y: int) -> float:
+        """The value."""
+        i = min(max(bisect_right(self.xs, x) - 1, 0), len(self.xs) - 2)
+        j = min(max(bisect_right(self.ys, y) - 1, 0), len(self.ys) - 2)
+        u = (x - self.xs[i]) / (self.xs[i + 1] - self.xs[i])
+        v = (y - self.ys[j]) / (self.ys[j + 1] - self.ys[j])
+        near, far = self.values[i], self.values[i + 1]
+        return (1 - u) * (near[j] + v * (near[j + 1] - near[j])) + u * (far[j] + v * (far[j + 1] - far[j]))
+
+
+@dataclass
+class StepTables:
+    """Seconds of the steps of one replica: a `StepTime`.
+
+    Args:
+        request: the deployment.
+        basis: `estimate` or `bound`.
+        max_model_len: tokens of the longest sequence.
+        max_num_seqs: sequences at a time.
+    """
+
+    request: Request
+    basis: Basis
+    max_model_len: int
+    max_num_seqs: int
+    _microbatch: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
+    _round: dict[int, list[Cell]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def costs(self) -> StepCosts:
+        """The formulas that are tabulated."""
+        return StepCosts(self.request, self.basis)
+
+    @property
+    def num_microbatches(self) -> int:
+        """Microbatches at a time."""
+        return self.request.deployment.pipeline_parallel_size
+
+    # A StepTime
+
+    def cells(self, num_sequences: int) -> list[Cell]:
+        """Return the seconds of a step that decodes, as pieces that are affine in the cached tokens."""
+        if num_sequences not in self._round:
+            self._tabulate((num_sequences - 1) // _BLOCK)
+        return self._round[num_sequences]
+
+    def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+        """Return the seconds of a step with prompts."""
+        if self.num_microbatches > 1:
+            return self._mixed_round(num_sequences, num_cached_tokens, chunks)
+        exact, own, head, of_prompts = self._exact
+        if len(chunks) == 1:
+            ((tokens, before),) = chunks
+        else:
+            tokens, before = sum([new for new, _ in chunks]), -1
+        after = num_sequences + tokens
+        seconds = exact[after] if after < len(exact) else self._rest(after)
+        num_segments = num_sequences + len(chunks)
+        if num_sequences:
+            for below, base, slope in self._round.get(num_sequences) or self.cells(num_sequences):
+                if num_cached_tokens < below:
+                    seconds += base + slope * num_cached_tokens
+                    break
+            seconds += head[num_segments] - head[num_sequences] - exact[num_sequences]
+        else:
+            seconds += head[num_segments] + self._engine
+        seconds += self._per_sequence * len(chunks)
+        if of_prompts is not None:
+            seconds += of_prompts(tokens)
+        if before == 0 and tokens < len(own):
+            return seconds + own[tokens]
+        for new, before in chunks:
+            seconds += self._own(new)
+            if before:
+                seconds += self._past(new, before)
+        return seconds
+
+    @cached_property
+    def _exact(self) -> tuple[list[float], list[float], list[float], Line | None]:
+        """R, Q and H where they have an entry for each number, and F."""
+        return self._rest.exact, self._own.exact, self._head, self._of_prompts
+
+    def _mixed_round(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+        if not chunks:
+            return _at(self.cells(num_sequences), num_cached_tokens)
+        num_microbatches = self.num_microbatches
+        decodes = -(-num_sequences // num_microbatches)
+        rest = self._rest
+        added = []
+        for new, before in chunks:
+            seconds = rest(decodes + new) - (rest(decodes) if decodes else 0.0) + self._own(new) + self._per_sequence
+            if self._of_prompts is not None:
+                seconds += self._of_prompts(new)
+            added.append(seconds + (self._past(new, before) if before else 0.0))
+        if not num_sequences:
+            return max(self._engine + max(*added, sum(added) / num_microbatches), self._slowest * sum(added))
+        whole = _at(self.cells(num_sequences), num_cached_tokens)  # first: it tabulates both
+        alone = _at(self._microbatch[num_sequences], num_cached_tokens)
+        return max(alone + max(*added, sum(added) / num_microbatches), whole + self._slowest * sum(added))
+
+    # Tables
+
+    def _tabulate(self, block: int) -> None:
+        """Steps that decode, of a block of numbers of sequences."""
+        import numpy as np
+
+        first, last = block * _BLOCK + 1, min((block + 1) * _BLOCK, max(self.max_num_seqs, block * _BLOCK + 1))
+        num_sequences = np.arange(first, last + 1)
+        contexts = np.array(self._contexts, dtype=np.float64)
+        num_microbatches = np.minimum(self.num_microbatches, num_sequences)[:, None]
+        batch = np.ceil(num_sequences[:, None] / num_microbatches)
+        stages = [parts.total for parts in self.costs.seconds((Segment(batch, 1, contexts, decode=True),))]
+        shape = (len(num_sequences), len(contexts))
+        alone = np.broadcast_to(np.sum(stages, axis=0), shape) + self._added(batch)
+        whole = alone if self.num_microbatches == 1 else np.maximum(alone, num_microbatches * np.max(stages, axis=0))
+        for number, one, all_of_them in zip(num_sequences.tolist(), alone.tolist(), whole.tolist(), strict=True):
+            at = [context * number for context in self._contexts]
+            self._round[number] = cells(at, all_of_them)
+            if self.num_microbatches > 1:
+                self._microbatch[number] = cells(at, one)
+
+    @cached_property
+    def _contexts(self) -> list[int]:
+        return knots(self.max_model_len)
+
+    def _added(self, num_sequences: Any) -> Any:
+        """Seconds that the engine adds to a step of a microbatch."""
+        return self.request.engine_seconds(num_sequences) if self.basis == "estimate" else 0.0
+
+    @cached_property
+    def _per_sequence(self) -> float:
+        return float(self._added(2) - self._added(1))
+
+    @cached_property
+    def _engine(self) -> float:
+        """Seconds per step, whatever is in it."""
+        return float(self._added(0))
+
+    @cached_property
+    def _prompts(self) -> tuple[Line, Line | None, Line, float]:
+        """Of one prompt by its tokens: R, F (None: there is nothing of the kind) and Q; the slowest stage's share."""
+        import numpy as np
+
+        exact = min(self.request.memory.max_num_batched_tokens + self.max_num_seqs, _EXACT)
+        far = [exact]
+        while far[-1] < max(self.max_model_len, exact + 1):
+            far.append(math.ceil(far[-1] * _COARSE))
+        at = np.array([*range(1, exact + 1), *far[1:]], dtype=np.float64)
+        stages = self.costs.seconds((Segment(1, at, 0),))
+        lines = []
+        for name in ("rest", "prompts", "own"):
+            values = np.broadcast_to(sum(getattr(parts, name) for parts in stages), at.shape).tolist()
+            lines.append(Line([0.0, *values[:exact]], far, values[exact - 1 :]))
+        sums = [float(parts.total[exact - 1]) for parts in stages]
+        return lines[0], lines[1] if any(lines[1].exact) else None, lines[2], max(sums) / sum(sums)
+
+    @cached_property
+    def _rest(self) -> Line:
+        return self._prompts[0]
+
+    @cached_property
+    def _of_prompts(self) -> Line | None:
+        return self._prompts[1]
+
+    @cached_property
+    def _own(self) -> Line:
+        return self._prompts[2]
+
+    @cached_property
+    def _slowest(self) -> float:
+        return self._prompts[3]
+
+    @cached_property
+    def _head(self) -> list[float]:
+        """What n sequences take beside their tokens, less what one takes: n prompts of eight tokens less one of 8 n tokens."""
+        import numpy as np
+
+        at = np.arange(1, self.max_num_seqs + 1, dtype=np.float64)
+        several = sum(parts.rest for parts in self.costs.seconds((Segment(at, 8, 0),)))
+        one = sum(parts.rest for parts in self.costs.seconds((Segment(1, 8 * at, 0),)))
+        return [0.0, *np.broadcast_to(several - one, at.shape).tolist()]
+
+    @cached_property
+    def _past(self) -> Plane:
+        """What the past of a chunk adds, by its new tokens and those before it."""
+        import numpy as np
+
+        budget = max(self.request.memory.max_num_batched_tokens, 32)
+        # kernels take queries in tiles of 16 to 128: up to some length the edges of tiles are points of the grid
+        edges = {edge + more for edge in (*range(16, 129, 16), *range(64, _TILED + 1, 64)) for more in (0, 1)}
+        xs = sorted({1, 2, 4, 8, *knots(budget, 1.1)[1:], *(edge for edge in edges if edge < budget)})
+        ys = [1, 2, 4, 8, *knots(self.max_model_len, _PAST)[1:]]
+        new, before = np.array(xs, dtype=np.float64)[:, None], np.array(ys, dtype=np.float64)
+        with_past = sum(parts.total for parts in self.costs.seconds((Segment(1, new, before),)))
+        without = sum(parts.total for parts in self.costs.seconds((Segment(1, new, 0),)))
+        return Plane(xs, ys, np.asarray(with_past - without).tolist())
+
+
+def _at(pieces: Sequence[Cell], num_cached_tokens: int) -> float:
+    for below, base, slope in pieces:
+        if num_cached_tokens < below:
+            return base + slope * num_cached_tokens
+    raise AssertionError(num_cached_tokens)
