@@ -25,10 +25,9 @@ from roofline.serving.simulation.router import ROUTERS, open_loop
 from roofline.serving.simulation.server import Server, make_server, resolve_replica
 from roofline.serving.simulation.step_log import END, StepLog
 from roofline.serving.traffic.engine_run import EngineMeta, EngineRun, read_run
-from roofline.specs.source import Origin
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import by_driver_name, load_hardware
-from roofline.specs.source import Assumption
+from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
 

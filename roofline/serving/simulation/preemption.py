@@ -8,10 +8,10 @@ from typing import Literal, Protocol
 from roofline import formatting
 from roofline.errors import InputError, UnknownNameError
 from roofline.predict.request import Request as ResolvedRequest
-from roofline.serving.preemption.costs import Preemption
 from roofline.serving.preemption.copies import HostCopyOptions
-from roofline.specs.source import Assumption
+from roofline.serving.preemption.costs import Preemption
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption
 
 Mode = Literal["recompute", "swap", "cheaper"]
 MODES: tuple[Mode, ...] = ("recompute", "swap", "cheaper")

@@ -17,8 +17,8 @@ from roofline.serving.simulation.metrics import COSTS, TIMES
 from roofline.serving.simulation.run import Run
 from roofline.serving.simulation.server import Server
 from roofline.serving.simulation.workload import Workload
-from roofline.specs.source import Assumption
 from roofline.specs.library import Input
+from roofline.specs.source import Assumption
 from roofline.version import envelope
 
 if TYPE_CHECKING:
