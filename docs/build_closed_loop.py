@@ -151,7 +151,7 @@ def _waiting(some: list[Any]) -> list[str]:
 
 def _generator(one: Any) -> str:
     text = f"`{one.workload(0).replace('closed:0', 'closed:N')}`"
-    return f"{text}, N - 1 seats" if one.short else text
+    return f"{text}, N - 1 slots" if one.short else text
 
 
 def _errors(found: Any) -> tuple[str, str, str, str]:
