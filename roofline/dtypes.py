@@ -178,6 +178,13 @@ _ALIASES = {
 def parse_dtype(name: str, what: str = "dtype") -> Format:
     """The format of that name, also in the spellings of PyTorch and of the engines.
 
+    Args:
+        name: such as "bf16", "torch.bfloat16" or "fp8_e4m3".
+        what: what it is the dtype of, for the message.
+
+    Raises:
+        UnknownNameError: no format has that name.
+
     >>> parse_dtype("bfloat16").bytes
     2
     """

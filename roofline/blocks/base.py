@@ -184,7 +184,14 @@ class Block(Spec):
         return self.path.replace("_", " ")
 
     def operators(self, site: Site) -> Operators:
-        """The operators of one layer, in order, by name."""
+        """The operators of one layer on one device.
+
+        Args:
+            site: where the block stands: width of the stream, step, formats and conventions.
+
+        Returns:
+            Operators in the order in which they run, by name. `norm`, `add` and the names of collectives are the graph's.
+        """
         raise NotImplementedError
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:

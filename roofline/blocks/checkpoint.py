@@ -33,16 +33,25 @@ class Tensor:
         return prod(self.shape)
 
 
-def tensors(model: Model, said: Names, experts: int | None = None) -> Iterator[Tensor]:
-    """Every tensor of a model, in the order of its layers, for the first `experts` experts of a layer (default: all)."""
+def tensors(model: Model, naming: Names, experts: int | None = None) -> Iterator[Tensor]:
+    """Every tensor that a checkpoint of a model has, in the order of its layers.
+
+    Args:
+        model: what is stored.
+        naming: what checkpoints of its family call each weight (`specs.huggingface.names.names`).
+        experts: number of experts of a layer whose tensors are listed (default: all).
+
+    Raises:
+        InputError: a block does not say how its weights are stored, or a weight has no name in `naming`.
+    """
 
     def few(weights: Iterable[Weight]) -> list[Weight]:
         return [weight if experts is None else replace(weight, copies=min(weight.copies, experts)) for weight in weights]
 
-    yield from _placed(few(outside(model)), said, "", None)
+    yield from _placed(few(outside(model)), naming, "", None)
     of_type = {name: few(of_layer(model, layer)) for name, layer in model.layer_types.items()}
     for index, name in enumerate(model.layer_sequence):
-        yield from _placed(of_type[name], said, _text(said["layer"]).replace("{i}", str(index)) + ".", index)
+        yield from _placed(of_type[name], naming, _text(naming["layer"]).replace("{i}", str(index)) + ".", index)
 
 
 def modules(model: Model, experts: int = 1) -> dict[str, tuple[int | None, str]]:
@@ -69,11 +78,11 @@ def _text(place: str | At) -> str:
     return place if isinstance(place, str) else place.name
 
 
-def _placed(weights: Iterable[Weight], said: Names, prefix: str, layer: int | None) -> Iterator[Tensor]:
+def _placed(weights: Iterable[Weight], naming: Names, prefix: str, layer: int | None) -> Iterator[Tensor]:
     """Weights under their names; those that share one are joined, outputs below outputs."""
     together: dict[At, list[Weight]] = {}
     for weight in weights:
-        if (place := said.get(weight.key)) is None:
+        if (place := naming.get(weight.key)) is None:
             raise InputError(f"what checkpoints call {weight.key!r} is not known here")
         together.setdefault(At(place) if isinstance(place, str) else place, []).append(weight)
     for place, parts in together.items():

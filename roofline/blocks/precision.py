@@ -21,7 +21,17 @@ def resolve_precision(
 ) -> tuple[Precision, list[Assumption]]:
     """Formats of weights by role, of activations, of the KV cache and of recurrent state.
 
-    `multiplies` holds the dtypes of the hardware's matrix peaks; `engine` says what it makes of dtypes that were not given.
+    Args:
+        model: the dtype and the quantisation of the published weights.
+        deployment: the dtypes and the scheme that the user gives, which come first.
+        multiplies: dtypes that the hardware has a matrix peak for.
+        engine: what it makes of dtypes that were not given.
+
+    Returns:
+        The formats, and the assumptions that led to them.
+
+    Raises:
+        UnknownNameError: the hardware cannot multiply in the activation dtype that was given.
     """
     notes: list[Assumption] = []
     weight, from_flag = _weights(model, deployment, multiplies, engine, notes)

@@ -36,11 +36,19 @@ def build(
     *,
     per_replica: bool = False,
 ) -> Graph:
-    """The operators of one step on one device of a stage (default: the whole model as one stage).
+    """The operators of one step on one device of a stage.
 
-    Paths name where an operator stands (`layers/attention/core`; `layers/<type>/...` where there are several types);
-    `repeat` is how many layers of the stage run it. The step is that of the whole deployment, of which the fullest
-    replica is shown; with `per_replica` it is what every replica has.
+    Args:
+        model: its layers, and what stands around them.
+        deployment: parallel sizes and conventions; sizes that do not work are refused by `check_parallel`.
+        precision: formats of weights by role, activations, KV cache and state.
+        step: segments of the whole deployment; the device is one of the fullest replica.
+        stage: layers of one pipeline stage (default: the whole model as one stage).
+        per_replica: the step is that of every replica, not of the deployment.
+
+    Returns:
+        Operators with the number of layers of the stage that run them, by path: `layers/attention/core`, or
+        `layers/<type>/...` where a model has several types of layers.
     """
     stage = stage or stages(model, 1)[0]
     if len(step) > 1 and all(isinstance(segment.count, int) for segment in step):

@@ -49,7 +49,11 @@ def stages(model: Model, size: int) -> tuple[Stage, ...]:
 
 
 def check_parallel(model: Model, deployment: Deployment) -> None:
-    """Refuse sizes that no engine could run, and say which would work."""
+    """Refuse parallel sizes that no engine could run.
+
+    Raises:
+        InputError: a size does not divide what it has to, or is not modelled for the model; it lists those that work.
+    """
     tp, dp, ep = deployment.tensor_parallel_size, deployment.data_parallel_size, deployment.expert_parallel_size
     if deployment.sequence_parallel and tp == 1:
         raise InputError("sequence parallelism divides tokens over tensor-parallel devices: use a tensor-parallel size above 1")
@@ -141,7 +145,7 @@ def _listed(sizes: list[int]) -> str:
 
 
 def local(block: B, deployment: Deployment) -> B:
-    """A block as one tensor-parallel device sees it."""
+    """A block as one tensor-parallel device sees it: the dimensions of `sharding` divided, the largest part where uneven."""
     tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size
     if tp == 1:
         return block

@@ -85,7 +85,16 @@ def ids(kind: Kind) -> dict[str, Path]:
 
 
 def find(kind: Kind, name: object) -> Path:
-    """The file for an id, an alias, or a path."""
+    """The file for an id, an alias, or a path.
+
+    Args:
+        kind: the folder that ids are looked up in, such as "models".
+        name: an id or alias in any spelling (case, spaces and underscores do not matter), or a path, with a suffix or a slash.
+
+    Raises:
+        UnknownNameError: nothing has that name; the nearest names are in the message.
+        AmbiguousNameError: several ids begin with it, such as "a100".
+    """
     if isinstance(name, os.PathLike):
         return _in_folder(kind, Path(name))
     if not isinstance(name, str):
@@ -119,7 +128,7 @@ def _by_path(kind: Kind, name: str) -> Path:
     if kind == "models" and (wanted := hub_repository(name)) is not None:
         from roofline.specs.huggingface.hub import fetch
 
-        return fetch(wanted, _alike(wanted.name))
+        return fetch(wanted, _similar(wanted.name))
     return _in_folder(kind, path)
 
 
@@ -139,7 +148,7 @@ def hub_repository(name: str | os.PathLike[str]) -> Repository | None:
     return repository(name) if isinstance(name, str) and "/" in name and not files.exists(_path(name)) else None
 
 
-def _alike(name: str) -> str:
+def _similar(name: str) -> str:
     """Shipped models whose id is near the name of one on Hugging Face."""
     import difflib
 
@@ -166,8 +175,7 @@ def _aliases(path: Path) -> list[str]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file to look into, without parsing it; empty where it cannot be read, which is an error when it is
-    asked for."""
+    """The text of a file, without parsing it; empty where it cannot be read, which is an error once the file is used."""
     try:
         return files.read_text(path, MAX_BYTES, is_input=False)
     except SpecError:
@@ -175,19 +183,24 @@ def text_of(path: Path) -> str:
 
 
 def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
-    """Hardware by id, alias or path; a node brings its accelerator."""
+    """Hardware by id, alias or path, with the files that it was read from: a node brings its accelerator.
+
+    Raises:
+        UnknownNameError, AmbiguousNameError: no hardware, or several, have that name.
+        SpecError: the file cannot be read as hardware; the message has the place.
+    """
     path = find("hardware", name)
     spec, digest = _hardware(path)
     if isinstance(spec, Accelerator):
         return Hardware(spec), [input_of("hardware", spec.name, path, digest)]
     try:
-        beside = find("hardware", _beside(path, spec.accelerator))
-        accelerator, inside = _hardware(beside)
+        sibling = find("hardware", _sibling(path, spec.accelerator))
+        accelerator, inside = _hardware(sibling)
     except (UnknownNameError, AmbiguousNameError) as error:
         raise _at(read_yaml(path), "accelerator", f"accelerator: {error}") from None
     if not isinstance(accelerator, Accelerator):
         raise _at(read_yaml(path), "accelerator", "the accelerator of a node is a node")
-    used = [input_of("node", spec.name, path, digest), input_of("hardware", accelerator.name, beside, inside)]
+    used = [input_of("node", spec.name, path, digest), input_of("hardware", accelerator.name, sibling, inside)]
     return Hardware(accelerator, spec), used
 
 
@@ -202,7 +215,7 @@ def by_driver_name(name: str) -> str | None:
     return None
 
 
-def _beside(node: Path, accelerator: str) -> str | Path:
+def _sibling(node: Path, accelerator: str) -> str | Path:
     """A node's accelerator: a file beside the node's, by its id or a path from there, or what the id means elsewhere."""
     path = node.parent / (accelerator if _is_path(accelerator) else f"{accelerator}.yaml")
     return path if files.exists(path) or _is_path(accelerator) else accelerator

@@ -59,8 +59,8 @@ class YamlFile:
     def _explain(self, error: ValidationError, spec: type[Spec]) -> SpecError:
         details = [dict(detail) for detail in error.errors()]
         # a list whose entries are all wrong is also "too short": that is no news
-        told = [detail for detail in _lengths(details) if detail["type"] != "too_short"] or details
-        problems = [self._problem(detail, spec) for detail in told]
+        reported = [detail for detail in _lengths(details) if detail["type"] != "too_short"] or details
+        problems = [self._problem(detail, spec) for detail in reported]
         problems.sort(key=lambda problem: ("missing" in problem[0], problem[1]))  # an unknown key explains a missing one
         (message, mark), rest = problems[0], problems[1:]
         more = "".join(f"\n  also {self.path}:{m[0]}:{m[1]}: {text}" for text, m in rest[:4])

@@ -49,7 +49,7 @@ class Config:
     outer: dict[str, Any] = field(default_factory=dict)
     lenient: bool = False
     """Whether keys that may change counts are left aside at the user's own risk."""
-    asked: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
     readings: list[Reading] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     parts: list[Config] = field(default_factory=list)
@@ -62,38 +62,38 @@ class Config:
         if name is None:
             return value
         if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse(name, f"must be a whole number, not {_shown(value)}")
+            self.refuse(name, f"must be a whole number, not {_spelled(value)}")
         high = MAX_LAYERS if name in _LAYERS else MAX_WHOLE
         if not low <= value <= high:
-            self.refuse(name, f"must be from {low} to {high:,}, not {_shown(value)}")
+            self.refuse(name, f"must be from {low} to {high:,}, not {_spelled(value)}")
         return value
 
     def flag(self, *names: str, default: Any = REQUIRED, why: str = "") -> Any:
         """True or false; null is not allowed, because readers differ on what it means."""
         name, value = self._take(names, default, why, null=False)
         if name is not None and not isinstance(value, bool):
-            self.refuse(name, f"must be true or false, not {_shown(value)}")
+            self.refuse(name, f"must be true or false, not {_spelled(value)}")
         return value
 
     def choice(self, *names: str, of: Collection[str], default: Any = REQUIRED, why: str = "") -> Any:
         """One of several words."""
         name, value = self._take(names, default, why)
         if name is not None and (not isinstance(value, str) or value not in of):
-            self.refuse(name, f"must be {' or '.join(map(repr, of))}, not {_shown(value)}")
+            self.refuse(name, f"must be {' or '.join(map(repr, of))}, not {_spelled(value)}")
         return value
 
     def fraction(self, *names: str, default: Any = REQUIRED, why: str = "") -> Any:
         """A number above 0, at most 1."""
         name, value = self._take(names, default, why)
         if name is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1):
-            self.refuse(name, f"must be a number above 0, at most 1, not {_shown(value)}")
+            self.refuse(name, f"must be a number above 0, at most 1, not {_spelled(value)}")
         return value
 
     def text(self, *names: str, default: Any = REQUIRED) -> Any:
         """A word or line."""
         name, value = self._take(names, default, "")
         if name is not None and not isinstance(value, str):
-            self.refuse(name, f"must be a text, not {_shown(value)}")
+            self.refuse(name, f"must be a text, not {_spelled(value)}")
         return value
 
     def words(self, name: str, count: int, of: Collection[str], default: Any = REQUIRED) -> Any:
@@ -119,7 +119,7 @@ class Config:
             isinstance(one, int) and not isinstance(one, bool) and low <= one <= MAX_WHOLE for one in value
         )
         if not good or len(value) != count:
-            self.refuse(name, f"must be a list of {count} whole numbers from {low}, one for each layer, not {_shown(value)}")
+            self.refuse(name, f"must be a list of {count} whole numbers from {low}, one for each layer, not {_spelled(value)}")
         return value
 
     def indices(self, name: str, count: int, default: Any = REQUIRED) -> Any:
@@ -129,7 +129,7 @@ class Config:
             return value
         good = isinstance(value, list) and all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < count for i in value)
         if not good:
-            self.refuse(name, f"must be a list of layers, numbered from 0 to {count - 1}, not {_shown(value)}")
+            self.refuse(name, f"must be a list of layers, numbered from 0 to {count - 1}, not {_spelled(value)}")
         return value
 
     def part(self, name: str, default: Any = REQUIRED, *, looked_at: bool = True) -> Any:
@@ -139,7 +139,7 @@ class Config:
         if key is None:
             return value
         if not isinstance(value, dict):
-            self.refuse(name, f"must be an object with keys and values, not {_shown(value)}")
+            self.refuse(name, f"must be an object with keys and values, not {_spelled(value)}")
         inner = Config(
             self.document,
             value,
@@ -161,7 +161,7 @@ class Config:
         key, value = self._take((name,), allowed, "")
         # NB: Python takes true for equal to 1
         if key is not None and (value != allowed or isinstance(value, bool) != isinstance(allowed, bool)):
-            self.refuse(name, f"{_shown(value)} is not understood: {why}")
+            self.refuse(name, f"{_spelled(value)} is not understood: {why}")
 
     def off(self, *names: str) -> None:
         """Refuse what is switched on by any of these keys; absent, null, false, 0 and empty are off."""
@@ -169,7 +169,7 @@ class Config:
             _, value = self._take((name,), None, "")
             if value:
                 self.refuse(
-                    name, f"{_shown(value)} is not understood: it would change counts, and this reader knows it off only"
+                    name, f"{_spelled(value)} is not understood: it would change counts, and this reader knows it off only"
                 )
 
     def has(self, name: str) -> bool:
@@ -197,24 +197,24 @@ class Config:
 
     def harmless(self, *names: str) -> None:
         """Keys of this family that change no count."""
-        self.asked.update(names)
+        self.requested.update(names)
 
     def finish(self) -> None:
-        """Look at the keys that no family asked for: refuse those that may change counts, put the others on record."""
-        absent = sorted(name for name in self.asked if name not in self.data)
+        """Look at the keys that the family did not read: refuse those that may change counts, put the others on record."""
+        absent = sorted(name for name in self.requested if name not in self.data)
         for name, value in self.data.items():
-            if name in self.asked or changes_no_count(name, value):
+            if name in self.requested or changes_no_count(name, value):
                 continue
             near = difflib.get_close_matches(name, absent, n=1, cutoff=0.8) or [
                 known for known in absent if len(known) > 4 and known in name
             ]
             if self.lenient and (near or may_change_counts(name, value)):
-                self.note(self._path(name), _shown(value), ASSUMED)
+                self.note(self._path(name), _spelled(value), ASSUMED)
                 continue
             if near:
                 self.refuse(name, f"is not known; did you mean {near[0]}?")
             if may_change_counts(name, value):
-                message = f"{_shown(value)} is not understood, and it may change counts. Take it out if it does not."
+                message = f"{_spelled(value)} is not understood, and it may change counts. Take it out if it does not."
                 self.refuse(name, message)
             self.ignored.append(self._path(name))
         for part in self.parts:
@@ -224,13 +224,13 @@ class Config:
 
     def _take(self, names: tuple[str, ...], default: Any, why: str, *, null: bool = True) -> tuple[str | None, Any]:
         """The name under which a value stands and the value, or None and the default."""
-        self.asked.update(names)
+        self.requested.update(names)
         there = [name for name in names if name in self.data and not (null and self.data[name] is None)]
         if there:
             first = there[0]
             for other in there[1:]:
                 if self.data[other] != self.data[first]:
-                    both = f"{_shown(self.data[first])} and {other} {_shown(self.data[other])} say different things"
+                    both = f"{_spelled(self.data[first])} and {other} {_spelled(self.data[other])} say different things"
                     self.refuse(first, both)
             return first, self.data[first]
         for name in names:
@@ -241,7 +241,9 @@ class Config:
             if given is not None:
                 self.refuse(given, "null is no value: it has to be a number")
             spelled = " or ".join(names)
-            near = difflib.get_close_matches(names[0], [key for key in self.data if key not in self.asked], n=1, cutoff=0.75)
+            near = difflib.get_close_matches(
+                names[0], [key for key in self.data if key not in self.requested], n=1, cutoff=0.75
+            )
             hint = f"; is it {near[0]!r}?" if near else ""
             raise self.document.error(self.place, f"key {self._path(spelled)} is missing{hint}")
         if why:
@@ -255,7 +257,7 @@ class Config:
         return ".".join(str(part) for part in self._place(name))
 
 
-def _shown(value: Any) -> str:
+def _spelled(value: Any) -> str:
     text = "null" if value is None else repr(value).replace("True", "true").replace("False", "false")
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -297,7 +299,7 @@ _NO_COUNT = re.compile(
     re.VERBOSE,
 )
 
-# A key with one of these words in it, that no family asked for, may be a dimension or a switch of the architecture.
+# A key with one of these words in it that no family reads may be a dimension or a switch of the architecture.
 _DIMENSION = re.compile(
     r"""
     (?: .*[\W_\d] )?

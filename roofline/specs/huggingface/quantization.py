@@ -1,6 +1,6 @@
 """What a checkpoint's `quantization_config` means: schemes by role, and the layers that are exempt.
 
-Which weights are quantised is said by patterns of module names, so that it can only be worked out on real names:
+Which weights are quantised is given by patterns of module names, so that it can only be worked out on real names:
 `read` takes them with the layer and the role of each, and gives back the sections of a model's file.
 """
 
@@ -71,18 +71,18 @@ def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Pu
     """
     rules = plan(config, dtype)
     states: dict[str, _States] = {}
-    said: dict[tuple[str, int | None], str] = {}
+    module_of: dict[tuple[str, int | None], str] = {}
     for name, (layer, role) in modules.items():
         scheme = rules.scheme(name, role)
         known = states.setdefault(role, {})
         if layer in known and known[layer] != scheme:
-            other, place = said[role, layer], "" if layer is None else f" of layer {layer}"
+            other, place = module_of[role, layer], "" if layer is None else f" of layer {layer}"
+            two = f"{name} is {_described(scheme)} and {other} is {_described(known[layer])}"
             msg = (
-                f"quantization_config: {name} is {_shown(scheme)} and {other} is {_shown(known[layer])}: weights of one role "
-                f"({role}{place}) that are stored differently are not modelled"
+                f"quantization_config: {two}: weights of one role ({role}{place}) that are stored differently are not modelled"
             )
             raise InputError(msg)
-        known[layer], said[role, layer] = scheme, name
+        known[layer], module_of[role, layer] = scheme, name
     states = _joined(states)
     chosen = {role: scheme for role, state in states.items() if (scheme := _one(role, state)) is not None}
     if not chosen:
@@ -108,15 +108,15 @@ def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Pu
 
 
 def _joined(states: dict[str, _States]) -> dict[str, _States]:
-    """Parts of a role as the role, where they are alike in every layer."""
+    """Parts of a role as the role, where they are the same in every layer."""
     joined: dict[str, _States] = {}
     for role in dict.fromkeys(role.split("/")[0] for role in states):
         parts = {name: state for name, state in states.items() if name.split("/")[0] == role}
         together: _States = {}
         for state in parts.values():
             together |= state
-        alike = all(together[layer] == scheme for state in parts.values() for layer, scheme in state.items())
-        joined |= {role: together} if alike else parts
+        same = all(together[layer] == scheme for state in parts.values() for layer, scheme in state.items())
+        joined |= {role: together} if same else parts
     return joined
 
 
@@ -124,7 +124,7 @@ def _one(role: str, state: _States) -> Scheme | None:
     """The scheme of a role, in the layers that quantise it."""
     schemes = list(dict.fromkeys(scheme for scheme in state.values() if scheme is not None))
     if len(schemes) > 1:
-        ways = " and ".join(map(_shown, schemes))
+        ways = " and ".join(map(_described, schemes))
         msg = f"quantization_config: {role} is stored in several ways ({ways}): that is not modelled"
         raise InputError(msg)
     return schemes[0] if schemes else None
@@ -142,7 +142,7 @@ def _of_linear(chosen: Mapping[str, Scheme]) -> Scheme:
     return next(scheme for role, scheme in chosen.items() if "linear" in within(role))
 
 
-def _shown(scheme: Scheme | None) -> str:
+def _described(scheme: Scheme | None) -> str:
     if scheme is None:
         return "not quantised"
     keys = scheme.model_dump(mode="json", exclude_defaults=True)

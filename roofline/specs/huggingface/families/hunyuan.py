@@ -46,12 +46,12 @@ def hunyuan_moe(config: Config) -> Draft:
     inner = _each(config, count, "moe_intermediate_size", default=width)
     shared = _each(config, count, "num_shared_expert", default=1)
     layers = []
-    for of_layer, top_k, wide, beside in zip(experts, chosen, inner, shared, strict=True):
+    for of_layer, top_k, wide, num_shared in zip(experts, chosen, inner, shared, strict=True):
         if top_k > of_layer:
             config.refuse("moe_topk", f"{top_k} is more than the {of_layer} experts")
         if wide != width:
             config.refuse("moe_intermediate_size", f"{wide} is not intermediate_size ({width}), as transformers has it")
-        layers.append(Layer("decoder", mixer, moe(of_layer, top_k, wide, shared_intermediate_size=beside * width)))
+        layers.append(Layer("decoder", mixer, moe(of_layer, top_k, wide, shared_intermediate_size=num_shared * width)))
     return Draft(layers, stream(config))
 
 

@@ -50,11 +50,11 @@ class Keys:
     """The keys of a config, handed out by name; those that were not read are refused unless they are off."""
 
     def __init__(self, data: Mapping[str, Any], place: str = "quantization_config") -> None:
-        self.data, self.place, self.asked = data, place, {"quant_method"}
+        self.data, self.place, self.requested = data, place, {"quant_method"}
 
     def get(self, *names: str, default: Any = None) -> Any:
         """The value under the first of the names that has one."""
-        self.asked.update(names)
+        self.requested.update(names)
         return next((self.data[name] for name in names if self.data.get(name) is not None), default)
 
     def choice(self, *names: str, of: Collection[Any], default: Any = None) -> Any:
@@ -118,9 +118,9 @@ class Keys:
     def done(self, *harmless: str) -> None:
         """Refuse what was not read, but for keys that change no size and for what is switched off."""
         for name, value in self.data.items():
-            if name in self.asked or name in harmless or value in (None, False, "") or value in ([], {}):
+            if name in self.requested or name in harmless or value in (None, False, "") or value in ([], {}):
                 continue
-            known = sorted({*self.asked, *harmless} - {"quant_method"})
+            known = sorted({*self.requested, *harmless} - {"quant_method"})
             hint = "It may change how weights are stored; take it out if it does not."
             raise InputError(f"{self.place}: {UnknownNameError('key', name, known, hint)}")
 
