@@ -63,7 +63,18 @@ def matrix_dtype(operator: Operator, hardware: Hardware) -> str:
 
 
 def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:
-    """Busy times of one operator's cost (any number of calls of it) on one device."""
+    """Seconds for which one operator keeps each resource of a device busy.
+
+    Args:
+        operator: gives the dtypes and, of communication, the devices that take part.
+        cost: of any number of its calls; fields may be arrays.
+        hardware: its peaks, bandwidth and links.
+
+    Returns:
+        The four times, whose maximum is the bound.
+
+    Source: Williams et al., "Roofline", CACM 52(4), 2009.
+    """
     link = 0.0
     if not (isinstance(cost.link_bytes, int) and cost.link_bytes == 0):
         joined = hardware.to_host() if operator.to_host else hardware.connection(getattr(operator, "span", 2))

@@ -47,10 +47,20 @@ _WORKLOAD = ("batch", "input_len", "context", "output_len", "segments", "ignore_
 def compile(
     model: str | Model, hardware: str | Hardware, phase: Phase = "decode", **deployment: Unpack[DeploymentOptions]
 ) -> Compiled:
-    """A function of batch and lengths for a model on hardware.
+    """Compile a model on hardware into a function of batch and lengths.
 
-    `deployment` takes the options of `roofline analyze` that describe the deployment, its conventions and overrides of
-    the hardware's figures (`tp=2`, `kv_cache_dtype="fp8"`, `mask="full"`, `bandwidth="2 TB/s"`, ...).
+    Args:
+        model: a shipped id, the path of a file, or a loaded model.
+        hardware: a shipped id of an accelerator or node, the path of a file, or loaded hardware.
+        phase: "decode" or "prefill".
+        **deployment: the options of `roofline analyze` that describe the deployment, its conventions and overrides of the
+            hardware's figures (`tp=2`, `kv_cache_dtype="fp8"`, `mask="full"`, `bandwidth="2 TB/s"`, ...).
+
+    Returns:
+        A function of scalars or broadcastable arrays; see `Compiled.__call__`.
+
+    Raises:
+        roofline.errors.RooflineError: an unknown name, a wrong value, a deployment that cannot be.
 
     >>> step = compile("llama-3.1-8b", "a100-sxm-80gb")
     >>> step(batch=[[1], [64]], context=[1024, 8192])["bytes"].shape
@@ -95,17 +105,24 @@ class Compiled:
         estimate: bool = False,
         columns: Iterable[str] | None = None,
     ) -> dict[str, Array]:
-        """Answers at every point of the broadcast arguments, as arrays of that shape.
+        """Evaluate every point of the broadcast arguments.
 
-        `batch` sequences of the whole deployment; `context` tokens cached before the step (decode: `input_len` unless
-        given; prefill: none unless given); `input_len` new tokens per sequence (prefill).
+        Args:
+            batch: sequences of the whole deployment.
+            input_len: new tokens per sequence (prefill).
+            context: tokens cached before the step; default: `input_len` in decode, none in prefill.
+            estimate: add the estimate of the times, with its interval.
+            columns: the names of columns that are wanted instead, from `roofline.predict.grid.COLUMNS`: the fewer the faster.
 
-        Per device, of the fullest pipeline stage: `time_bound_s` (perfect overlap), `time_sum_s` (none), `flops`, `bytes`,
-        `arithmetic_intensity`, `bound_by` (compute, memory or link: the largest share of the bound), `memory_bytes`
-        (weights, allocated KV cache, activations, reserve) and `fits`. Of the whole deployment: `tokens_per_s` at the bound.
-        With `estimate` also `time_estimate_s` with the interval from `time_low_s` to `time_high_s`, and
-        `tokens_per_s_estimate`; NaN where no fitted efficiencies apply. Times are given also where the step does not fit.
-        `columns` names what is wanted in place of all that, from `roofline.predict.grid.COLUMNS`: the fewer the faster.
+        Returns:
+            Arrays of the broadcast shape, by name. Per device, of the fullest pipeline stage: `time_bound_s` (perfect overlap),
+            `time_sum_s` (none), `flops`, `bytes`, `arithmetic_intensity`, `bound_by` (compute, memory or link: the largest
+            share of the bound), `memory_bytes` (weights, allocated KV cache, activations, reserve) and `fits`. Of the whole
+            deployment: `tokens_per_s` at the bound. With `estimate` also `time_estimate_s`, `time_low_s`, `time_high_s` and
+            `tokens_per_s_estimate`; NaN where no fitted efficiencies apply. Times are given also where the step does not fit.
+
+        Raises:
+            InputError: numbers that are out of range, or do not broadcast.
         """
         import numpy as np
 

@@ -148,7 +148,7 @@ class StageMemory(Setting):
         return ceil_div(count, self.deployment.data_parallel_size)
 
     def activation_bytes(self, step: Step) -> Expr:
-        """Largest working set of a step: the residual stream and what the hungriest operator reads and writes.
+        """Largest working set of a step: the residual stream and what the operator with the most activations reads and writes.
 
         A step of more tokens than the engine puts into one is taken in chunks, of which the last, with the most tokens
         cached before it, is looked at.
@@ -204,7 +204,7 @@ class StageMemory(Setting):
         return replicas * largest(holds, limit, guess)
 
     def max_context(self, batch: int) -> int | None:
-        """The most cached tokens with which a decode step of `batch` fits; None: memory sets no limit; 0 with nothing."""
+        """The maximum of cached tokens with which a decode step of `batch` fits; None: memory sets no limit; 0 with nothing."""
         if not self.fits((Segment(batch, 1, 0, decode=True),)):
             return 0
         if not self.kv_grows:
@@ -252,11 +252,25 @@ class MemoryModel(Setting):
         return all(part.fits(step) for part in self.stages)
 
     def max_batch(self, context: int) -> int:
-        """The largest batch of the whole deployment whose decode step after `context` cached tokens fits; 0: none."""
+        """The largest batch that fits.
+
+        Args:
+            context: tokens cached per sequence before the decode step.
+
+        Returns:
+            Sequences of the whole deployment; 0 where not one fits, `UNLIMITED` where memory sets no limit.
+        """
         return min(part.max_batch(context) for part in self.stages)
 
     def max_context(self, batch: int) -> int | None:
-        """The most cached tokens with which a decode step of `batch` fits; None: memory sets no limit; 0 with nothing."""
+        """The longest context that fits.
+
+        Args:
+            batch: sequences of the whole deployment.
+
+        Returns:
+            Tokens cached before the decode step; 0 where even an empty cache does not fit, None where memory sets no limit.
+        """
         limits = [limit for part in self.stages if (limit := part.max_context(batch)) is not None]
         return min(limits, default=None)
 

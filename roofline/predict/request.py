@@ -287,6 +287,9 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         **options: those of `roofline analyze`, with underscores or by their short names (`tp`, `pp`, `dp`, `ep`); without
             those of speculative decoding.
 
+    Returns:
+        The request, with what was assumed on the way in `assumptions`.
+
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
     """

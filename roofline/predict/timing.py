@@ -70,7 +70,15 @@ def per_stage(request: Request, step: Step) -> list[tuple[float, Interval | None
 
 
 def pipeline(request: Request, step: Step) -> Duration:
-    """Seconds of a step from the first stage to the end of the last."""
+    """The time of a step from the start of the first pipeline stage to the end of the last.
+
+    Args:
+        request: the model on its deployment.
+        step: the segments of the whole deployment's batch.
+
+    Returns:
+        Seconds: the bound and, where kernels were measured, the estimate with its interval, the engine's part included.
+    """
     by_stage = per_stage(request, step)
     bound = sum(bound for bound, _ in by_stage)
     known = [estimate for _, estimate in by_stage if estimate is not None]

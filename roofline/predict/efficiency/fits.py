@@ -75,7 +75,15 @@ class Fits:
         return load_spread()
 
     def find(self, key: str) -> Fitted | None:
-        """The fit for a family; None where no fit of its op, or of one that stands for it, is known."""
+        """The fit for a family.
+
+        Args:
+            key: of the family, such as "gemm/fp8".
+
+        Returns:
+            The best that is known: of this accelerator and backend, else of what is nearest; its `origin` says which. None
+            where there is none for the op, or for one that stands for it.
+        """
         if key not in self._by_key:
             self._by_key[key] = next(self._candidates(key), None) or self._typical(key)
         return self._by_key[key]

@@ -53,10 +53,20 @@ _SCALING = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.githu
 
 
 def explain(model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any) -> Explanation:
-    """Explain a quantity (`kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
+    """Explain a quantity or an operator: its formula in symbols and with numbers.
 
-    Options are those of `analyze`: `batch`, `input_len`, `context`, `phase` (an operator's: decode unless given) and
-    the deployment's. Numbers are of one device of the fullest pipeline stage; batches of the whole deployment.
+    Args:
+        model: a shipped id, the path of a file, or a loaded model.
+        subject: a quantity (`kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
+        hardware: a shipped id, the path of a file, or loaded hardware; where the subject does not depend on it, None will do.
+        **options: those of `analyze`: `batch`, `input_len`, `context`, `phase` (an operator's: decode unless given) and the
+            deployment's.
+
+    Returns:
+        The explanation. Numbers are of one device of the fullest pipeline stage, batches of the whole deployment.
+
+    Raises:
+        roofline.errors.RooflineError: an unknown name, a wrong value, a quantity without a closed form for these options.
 
     >>> result = explain("llama-3.1-8b", "kv_bytes_per_token")
     >>> result.formula, result.substituted, result.value

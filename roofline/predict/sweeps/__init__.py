@@ -10,14 +10,19 @@ if TYPE_CHECKING:
 
 
 def sweep(grid: Mapping[str, Any], *, columns: Iterable[str] | None = None, ignore_capacity: bool = False) -> pd.DataFrame:
-    """A tidy frame, one row per point of a grid.
+    """Evaluate every point of a grid of models, hardware, deployments and workloads.
 
-    `grid` has values by axis: `model`, `hardware`, `phase` (decode unless given), the options of a deployment as of
-    `roofline.compile` (`tp`, `kv_cache_dtype`, ...), and `batch`, `input_len` and `context`, each a value, a list, or text such
-    as `"1:512:x2"`. Columns are the axes, `devices`, the formats in use, and the answers named by `columns` (those of
-    `roofline.predict.grid.COLUMNS`; by default times with the estimate's interval, rates, memory, what fits and what
-    binds). Times and rates are NaN where the step does not fit, unless `ignore_capacity`. Configurations that cannot be (a
-    tensor-parallel size that divides no heads) have no rows; `frame.attrs["refused"]` says why.
+    Args:
+        grid: values by axis: `model`, `hardware`, `phase` (decode unless given), the options of a deployment as of
+            `roofline.compile` (`tp`, `kv_cache_dtype`, ...), and `batch`, `input_len` and `context`; each a value, a list, or
+            text such as `"1:512:x2"`.
+        columns: names from `roofline.predict.grid.COLUMNS`; default: times with the estimate's interval, rates, memory, what
+            fits and what binds.
+        ignore_capacity: give times and rates also where the step does not fit, where they are NaN otherwise.
+
+    Returns:
+        A tidy frame, one row per point: the axes, `devices`, the formats in use, and the columns. Configurations that cannot be
+        (a tensor-parallel size that divides no heads) have no rows; `frame.attrs["refused"]` says why.
 
     >>> frame = sweep({"model": "llama-3.1-8b", "hardware": ["l4", "h100-sxm"], "batch": [1, 8], "context": "1k,8k"})
     >>> len(frame), int(frame["fits"].sum())  # 8 sequences of 8k tokens do not fit on an L4
