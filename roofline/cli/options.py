@@ -81,7 +81,7 @@ def flag(option: Option) -> Any:
         names = f"{option.flag}/--{option.off}" if option.off else option.flag
         return Annotated[bool, typer.Option(names, help=option.text, rich_help_panel=option.group)]
     return Annotated[
-        list[str] | None if option.many else str | None,
+        list[str] | None if option.repeated else str | None,
         typer.Option(
             *option.flags, help=option.text, metavar=option.metavar, rich_help_panel=option.group, show_default=False,
             autocompletion=_COMPLETIONS[option.completes] if option.completes else None,

@@ -55,7 +55,7 @@ class Option:
     """The one-letter flag."""
     off: str = ""
     """The name of the flag that switches it off, if it is on by default."""
-    many: bool = False
+    repeated: bool = False
     """Whether the flag may be given several times."""
     axis: bool = True
     """Whether a sweep can range over it."""

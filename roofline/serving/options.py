@@ -55,7 +55,7 @@ class SearchOptions(TypedDict, total=False):
     hardware: Annotated[
         str,
         Option(
-            kind="text", metavar="HW[,HW...]", letter="H", completes="hardware", many=True,
+            kind="text", metavar="HW[,HW...]", letter="H", completes="hardware", repeated=True,
             help="Ids or YAML files; several times, or with commas.", default="the measured ones that have a price",
         ),
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.predict.result import dump_json
@@ -41,14 +41,6 @@ class Pool:
     max_rate: float
     binds: Binds
     running: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "role": self.role, "replicas": self.replicas, "spare": self.spare, "devices": self.devices,
-            "deployment": self.deployment, "engine_flags": self.engine_flags, "max_rate": self.max_rate, "binds": self.binds,
-            "running": self.running,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +150,7 @@ class Candidate:
             "precision": self.precision,
             "deployment": main.deployment,
             "engine_flags": main.engine_flags,
-            "pools": [pool.to_dict() for pool in self.pools],
+            "pools": [asdict(pool) for pool in self.pools],
             "ttft_s": self.performance.ttft.to_dict(),
             "tpot_s": self.performance.tpot.to_dict(),
             "classes": {

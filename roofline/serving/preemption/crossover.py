@@ -393,11 +393,11 @@ class VariantRow:
     """What if one thing changes: name and definition, bytes of a device one way, seconds out and in, break-even link."""
 
     variant: str
-    why: str
     bytes: float
     swap_s: float
     break_even_link: float | None
     cheaper: Cheaper
+    why: str
 
 
 def swap_variants(

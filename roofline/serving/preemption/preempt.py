@@ -264,13 +264,13 @@ class Swapped:
     low_s: float
     high_s: float
     bound_s: float
+    basis: Basis
     bytes: float
     calls: int
     chunk_bytes: float
     link: float
     attained: float
     curve: tuple[float, float]
-    basis: Basis
 
     @property
     def seconds(self) -> float:
@@ -403,17 +403,7 @@ def _answer_dict(answer: Answer | None, query: Query, basis: str) -> dict[str, A
         },
         "swap": {
             "time_s": swap.seconds,
-            "out_s": swap.out_s,
-            "in_s": swap.in_s,
-            "low_s": swap.low_s,
-            "high_s": swap.high_s,
-            "bound_s": swap.bound_s,
-            "basis": swap.basis,
-            "bytes": swap.bytes,
-            "calls": swap.calls,
-            "chunk_bytes": swap.chunk_bytes,
-            "link": swap.link,
-            "attained": swap.attained,
+            **{name: value for name, value in asdict(swap).items() if name != "curve"},
             "pinned": query.pinned,
             "coalesced": query.coalesced,
             "overlapped": query.overlapped,
@@ -445,29 +435,14 @@ def _answer_dict(answer: Answer | None, query: Query, basis: str) -> dict[str, A
             }
             for part in answer.partial
         ],
-        "steals": {
-            "recompute_s": answer.stolen.recompute_s,
-            "swap_s": answer.stolen.swap_s,
-            "recompute_tokens": answer.stolen.recompute_tokens,
-            "swap_tokens": answer.stolen.swap_tokens,
-        },
+        "steals": asdict(answer.stolen),
         "host": {
             "bytes": answer.host.bytes,
             "memory_bytes": answer.host.memory,
             "fits": answer.host.fits,
             "sequences": answer.host.sequences,
         },
-        "variants": [
-            {
-                "variant": row.variant,
-                "bytes": row.bytes,
-                "swap_s": row.swap_s,
-                "break_even_link": row.break_even_link,
-                "cheaper": row.cheaper,
-                "why": row.why,
-            }
-            for row in answer.variants
-        ],
+        "variants": [asdict(row) for row in answer.variants],
         "curves": [_point_dict(point) for point in answer.curves],
         "heatmap": {
             "tokens": list(answer.heat.tokens),
