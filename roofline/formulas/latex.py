@@ -7,9 +7,8 @@ from typing import Any
 
 import sympy
 
-from roofline.formulas.layout import layout
+from roofline.formulas.layout import Hold, Piece, Style, Writer, layout
 from roofline.formulas.symbolic import described, symbol
-from roofline.formulas.writer import Hold, Piece, Style, Writer
 from roofline.numeric import Expr
 from roofline.symbols import BY_NAME
 
@@ -26,8 +25,8 @@ def _in_text(value: float) -> Piece:
 
 
 def _in_latex(value: float) -> Piece:
-    shown = number(value, as_latex=True)
-    return shown, Hold.PRODUCT if value < 0 or r"\cdot" in shown else Hold.ATOM
+    text = number(value, as_latex=True)
+    return text, Hold.PRODUCT if value < 0 or r"\cdot" in text else Hold.ATOM
 
 
 _TEXT = Style(
@@ -75,17 +74,17 @@ def text(expr: Expr) -> str:
     >>> text(2 * symbol("b_kv") * symbol("n_kv") * symbol("L") * symbol("d_head"))
     '2·L·n_kv·d_head·b_kv'
     """
-    return Writer(_TEXT, lambda found: (name(found), Hold.ATOM), _TEXT.times).write(layout(expr))
+    return Writer(_TEXT, lambda variable: (name(variable), Hold.ATOM), _TEXT.times).write(layout(expr))
 
 
-def name(found: sympy.Symbol) -> str:
+def name(variable: sympy.Symbol) -> str:
     """A symbol in text: as the nomenclature has it, Greek letters as such."""
-    return _GREEK.get(str(found.name), str(found.name))
+    return _GREEK.get(str(variable.name), str(variable.name))
 
 
-def named(shown: str) -> sympy.Symbol:
-    """The symbol that has a name in text, to be shown in another tongue."""
-    spelled = next((spelled for spelled, sign in _GREEK.items() if sign == shown), shown)
+def named(text: str) -> sympy.Symbol:
+    """The symbol that has a name in text, to be written in another format."""
+    spelled = next((spelled for spelled, sign in _GREEK.items() if sign == text), text)
     return symbol(spelled) if spelled in BY_NAME else sympy.Symbol(spelled)
 
 
@@ -96,11 +95,11 @@ def latex(expr: Expr) -> str:
     >>> latex(symbol("P") / symbol("beta"))
     '\\frac{P}{\\beta}'
     """
-    return Writer(_LATEX, lambda found: (described(found).latex, Hold.ATOM), _LATEX.times).write(layout(expr))
+    return Writer(_LATEX, lambda variable: (described(variable).latex, Hold.ATOM), _LATEX.times).write(layout(expr))
 
 
 def substituted(expr: Expr, values: Mapping[sympy.Symbol, Any], *, as_latex: bool = False) -> str:
-    """The formula with numbers in the place of symbols, nothing worked out.
+    """The formula with numbers instead of symbols, nothing worked out.
 
     >>> from roofline.formulas.symbolic import symbol
     >>> substituted(2 * symbol("n_kv") * symbol("d_head"), {symbol("n_kv"): 8, symbol("d_head"): 128})
@@ -108,7 +107,7 @@ def substituted(expr: Expr, values: Mapping[sympy.Symbol, Any], *, as_latex: boo
     """
     style = _LATEX if as_latex else _TEXT
     times = r" \cdot " if as_latex else "·"  # between digits a thin space would read as one number
-    return Writer(style, lambda found: style.number(values[found]), times).write(layout(expr))
+    return Writer(style, lambda variable: style.number(values[variable]), times).write(layout(expr))
 
 
 def number(value: Any, *, as_latex: bool = False) -> str:
@@ -121,8 +120,8 @@ def number(value: Any, *, as_latex: bool = False) -> str:
         return str(int(value))
     if abs(value) >= 1e5:
         return f"{float(value):.1f}"
-    shown = f"{float(value):.6g}"
-    if as_latex and "e" in shown:
-        mantissa, _, exponent = shown.partition("e")
+    text = f"{float(value):.6g}"
+    if as_latex and "e" in text:
+        mantissa, _, exponent = text.partition("e")
         return rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
-    return shown
+    return text

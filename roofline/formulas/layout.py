@@ -1,4 +1,5 @@
-"""An expression as a reader would write it, before it is in any tongue: what stands over what, and in which order.
+"""An expression as a reader would write it, before it is written in any format: fractions, powers and the order of terms; and
+how that becomes text.
 
 SymPy's own printers order factors by the alphabet and cannot leave a product of numbers unevaluated. Here factors stand in
 the order of the nomenclature, numbers first.
@@ -6,14 +7,15 @@ the order of the nomenclature, numbers first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Literal
 
 import sympy
 
-from roofline.formulas.ceil_div import CeilDiv
-from roofline.formulas.symbolic import described
+from roofline.formulas.symbolic import CeilDiv, described
 from roofline.numeric import Expr
 
 
@@ -88,7 +90,7 @@ _WAYS: dict[Any, Literal["max", "min"]] = {sympy.Max: "max", sympy.Min: "min"}
 Node = Named | Number | Sum | Product | Power | Root | Fraction | Rounded | Extreme
 
 
-@lru_cache(maxsize=256)  # every tongue asks for the same one in turn
+@lru_cache(maxsize=256)  # every format lays out the same one in turn
 def layout(expr: Expr) -> Node:
     """How an expression is written.
 
@@ -156,18 +158,119 @@ def _numerator_denominator(expr: Any) -> tuple[Any, Any]:
 
 
 def _plain_product(factors: list[Any]) -> Any:
-    kept = [factor for factor in factors if factor != 1]
-    return kept[0] if len(kept) == 1 else sympy.Mul(*kept, evaluate=False) if kept else sympy.Integer(1)
+    rest = [factor for factor in factors if factor != 1]
+    return rest[0] if len(rest) == 1 else sympy.Mul(*rest, evaluate=False) if rest else sympy.Integer(1)
 
 
 def _order(expr: Any) -> tuple[Any, ...]:
     """Where a factor stands among others: numbers first, then the nomenclature's order; a sum stands after its last symbol."""
     if expr.is_number:
         return (-1,)
-    places = sorted((described(found).order for found in expr.free_symbols), reverse=not (expr.is_Mul or expr.is_Pow))
+    places = sorted((described(variable).order for variable in expr.free_symbols), reverse=not (expr.is_Mul or expr.is_Pow))
     return (places[0], expr.is_Add, tuple(places[1:]), sympy.default_sort_key(expr))
 
 
 def _term_order(expr: Any) -> tuple[Any, ...]:
     """Where a term stands in a sum: what is subtracted last, numbers after symbols."""
     return (expr.could_extract_minus_sign(), expr.is_number, _order(expr))
+
+
+# Writing: a formula that is laid out becomes text, with brackets where they are needed and nowhere else
+
+
+class Hold(IntEnum):
+    """How tightly something written holds together."""
+
+    SUM = 0
+    PRODUCT = 1
+    POWER = 2
+    ATOM = 3
+
+
+Piece = tuple[str, Hold]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """The signs of one output format. Pairs open and close."""
+
+    times: str
+    plus: str
+    minus: str
+    negative: str
+    group: tuple[str, str]
+    ceiling: tuple[str, str]
+    floor: tuple[str, str]
+    maximum: tuple[str, str]
+    minimum: tuple[str, str]
+    comma: str
+    fraction: Callable[[str, str], str]
+    power: Callable[[str, str], str]
+    root: Callable[[str], str]
+    has_bars: bool
+    """Whether a fraction has a bar, a root a roof, and an exponent is raised, so that none needs brackets."""
+    row: Callable[[str], str]
+    """Makes one element of several, for a place that takes one."""
+    number: Callable[[int | float], Piece]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes in one style."""
+
+    style: Style
+    name: Callable[[sympy.Symbol], Piece]
+    """What stands for a symbol: its name, or a number."""
+    times: str
+    """What stands between factors: the style's sign, or one for numbers alone."""
+
+    def write(self, node: Node) -> str:
+        """A whole formula."""
+        return self._piece(node)[0]
+
+    def _piece(self, node: Node) -> Piece:
+        style = self.style
+        match node:
+            case Named(symbol):
+                return self.name(symbol)
+            case Number(value):
+                return style.number(value)
+            case Sum(terms):
+                return self._sum(terms), Hold.SUM
+            case Product(factors):
+                return self.times.join(self._hold(factor, Hold.PRODUCT) for factor in factors), Hold.PRODUCT
+            case Power(base, exponent):
+                return style.power(self._hold(base, Hold.ATOM), self._delimited(exponent, Hold.ATOM)), Hold.POWER
+            case Root(inside):
+                return style.root(self._delimited(inside, Hold.ATOM)), Hold.POWER
+            case Fraction(above, below):
+                written = style.fraction(self._delimited(above, Hold.PRODUCT), self._delimited(below, Hold.POWER))
+                return written, Hold.POWER if style.has_bars else Hold.PRODUCT
+            case Rounded(way, inside):
+                return self._between(style.ceiling if way == "up" else style.floor, (inside,))
+            case Extreme(way, args):
+                return self._between(style.maximum if way == "max" else style.minimum, args)
+
+    def _sum(self, terms: tuple[tuple[bool, Node], ...]) -> str:
+        written = ""
+        for negative, term in terms:
+            piece = self._hold(term, Hold.PRODUCT) if negative else self.write(term)
+            sign = self.style.minus if negative else self.style.plus
+            written = f"{written}{sign}{piece}" if written else f"{self.style.negative if negative else ''}{piece}"
+        return written
+
+    def _between(self, signs: tuple[str, str], inside: tuple[Node, ...]) -> Piece:
+        opening, closing = signs
+        return opening + self.style.comma.join(map(self.write, inside)) + closing, Hold.ATOM
+
+    def _delimited(self, node: Node, at_least: Hold) -> str:
+        """What a fraction bar, a root or an exponent delimits: in brackets where the format has none of these."""
+        if not self.style.has_bars:
+            return self._hold(node, at_least)
+        piece, hold = self._piece(node)
+        return piece if hold >= Hold.POWER else self.style.row(piece)
+
+    def _hold(self, node: Node, at_least: Hold) -> str:
+        piece, hold = self._piece(node)
+        opening, closing = self.style.group
+        return piece if hold >= at_least else opening + piece + closing

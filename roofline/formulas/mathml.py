@@ -15,9 +15,8 @@ from unicodedata import lookup
 import sympy
 
 from roofline.formulas.latex import named, number
-from roofline.formulas.layout import layout
+from roofline.formulas.layout import Hold, Piece, Style, Writer, layout
 from roofline.formulas.symbolic import described
-from roofline.formulas.writer import Hold, Piece, Style, Writer
 from roofline.numeric import Expr
 
 _INVISIBLE_TIMES, _APPLY, _MINUS, _DOT, _THIN_SPACE = "\u2062", "\u2061", "\u2212", "\u22c5", "\u202f"
@@ -43,16 +42,16 @@ def _function(name: str) -> tuple[str, str]:
 
 def _number(value: float) -> Piece:
     mantissa, _, exponent = spaced(abs(value)).partition("e")
-    shown = f"<mn>{mantissa}</mn>"
+    digits = f"<mn>{mantissa}</mn>"
     if exponent:
-        shown += f"{_sign(_DOT)}<msup><mn>10</mn>{_row(_number(int(exponent))[0])}</msup>"
+        digits += f"{_sign(_DOT)}<msup><mn>10</mn>{_row(_number(int(exponent))[0])}</msup>"
     if value < 0:
-        shown = _sign(_MINUS) + shown
-    return shown, Hold.PRODUCT if value < 0 or exponent else Hold.ATOM
+        digits = _sign(_MINUS) + digits
+    return digits, Hold.PRODUCT if value < 0 or exponent else Hold.ATOM
 
 
 def spaced(value: float) -> str:
-    """A number as the other tongues have it, its digits before the point in threes where there are five or more.
+    """A number as in the other formats, its digits before the point in threes where there are five or more.
 
     >>> [spaced(value).replace("\u202f", " ") for value in (4096, 14336, 123456789.125)]
     ['4096', '14 336', '123 456 789.1']
@@ -89,26 +88,26 @@ def mathml(expr: Expr) -> str:
     >>> mathml(symbol("P") / symbol("beta"))
     '<math><mfrac><mi>P</mi><mi>β</mi></mfrac></math>'
     """
-    return _math(Writer(_STYLE, lambda found: (_named(described(found).latex), Hold.ATOM), _STYLE.times), expr)
+    return _math(Writer(_STYLE, lambda variable: (_named(described(variable).latex), Hold.ATOM), _STYLE.times), expr)
 
 
 def substituted_mathml(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> str:
-    """The formula with numbers in the place of symbols, nothing worked out.
+    """The formula with numbers instead of symbols, nothing worked out.
 
     >>> from roofline.formulas.symbolic import symbol
     >>> substituted_mathml(2 * symbol("n_kv"), {symbol("n_kv"): 8})
     '<math><mn>2</mn><mo>⋅</mo><mn>8</mn></math>'
     """
-    return _math(Writer(_STYLE, lambda found: _number(values[found]), _sign(_DOT)), expr)
+    return _math(Writer(_STYLE, lambda variable: _number(values[variable]), _sign(_DOT)), expr)
 
 
-def symbol_mathml(shown: str) -> str:
+def symbol_mathml(text: str) -> str:
     """A symbol by its name in text, as legends have it.
 
     >>> symbol_mathml("β"), symbol_mathml("n_q")
     ('<math><mi>β</mi></math>', '<math><msub><mi>n</mi><mi>q</mi></msub></math>')
     """
-    return mathml(named(shown))
+    return mathml(named(text))
 
 
 def _math(writer: Writer, expr: Expr) -> str:
@@ -141,7 +140,7 @@ def _named(latex: str) -> str:
 
 def _index(latex: str) -> str:
     """What stands below a symbol: words and letters with commas between them."""
-    upright = {word for found in _UPRIGHT.findall(latex) for word in found.split(",")}
+    upright = {word for command in _UPRIGHT.findall(latex) for word in command.split(",")}
     words = _UPRIGHT.sub(r"\1", latex).split(",")
     if not all(map(_WORD.fullmatch, words)):
         raise ValueError(f"no index of a symbol: {latex!r}")

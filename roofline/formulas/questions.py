@@ -67,7 +67,7 @@ def limit(expr: Expr, variable: sympy.Symbol) -> Expr:
     """The limit at infinity; which argument of a maximum or minimum wins there is settled first."""
     settled = sympy.sympify(expr)
     # From the inside out: what an inner one settles to decides on the outer.
-    while open_ones := [found for found in settled.atoms(sympy.Max, sympy.Min) if found.has(variable)]:
+    while open_ones := [extreme for extreme in settled.atoms(sympy.Max, sympy.Min) if extreme.has(variable)]:
         chosen = min(open_ones, key=sympy.count_ops)
         settled_to = _at_infinity(chosen, variable)
         if settled_to == chosen:
@@ -98,16 +98,16 @@ def critical_batch() -> Expr:
     P*b_w/(2*beta)
     """
     batch, peak, size, bandwidth = symbol("B"), symbol("P"), symbol("b_w"), symbol("beta")
-    (found,) = sympy.solve(sympy.Eq(2 * batch / peak, size / bandwidth), batch)
-    return found
+    (solution,) = sympy.solve(sympy.Eq(2 * batch / peak, size / bandwidth), batch)
+    return solution
 
 
 def context_where_kv_overtakes_weights(
     weight_bytes: Expr, layers: Iterable[tuple[Expr, Expr | None, Expr]], batch: Expr
 ) -> Expr | None:
-    """Cached tokens a sequence at which a decode step reads as many bytes of cache as of weights; None: it never does.
+    """Cached tokens per sequence at which a decode step reads as many bytes of cache as of weights; None: it never does.
 
-    `layers` are (bytes a token, window, how many layers); a layer reads the new token and min(s, window - 1) cached ones.
+    `layers` are (bytes per token, window, how many layers); a layer reads the new token and min(s, window - 1) cached ones.
     Without windows B(s + 1)k = W, so s = W/(Bk) - 1. With windows the bytes grow along straight pieces, whose slope
     falls at each window: the answer lies on the first piece that reaches W. 0 where the new tokens alone weigh more.
 
@@ -117,12 +117,12 @@ def context_where_kv_overtakes_weights(
     >>> context_where_kv_overtakes_weights(100, [(2, None, 1), (3, 5, 1)], 1)  # 2(s + 1) + 3*5 = 100
     41.5
     """
-    found = list(layers)
-    windows = sorted({window for _, window, _ in found if window is not None})
+    kinds = list(layers)
+    windows = sorted({window for _, window, _ in kinds if window is not None})
     for position, end in enumerate([*windows, None]):
-        growing = sum(size * count for size, window, count in found if window is None or window in windows[position:])
+        growing = sum(size * count for size, window, count in kinds if window is None or window in windows[position:])
         filled = sum(
-            size * count * window for size, window, count in found if window is not None and window not in windows[position:]
+            size * count * window for size, window, count in kinds if window is not None and window not in windows[position:]
         )
         if growing == 0:
             return None

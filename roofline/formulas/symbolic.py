@@ -1,4 +1,4 @@
-"""Symbols in the place of numbers: the backend of `roofline.numeric`, a model's dimensions, and numbers put back in."""
+"""Symbols instead of numbers: the backend of `roofline.numeric`, a model's dimensions, and numbers put back in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import sympy
 from roofline.blocks.base import Block
 from roofline.blocks.model import LayerType, Model
 from roofline.dtypes import Format, Precision
-from roofline.formulas.ceil_div import CeilDiv
 from roofline.numeric import Expr, register
 from roofline.symbols import BY_KEY, BY_NAME
 
@@ -183,12 +182,12 @@ def _dimensions(block: Block) -> dict[str, int]:
 
 def _by_key(model: Model) -> dict[str, dict[str, int]]:
     """Values of each key by layer type."""
-    found: dict[str, dict[str, int]] = {}
+    keys: dict[str, dict[str, int]] = {}
     for name, layer in model.layer_types.items():
         for block in _blocks(layer):
             for key, value in _dimensions(block).items():
-                found.setdefault(key, {})[name] = value
-    return found
+                keys.setdefault(key, {})[name] = value
+    return keys
 
 
 def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
@@ -226,7 +225,7 @@ def evaluate(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> int | float:
     >>> evaluate(2 * B * n, {B: 10**18, n: 3}), evaluate(B / n, {B: 6, n: 4})
     (6000000000000000000, 1.5)
     """
-    value = _evaluate(sympy.sympify(expr), {found: _exact(number) for found, number in values.items()})
+    value = _evaluate(sympy.sympify(expr), {variable: _exact(number) for variable, number in values.items()})
     if isinstance(value, Fraction):
         return value.numerator if value.denominator == 1 else float(value)
     return value
@@ -265,3 +264,45 @@ def _power(base: Fraction | float, exponent: Fraction | float) -> Fraction | flo
     if isinstance(base, Fraction) and whole and abs(float(exponent)) <= 64:
         return Fraction(base ** int(exponent))
     return float(float(base) ** float(exponent))
+
+
+# Ceiling division
+
+
+class CeilDiv(sympy.Function):  # type: ignore[misc, unused-ignore] # SymPy is not typed
+    """The smallest whole number that is at least a/b.
+
+    >>> CeilDiv(525, 75), CeilDiv(7, 2), CeilDiv(sympy.Symbol("n"), 2)
+    (7, 4, CeilDiv(n, 2))
+    """
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        """A number where both are known, a itself where it is whole and divided by 1; None: stays as it is."""
+        if a.is_Rational and b.is_Rational:
+            return sympy.ceiling(a / b)  # exact: these are fractions of integers
+        return a if b is sympy.S.One and a.is_integer else None
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        a, b = self.args
+        return True if a.is_nonnegative and b.is_positive else None
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        body = rf"\left\lceil \frac{{{printer._print(self.args[0])}}}{{{printer._print(self.args[1])}}} \right\rceil"  # noqa: SLF001
+        return body if exp is None else f"{body}^{{{exp}}}"
+
+    def _numpycode(self, printer: Any) -> str:
+        # Floor division rounds after dividing exactly.
+        a, b = (printer._print(arg) for arg in self.args)  # noqa: SLF001
+        return f"(-(-({a}) // ({b})))"
+
+    _pythoncode = _numpycode
+
+    def _javascript(self, printer: Any) -> str:
+        a, b = (printer._print(arg) for arg in self.args)  # noqa: SLF001
+        return f"ceilDiv({a}, {b})"

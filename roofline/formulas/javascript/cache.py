@@ -133,12 +133,12 @@ def _extended() -> bool:
 @cache
 def _sources() -> str:
     """A hash of all that a translation is made from."""
-    found = sha256(f"{sys.version} pydantic {pydantic.VERSION}\n".encode())
+    digest = sha256(f"{sys.version} pydantic {pydantic.VERSION}\n".encode())
     for path in sorted(path for path in _HOME.rglob("*") if path.suffix in (".py", ".js")):
         content = path.read_bytes()
-        found.update(f"{path.relative_to(_HOME).as_posix()} {len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()
+        digest.update(f"{path.relative_to(_HOME).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def _read(path: Path) -> Translation | None:
@@ -147,8 +147,8 @@ def _read(path: Path) -> Translation | None:
         packed = files.read_bytes(path, _MAX_BYTES, "a cached translation", is_input=False)
         if sha256(packed[_DIGEST:]).digest() != packed[:_DIGEST]:
             return None
-        found = json.loads(zlib.decompress(packed[_DIGEST:]))
-        return Translation(found["script"], found["names"])
+        content = json.loads(zlib.decompress(packed[_DIGEST:]))
+        return Translation(content["script"], content["names"])
     except (RooflineError, OSError, ValueError, KeyError, TypeError, zlib.error):
         return None
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
 
-from roofline.formulas.javascript import builtins
+from roofline.formulas.javascript import values
 from roofline.formulas.javascript.python_source import (
     Scope,
     defined_in,
@@ -109,7 +109,7 @@ class Program:
             return script
         if value is None or isinstance(value, bool | int | float | str):
             return literal(value)
-        if (text := builtins.expression(value)) is not None:
+        if (text := values.expression(value)) is not None:
             return text
         if isinstance(value, MethodType):
             return f"{self.refer(value.__self__)}.{value.__name__}"

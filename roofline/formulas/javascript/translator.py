@@ -15,7 +15,6 @@ from importlib import import_module
 from types import FunctionType, MethodType, ModuleType, UnionType
 from typing import TYPE_CHECKING, Self
 
-from roofline.formulas.javascript.builtins import FUNCTIONS, METHODS, OTHERS, TYPES, looked_up
 from roofline.formulas.javascript.python_source import (
     Scope,
     assigned,
@@ -30,7 +29,7 @@ from roofline.formulas.javascript.python_source import (
     unwrapped,
     without_first,
 )
-from roofline.formulas.javascript.values import fields, literal
+from roofline.formulas.javascript.values import FUNCTIONS, METHODS, OTHERS, TYPES, fields, literal, looked_up
 
 if TYPE_CHECKING:
     from roofline.formulas.javascript.program import Program
@@ -624,13 +623,13 @@ class Translator:
         inner = self.within(own | taken)
         values = {name: self.expression(value) for name, value in defaults(arguments).items()} | dict(given or {})
         last = rest(arguments)
-        shown = [
+        names = [
             ("..." if entry is last else "") + spelled(entry.arg) + (f" = {values[entry.arg]}" if entry.arg in values else "")
             for entry in (listed[1:] if skip_first else listed)
         ]
         hoisted = sorted(own - taken)
         start = f"let {', '.join(map(spelled, hoisted))}; " if hoisted else ""
-        return ", ".join(shown), start + inner.statements(body)
+        return ", ".join(names), start + inner.statements(body)
 
     def _functiondef(self, node: ast.FunctionDef) -> str:
         self.scope.functions[node.name] = node.args

@@ -10,7 +10,7 @@ from dataclasses import replace
 import sympy
 
 from roofline.errors import InputError
-from roofline.formulas.break_even import break_even_link as formula
+from roofline.formulas import break_even_link as formula
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph.build import CANONICAL
 from roofline.numeric import Expr, ceil_div

@@ -10,7 +10,7 @@ which is less than T from
     B* = 2 D/(T - n (a_out + a_in) - 2 g)
 
 on. If the calls alone take longer than T, no link is fast enough. Without calls, with D = N k and T = 2 N_p N/(P eta), this is
-`roofline.formulas.break_even`: B* = k P eta/N_p. Here eta is the efficiency of recomputing these N tokens, counted on the
+`roofline.formulas.break_even_link`: B* = k P eta/N_p. Here eta is the efficiency of recomputing these N tokens, counted on the
 parameters alone, so that it includes attention and the engine's overhead.
 
 **Tokens.** A prompt of N tokens takes about c + alpha N + gamma N^2 seconds: weights are read once, kernels are launched (c),
@@ -49,7 +49,7 @@ from typing import Literal
 
 from roofline.blocks.base import MixerBlock
 from roofline.blocks.gqa import GroupedQueryAttention
-from roofline.formulas.break_even import break_even_link
+from roofline.formulas import break_even_link
 from roofline.graph.build import build
 from roofline.graph.sharding import stages
 from roofline.operators.gemm import Gemm

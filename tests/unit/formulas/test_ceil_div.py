@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import sympy
 
-from roofline.formulas.ceil_div import CeilDiv
 from roofline.formulas.latex import latex, text
-from roofline.formulas.symbolic import evaluate, symbol
+from roofline.formulas.symbolic import CeilDiv, evaluate, symbol
 from roofline.numeric import ceil_div
 
 X, N = sympy.symbols("x n", positive=True, integer=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline import formatting
 from roofline.formatting import number, percent
-from roofline.formulas.break_even import break_even_link
+from roofline.formulas import break_even_link
 from roofline.teach.worksheets import facts, pitfalls, worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template
 
