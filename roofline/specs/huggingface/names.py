@@ -303,7 +303,7 @@ _EACH: Names = {}
 """Experts one by one, as Llama-like names have them."""
 
 # What a family calls otherwise. Where its checkpoints do not agree, one entry for each way, the commonest first.
-FAMILIES: dict[str, tuple[Names, ...]] = {
+BY_FAMILY: dict[str, tuple[Names, ...]] = {
     **dict.fromkeys(
         (
             "llama", "arcee", "cohere", "cohere2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots1", "ernie4_5",
@@ -398,4 +398,4 @@ FAMILIES: dict[str, tuple[Names, ...]] = {
 
 def names(family: str) -> tuple[Names, ...]:
     """What checkpoints of a family may call their weights; nothing where that is not known."""
-    return tuple({**LLAMA, **own} for own in FAMILIES.get(family, ()))
+    return tuple({**LLAMA, **own} for own in BY_FAMILY.get(family, ()))
