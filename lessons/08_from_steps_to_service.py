@@ -172,7 +172,7 @@ show(
     table(
         ("latency", "mean", "p50", "p95", "p99", "longest"),
         [
-            (name, *(amount(value, "s") for value in (one.mean, one.p50, one.p95, one.p99, one.most)))
+            (name, *(amount(value, "s") for value in (one.mean, one.p50, one.p95, one.p99, one.max)))
             for name, one in latencies.items()
         ],
         title="6 requests per second",
@@ -341,7 +341,7 @@ show(
                 name,
                 *(
                     amount(value, "s")
-                    for value in (one.ttft_s.mean, one.ttft_s.p95, one.tpot_s.mean, one.itl_s.p99, one.itl_s.most)
+                    for value in (one.ttft_s.mean, one.ttft_s.p95, one.tpot_s.mean, one.itl_s.p99, one.itl_s.max)
                 ),
             )
             for name, one in chunked.items()
