@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Unpack
@@ -76,7 +76,7 @@ def run(request: Request) -> Analysis:
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
-    assumptions = (*request.assumptions, *_estimate_notes(request))
+    assumptions = (*request.assumptions, *estimate_notes(request, [step for _, step in request.workload.steps]))
     used = (*request.inputs, *request.estimator.fits.inputs.values())
     return Analysis(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
@@ -144,12 +144,12 @@ def _deployment(request: Request) -> dict[str, Any]:
     }
 
 
-def _estimate_notes(request: Request) -> list[Assumption]:
-    """The assumptions of the estimates, where there are any."""
+def estimate_notes(request: Request, steps: Iterable[Step]) -> list[Assumption]:
+    """The assumptions of the estimates of some steps: the fits that their kernels use, and what the engine adds."""
     if not request.estimator.applies:
         return assumptions.no_estimate(request.deployment.backend)
     launched: list[Kernel] = []
-    for _, step in request.workload.steps:
+    for step in steps:
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
     return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Literal
 
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph.build import build
-from roofline.predict import assumptions
-from roofline.predict.analyze import facts, run
+from roofline.predict.analyze import estimate_notes, facts, run
 from roofline.predict.batch_limits import critical_batch_linear, critical_batch_step, critical_batch_why, standard_contexts
 from roofline.predict.drafts import read_options
 from roofline.predict.duration import NO_TIMES, Duration
-from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import UNLIMITED, MemoryModel
 from roofline.predict.options import read_quantity
 from roofline.predict.request import Request, Workload, check_workload, prepare
@@ -249,7 +246,7 @@ def limits(
         critical_batch_why=""
         if rows[-1].critical_batch is not None
         else critical_batch_why(request.memory, request.hardware, linear, None, longest),
-        assumptions=(*_assumptions(request, slo, speculation), *notes, *_estimate_notes(request, rows, slo)),
+        assumptions=(*_assumptions(request, slo, speculation), *notes, *estimate_notes(request, _steps(rows, slo))),
         unfit=run(_at(request, contexts[0])) if rows[0].max_batch_memory == 0 else None,
     )
 
@@ -368,15 +365,9 @@ def _assumptions(request: Request, slo: Slo, speculation: Speculation | None) ->
     return notes
 
 
-def _estimate_notes(request: Request, rows: Iterable[Row], slo: Slo) -> list[Assumption]:
-    """The assumptions of the estimates, where there are any."""
-    if not request.estimator.applies:
-        return assumptions.no_estimate(request.deployment.backend)
-    launched: list[Kernel] = []
+def _steps(rows: Iterable[Row], slo: Slo) -> Iterator[Step]:
+    """The steps whose times the rows have."""
     for row in rows:
-        steps: list[Step] = [decode(row.batch or 1, row.context)]
+        yield decode(row.batch or 1, row.context)
         if slo.ttft is not None and row.context:
-            steps.append(prefill(1, row.context))
-        for step in steps:
-            launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]
+            yield prefill(1, row.context)

@@ -305,8 +305,8 @@ def _notes(options: SpeculativeOptions) -> list[Assumption]:
     each = "each drafted token is accepted with this probability, wherever it stands and whatever came before it"
     notes = [
         Assumption("speculative_method", options.method, "given", "a round is the steps of the draft and one that verifies"),
-        Assumption("num_speculative_tokens", options.tokens, "given", "drafted a round"),
+        Assumption("num_speculative_tokens", options.tokens, "given", "drafted per round"),
         Assumption("acceptance", options.acceptance, "given", each),
     ]
-    why = "what the engine adds to a step is counted once a round"
-    return [*notes, Assumption("speculative_engine", "one step a round", "assumed", why)]
+    why = "what the engine adds to a step is counted once per round"
+    return [*notes, Assumption("speculative_engine", "one step per round", "assumed", why)]

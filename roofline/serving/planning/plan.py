@@ -13,10 +13,8 @@ from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, UnknownNameError
 from roofline.files import is_folder
 from roofline.formatting import percent
-from roofline.graph.build import build
 from roofline.numeric import pareto_front
-from roofline.predict import assumptions
-from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.predict.analyze import estimate_notes
 from roofline.predict.options import ALIASES
 from roofline.predict.request import COUNTS, Request
 from roofline.serving.options import ObjectiveOptions, TrafficOptions
@@ -338,16 +336,9 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
 def provenance(request: Request, load: Load) -> Iterable[Assumption]:
     """The choices behind a deployment (formats, engine defaults), and the sources of its estimates."""
     yield from (note for note in request.assumptions if note.name not in _CHOSEN)
-    if not request.estimator.applies:
-        yield from assumptions.no_estimate(request.deployment.backend)
-        return
     ranks = request.deployment.data_parallel_size
     slots = request.deployment.max_num_seqs or 1
     steps: tuple[Step, ...] = (
         decode(slots * ranks, max(round(load.mean_input + load.mean_output), 1)), prefill(ranks, max(round(load.mean_input), 1))
     )  # fmt: skip
-    launched: list[Kernel] = []
-    for step in steps:
-        launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    yield from assumptions.estimates(request.estimator, launched)
-    yield from assumptions.engine_steps(request.steps)
+    yield from estimate_notes(request, steps)

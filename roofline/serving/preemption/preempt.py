@@ -9,10 +9,7 @@ from typing import Any
 from roofline import formatting
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph.build import build
-from roofline.predict import assumptions
-from roofline.predict.analyze import facts, run
-from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.predict.analyze import estimate_notes, facts, run
 from roofline.predict.request import prepare
 from roofline.predict.result import Analysis, dump_json
 from roofline.registry import HasFigures
@@ -202,15 +199,9 @@ def _assumptions(costs: Preemption, query: Query, host_memory: float | None) -> 
 def _provenance(costs: Preemption, query: Query) -> list[Assumption]:
     """Sources of the estimates, if there are any."""
     request = costs.request
-    if not request.estimator.applies:
-        return assumptions.no_estimate(request.deployment.backend)
     whole = (query.tokens - 1) // costs.recompute.budget
     chunks = [query.tokens - whole * costs.recompute.budget, *([costs.recompute.budget] if whole else [])]
-    launched: list[Kernel] = []
-    for new in chunks:
-        step = (Segment(1, new, query.prefix),)
-        launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]
+    return estimate_notes(request, [(Segment(1, new, query.prefix),) for new in chunks])
 
 
 @dataclass(frozen=True, slots=True)
