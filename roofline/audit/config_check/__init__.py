@@ -1,8 +1,8 @@
-"""Deployments as they stand in repositories, judged by the objectives of a traffic."""
+"""Deployments as repositories hold them, checked against the objectives of a traffic."""
 
 from __future__ import annotations
 
-from roofline.audit.config_check.judge import check
-from roofline.audit.config_check.result import Check, Finding
+from roofline.audit.config_check.findings import Finding
+from roofline.audit.config_check.judge import Check, check
 
 __all__ = ["Check", "Finding", "check"]

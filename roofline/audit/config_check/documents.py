@@ -21,15 +21,24 @@ Keys = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A value of a file, and where it stands. `lines`: its text is a block whose first line is the one after `line`."""
+class LocatedValue:
+    """A value of a file, and where it is.
+
+    Attributes:
+        value: plain data.
+        path: of the file.
+        key: with dots.
+        line: from 1.
+        column: from 1.
+        block: whether its text is a block whose first line is the one after `line`.
+    """
 
     value: Any
     path: Path
     key: str
     line: int
     column: int | None
-    lines: bool = False
+    block: bool = False
 
     def wrong(self, problem: str) -> SpecError:
         """The error that this value is wrong."""
@@ -59,16 +68,16 @@ class Document:
             node = node[key]
         return node
 
-    def said(self, *keys: str | int) -> Said | None:
+    def located(self, *keys: str | int) -> LocatedValue | None:
         """The same with its place."""
         value = self.get(*keys)
         return None if value is None else self.at(*keys, value=value)
 
-    def at(self, *keys: str | int, value: Any = None) -> Said:
+    def at(self, *keys: str | int, value: Any = None) -> LocatedValue:
         """The place of a key, or of what would hold it."""
         marks = self.file.marks
         line, column = next((marks[keys[:n]] for n in range(len(keys), -1, -1) if keys[:n] in marks), (1, 1))
-        return Said(value, self.file.path, ".".join(map(str, keys)), line, column, keys in self.literal)
+        return LocatedValue(value, self.file.path, ".".join(map(str, keys)), line, column, keys in self.literal)
 
     def entries(self, *keys: str | int) -> list[Any]:
         """The list under these keys; empty where there is none.
@@ -76,10 +85,10 @@ class Document:
         Raises:
             SpecError: something else is there.
         """
-        found = self.get(*keys)
-        if found is not None and not isinstance(found, list):
+        entries = self.get(*keys)
+        if entries is not None and not isinstance(entries, list):
             raise self.wrong(keys, "must be a list")
-        return found or []
+        return entries or []
 
     def wrong(self, keys: Keys, problem: str) -> SpecError:
         """The error that something is wrong there."""
@@ -99,7 +108,7 @@ def read_documents(path: Path) -> tuple[Document, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             loaded = list(YAML(typ="rt", pure=True).load_all(text))
-        found = [_document(path, digest, node, hint) for node in loaded if isinstance(node, CommentedMap)]
+        documents = [_document(path, digest, node, hint) for node in loaded if isinstance(node, CommentedMap)]
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
@@ -107,9 +116,9 @@ def read_documents(path: Path) -> tuple[Document, ...]:
         raise SpecError(problem, path=path, line=line, column=column) from None
     except (YAMLError, ValueError, RecursionError) as error:
         raise SpecError(f"not valid YAML: {str(error).splitlines()[0]}{hint}", path=path) from None
-    if not found:
+    if not documents:
         raise SpecError("must hold keys and values (a YAML mapping) at the top", path=path)
-    return tuple(found)
+    return tuple(documents)
 
 
 def _document(path: Path, digest: str, node: CommentedMap, hint: str) -> Document:

@@ -1,78 +1,342 @@
-"""Limits that do not depend on the load's times: memory, what an engine refuses to start with, devices, lengths, money."""
+"""Findings on a deployment: objectives and limits with what is expected, from memory and start to times under load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Literal
 
-from roofline.audit.config_check.result import Finding, Verdict
-from roofline.audit.config_check.standing import Standing
-from roofline.audit.config_check.subject import Subject
-from roofline.errors import InputError
+from roofline.audit.config_check.deployment import CheckedDeployment
+from roofline.errors import InputError, RooflineError, SpecError
+from roofline.predict.request import Request, prepare
+from roofline.serving.planning.load import TTFT, Load, Service
+from roofline.serving.planning.performance import ClosedLoopPerformance, Times, band, closed_loop_performance
+from roofline.serving.planning.search import Option, longest_held, slots_in_memory, with_chosen
+from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server, size_replica
+from roofline.serving.queueing.replica import ESTIMATE, BatchServer, Replica
+from roofline.serving.queueing.steady import Steady, steady
 from roofline.serving.traffic.classes import Class
+from roofline.specs.workload import Segment
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Verdict = Literal["met", "at risk", "missed"]
 
-    Array = NDArray[Any]
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One objective or limit.
+
+    Attributes:
+        objective: `memory` (bytes of a device that one request of --max-model-len needs), `start` (tokens of a step), `gpus`
+            (of a replica), `length` (share of the requests that are longer than --max-model-len), `utilisation` (of the rate
+            that saturates), `ttft` and `tpot` (seconds, at the percentile), `max_gpus`, `inventory`, `max_cost` (an hour).
+        of: the class of requests; None: of all.
+        limit: what it may be at most.
+        expected: what it is; None: without end, or not known.
+        low: the same with every step at the quick end of its interval.
+        high: and at the slow end.
+        verdict: met with the whole interval, at risk where only the expected value keeps to the limit, or missed.
+        percentile: of times.
+        replicas: the fewest with which this is not missed, where that is known.
+    """
+
+    objective: str
+    of: str | None
+    limit: float | None
+    expected: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    percentile: float | None = None
+    replicas: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "objective": self.objective, "class": self.of, "percentile": self.percentile, "limit": self.limit,
+            "expected": self.expected, "low": self.low, "high": self.high, "verdict": self.verdict, "replicas": self.replicas,
+        }  # fmt: skip
+
+
+# Without load: whether the engine starts, what memory holds, devices, lengths, money.
+
+
+@dataclass(frozen=True)
+class ReplicaCapacity:
+    """What one replica holds.
+
+    Attributes:
+        request: the deployment, resolved.
+        longest: tokens of the longest sequence that the engine has to take.
+        held: tokens of the longest sequence that memory holds, up to that; 0: not even the weights fit.
+        slots: requests of mean length that memory holds on a rank.
+        needed_bytes: of the fullest device, for one sequence of that length on each rank, weights and activations included.
+        budget_bytes: what a device has for it.
+        weights_bytes: of the fullest device.
+        option: None where the engine does not start, or holds no request of mean length.
+    """
+
+    request: Request
+    longest: int
+    held: int
+    slots: int
+    needed_bytes: float
+    budget_bytes: float
+    weights_bytes: float
+    option: Option | None
+
+    @property
+    def starts(self) -> bool:
+        """Whether memory holds the longest sequence: the engine refuses to start without."""
+        return self.held >= self.longest
+
+    @property
+    def replica(self) -> SizedReplica | None:
+        """The replica that serves."""
+        return None if self.option is None else self.option.sized["both"]
+
+
+def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
+    """The deployment on its hardware.
+
+    Raises:
+        SpecError: sizes that no engine could run, with the place of the option.
+    """
+    query = deployment.query
+    request = _prepared(deployment)
+    ranks = request.deployment.data_parallel_size
+    wanted = deployment.longest or query.model.max_position_embeddings
+    held = longest_held(request, wanted) if request.memory.fits((Segment(ranks, 1, 0, decode=True),)) else 0
+    if deployment.longest is None:
+        wanted = max(held, 1)
+    step = (Segment(ranks, 1, wanted - 1, decode=True),)
+    part = request.memory.tightest(step)
+    needed = (
+        part.weights_bytes + float(part.activation_bytes(step)) + request.deployment.reserve + float(part.needed_bytes(step))
+    )
+    slots = slots_in_memory(request, query.load) if held >= wanted else 0
+    option = None
+    if slots:
+        running = min(slots, deployment.max_num_seqs)
+        budget = request.memory.max_num_batched_tokens
+        replica = size_replica(Replica(request, running, (budget,)), query.load, [(running, budget)], slots)
+        hardware = query.hardware[0]
+        option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted)
+    return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.weights_bytes, option)
+
+
+def _prepared(deployment: CheckedDeployment) -> Request:
+    query = deployment.query
+    ranks = query.fixed.get("data_parallel_size") or 1
+    options: dict[str, Any] = {**query.fixed, "batch": ranks, "input_len": 1, "phase": "decode"}
+    try:
+        return prepare(query.model, query.hardware[0], **options)
+    except SpecError:
+        raise
+    except RooflineError as error:
+        words = str(error).lower().replace("-", " ")
+        for name, value in deployment.places.items():
+            if name.replace("_", " ") in words:
+                raise value.wrong(str(error)) from None
+        raise deployment.launch.place.wrong(str(error)) from None
+
+
+def _precision(request: Request) -> str:
+    deployment, model = request.deployment, request.model
+    named = [str(name) for name in (deployment.dtype, deployment.quantization) if name is not None]
+    published = model.quantization
+    return "/".join(named) or (published[0].name if published else model.dtype)
+
+
+def _layout(request: Request) -> dict[str, int]:
+    deployment = request.deployment
+    sizes = {
+        "tp": deployment.tensor_parallel_size, "pp": deployment.pipeline_parallel_size, "dp": deployment.data_parallel_size,
+        "ep": deployment.expert_parallel_size, "cp": deployment.context_parallel_size,
+    }  # fmt: skip
+    return {name: size for name, size in sizes.items() if size > 1}
+
 
 _QUANTILES = 512
-_ENOUGH = 1e-9
+_TOLERANCE = 1e-9
 
 
-def at_start(subject: Subject, stands: Standing) -> Iterator[Finding]:
-    """Whether the engine starts: room for its longest sequence, steps that hold what they have to, devices for all ranks."""
-    fits = stands.starts and stands.seats > 0
-    needed = stands.needed_bytes
-    yield Finding("memory", None, stands.budget_bytes, needed, needed, needed, "met" if fits else "missed")
-    if subject.run.server.name == "vllm":
-        least = max(subject.seats, 0 if subject.chunked else stands.longest)
-        budget = stands.request.memory.max_num_batched_tokens
+def at_start(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
+    """Whether the engine starts: memory for its longest sequence, steps that hold what they have to, devices for all ranks."""
+    fits = capacity.starts and capacity.slots > 0
+    needed = capacity.needed_bytes
+    yield Finding("memory", None, capacity.budget_bytes, needed, needed, needed, "met" if fits else "missed")
+    if deployment.launch.server.name == "vllm":
+        least = max(deployment.max_num_seqs, 0 if deployment.chunked else capacity.longest)
+        budget = capacity.request.memory.max_num_batched_tokens
         yield _plain("start", budget, least)
-    if (gpus := subject.run.gpus) is not None:
-        yield _plain("gpus", gpus.value, stands.request.deployment.devices)
+    if (gpus := deployment.launch.gpus) is not None:
+        yield _plain("gpus", gpus.value, capacity.request.deployment.devices)
 
 
-def of_lengths(subject: Subject, stands: Standing) -> Iterator[Finding]:
+def of_lengths(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
     """Of each class with requests that may be too long: the share of them that the engine refuses."""
-    for one in subject.question.traffic.classes:
-        share = refused(one, stands.longest)
+    for one in deployment.query.traffic.classes:
+        share = refused(one, capacity.longest)
         if share > 0:
             allowed = 1 - one.percentile
-            verdict: Verdict = "missed" if share > allowed + _ENOUGH else "at risk"
+            verdict: Verdict = "missed" if share > allowed + _TOLERANCE else "at risk"
             yield Finding("length", one.name, allowed, share, share, share, verdict, one.percentile)
 
 
-def refused(one: Class, longest: int) -> float:
-    """The share of a class's requests that have more tokens than an engine takes, prompt and answer together."""
+def refused(requests: Class, longest: int) -> float:
+    """The share of a class's requests that have more tokens than an engine takes, prompt and output together."""
     import numpy as np
 
-    if one.pairs is not None:
-        return float(np.mean(one.pairs.prompts + one.pairs.outputs > longest))
-    ends = (one.input_len.maximum, one.output_len.maximum)
+    if requests.pairs is not None:
+        return float(np.mean(requests.pairs.prompts + requests.pairs.outputs > longest))
+    ends = (requests.input_len.maximum, requests.output_len.maximum)
     if None not in ends and sum(end for end in ends if end is not None) <= longest:
         return 0.0
-    prompts, answers = one.input_len.quantiles(_QUANTILES), one.output_len.quantiles(_QUANTILES)
-    return float(np.mean(prompts[:, None] + answers[None, :] > longest))
+    prompts, outputs = requests.input_len.quantiles(_QUANTILES), requests.output_len.quantiles(_QUANTILES)
+    return float(np.mean(prompts[:, None] + outputs[None, :] > longest))
 
 
-def of_limits(subject: Subject, stands: Standing) -> Iterator[Finding]:
+def of_limits(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
     """Limits on devices and on money, of all replicas."""
-    question, devices = subject.question, stands.request.deployment.devices * subject.replicas
-    hardware = question.hardware[0]
-    if question.max_gpus is not None:
-        yield _plain("max_gpus", question.max_gpus, devices)
-    if question.inventory is not None:
-        yield _plain("inventory", replace(question, max_gpus=None).devices(hardware), devices)
-    if question.max_cost is not None:
-        price = question.prices.of(hardware)
+    query, devices = deployment.query, capacity.request.deployment.devices * deployment.replicas
+    hardware = query.hardware[0]
+    if query.max_gpus is not None:
+        yield _plain("max_gpus", query.max_gpus, devices)
+    if query.inventory is not None:
+        yield _plain("inventory", replace(query, max_gpus=None).devices(hardware), devices)
+    if query.max_cost is not None:
+        price = query.prices.of(hardware)
         if price is None:
             raise InputError(f"--max-cost needs a price of {hardware.name}, and none is known: give --price FILE")
         hour, high = price.value * devices, price.high * devices
-        verdict: Verdict = "missed" if hour > question.max_cost else "at risk" if high > question.max_cost else "met"
-        yield Finding("max_cost", None, question.max_cost, hour, price.low * devices, high, verdict)
+        verdict: Verdict = "missed" if hour > query.max_cost else "at risk" if high > query.max_cost else "met"
+        yield Finding("max_cost", None, query.max_cost, hour, price.low * devices, high, verdict)
 
 
 def _plain(objective: str, limit: float, value: float) -> Finding:
     return Finding(objective, None, limit, value, value, value, "missed" if value > limit else "met")
+
+
+# Under load: every objective at the expected value and at both ends of the band.
+
+_MAX_REPLICAS = 2**20
+_EDGES = ("expected", "low", "high")
+_WORST: tuple[Verdict, ...] = ("met", "at risk", "missed")
+
+
+@dataclass(frozen=True)
+class UnderLoad:
+    """What any number of replicas of a deployment gives its users; results are cached."""
+
+    replica: SizedReplica
+    load: Load
+    _known: dict[int, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
+    _servers: dict[str, BatchServer] = field(default_factory=dict, repr=False)
+
+    @property
+    def measured(self) -> bool:
+        """Whether times are estimates, and not bounds alone."""
+        return self.replica.replica.basis == ESTIMATE
+
+    def findings(self, replicas: int) -> tuple[Finding, ...]:
+        """Utilisation (not of clients that wait for their answers), then TTFT and TPOT of each class that has them."""
+        if replicas not in self._known:
+            findings = self._open(replicas) if self.load.concurrency is None else self._closed(replicas)
+            self._known[replicas] = tuple(findings)
+        return self._known[replicas]
+
+    def fewest(self, good: Callable[[tuple[Finding, ...]], bool], above: int) -> int | None:
+        """The fewest replicas beyond `above` whose findings are good; None where no number of them has such."""
+        limit = self.max_replicas
+        low, high = above, above + 1
+        if high > limit:
+            return None
+        while not good(self.findings(high)):
+            if high >= limit:
+                return None
+            low, high = high, min(2 * high, limit)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if good(self.findings(middle)) else (middle, high)
+        return high
+
+    @property
+    def max_replicas(self) -> int:
+        """More than this changes nothing: a replica has hardly any load, or a single client."""
+        return self.load.concurrency or _MAX_REPLICAS
+
+    def slot_wait(self, replicas: int) -> float | None:
+        """Mean seconds that a request waits for a slot; None where that has no end."""
+        if self.load.concurrency is not None:
+            return closed_loop_performance(self.replica, self.load, self.load.concurrency / replicas).performance.slot_wait_s
+        state = steady(self._server("expected"), (self.load.rate or 0.0) / replicas)
+        return None if bool(state.saturated[0]) else float(state.slot_wait_s[0])
+
+    def _server(self, edge: str) -> BatchServer:
+        if edge not in self._servers:
+            low, high = band(self.replica, self.load)
+            scale = {"expected": 1.0, "low": low, "high": high}[edge]
+            self._servers[edge] = coarsened(
+                role_server(self.replica.replica, self.load, "both", self.replica.slots, self.replica.budget, scale=scale)
+            )
+        return self._servers[edge]
+
+    def _open(self, replicas: int) -> list[Finding]:
+        rate = (self.load.rate or 0.0) / replicas
+        states = {edge: steady(self._server(edge), rate) for edge in _EDGES}
+        utilization = {edge: rate / self._server(edge).capacity for edge in _EDGES}
+        verdict: Verdict = "met"
+        if bool(states["expected"].saturated[0]):
+            verdict = "missed"
+        elif utilization["expected"] > UTILISATION or bool(states["high"].saturated[0]):
+            verdict = "at risk"
+        findings = [
+            Finding("utilisation", None, 1.0, utilization["expected"], utilization["low"], utilization["high"], verdict)
+        ]
+        for which, service in enumerate(self.load.services):
+            for name, limit in _objectives(service):
+                seen = [_quantile(states[edge], name, which, service.percentile) for edge in _EDGES]
+                findings.append(self._judged(name, service, limit, *seen))
+        return findings
+
+    def _closed(self, replicas: int) -> list[Finding]:
+        """Percentiles stretch as the means do, at both ends."""
+        seen: ClosedLoopPerformance = closed_loop_performance(self.replica, self.load, (self.load.concurrency or 1) / replicas)
+        low, high = band(self.replica, self.load)
+        findings = []
+        for service in self.load.services:
+            ttft, tpot = seen.performance.classes[service.name]
+            for name, limit in _objectives(service):
+                times = ttft if name == TTFT else tpot
+                at = inf if times.at is None else times.at
+                ends = (at * _stretch(times, times.low, low), at * _stretch(times, times.high, high))
+                findings.append(self._judged(name, service, limit, at, *ends))
+        return findings
+
+    def _judged(self, name: str, service: Service, limit: float, expected: float, low: float, high: float) -> Finding:
+        verdict: Verdict = "missed" if expected > limit else "at risk" if high > limit or not self.measured else "met"
+        at, quick, slow = (None if value == inf else value for value in (expected, low, high))
+        if not self.measured:
+            quick = slow = None
+        return Finding(name, service.name, limit, at, quick, slow, verdict, service.percentile)
+
+
+def _objectives(service: Service) -> list[tuple[str, float]]:
+    """Objectives of a class that its requests can miss."""
+    longest = float(service.mix.outputs.max()) > 1
+    return [(name, limit) for name, limit in service.objectives.items() if name == TTFT or longest]
+
+
+def _quantile(state: Steady, name: str, which: int, share: float) -> float:
+    quantile = state.ttft_quantile(which, share) if name == TTFT else state.tpot_quantile(which, share)
+    return float(quantile[0])
+
+
+def _stretch(times: Times, end: float | None, otherwise: float) -> float:
+    return end / times.mean if times.mean and end is not None else otherwise
+
+
+def worst(findings: tuple[Finding, ...]) -> Verdict:
+    """The worst of their verdicts."""
+    return max((finding.verdict for finding in findings), key=_WORST.index, default="met")

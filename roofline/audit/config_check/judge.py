@@ -2,30 +2,118 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from roofline.audit.config_check.file import form_of, read_run
-from roofline.audit.config_check.findings import at_start, of_lengths, of_limits
-from roofline.audit.config_check.reasons import Case, sentences
-from roofline.audit.config_check.result import Check, Finding, Source
-from roofline.audit.config_check.standing import Standing, standing
-from roofline.audit.config_check.subject import Subject, subject
-from roofline.audit.config_check.under_load import UnderLoad, worst
+from roofline.audit.config_check.deployment import CheckedDeployment, checked_deployment
+from roofline.audit.config_check.findings import (
+    Finding,
+    ReplicaCapacity,
+    UnderLoad,
+    at_start,
+    of_lengths,
+    of_limits,
+    replica_capacity,
+    worst,
+)
+from roofline.audit.config_check.forms import form_of, read_launch
+from roofline.audit.config_check.reasons import CheckContext, sentences
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.predict.options import ALIASES
+from roofline.predict.result import dump_json
 from roofline.serving.planning.candidates import Draft, PoolSize, candidate
 from roofline.serving.planning.performance import closed_loop_performance
 from roofline.serving.planning.plan import TRAFFIC, assemble, resolve
 from roofline.serving.planning.query import Query
-from roofline.serving.planning.result import Candidate
+from roofline.serving.planning.result import Candidate, Plan
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware
 
-_OF_A_SEARCH = ("rank", "mode", "top")
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The file: its form, the engine, and the line of each option."""
+
+    path: str
+    form: str
+    engine: str
+    line: int
+    lines: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A deployment, judged.
+
+    Attributes:
+        passed: whether nothing is missed; what is at risk passes, with a reason.
+        reasons: sentences, what is missed first, with the flag to change.
+        findings: every objective and limit.
+        replicas: their number.
+        replicas_needed: the fewest that meet every objective; None where no number of them does, or the engine does not start.
+        unmodelled: flags that change performance and are not in the times, in words.
+        not_understood: flags that are not known.
+        source: the file.
+        plan: the deployment in the layout of a plan.
+    """
+
+    passed: bool
+    reasons: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    replicas: int
+    replicas_needed: int | None
+    unmodelled: tuple[str, ...]
+    not_understood: tuple[str, ...]
+    source: Source
+    plan: Plan
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """The deployment as a candidate; None where it does not start."""
+        return self.plan.best
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the layout of a plan with this one candidate, and `check`."""
+        return {
+            **self.plan.to_dict(),
+            "check": {
+                "passed": self.passed,
+                "reasons": list(self.reasons),
+                "findings": [finding.to_dict() for finding in self.findings],
+                "replicas": self.replicas,
+                "replicas_needed": self.replicas_needed,
+                "unmodelled": list(self.unmodelled),
+                "not_understood": list(self.not_understood),
+                "file": self.source.path,
+                "form": self.source.form,
+                "engine": self.source.engine,
+                "line": self.source.line,
+                "lines": self.source.lines,
+            },
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """JSON text; no NaN and no infinity."""
+        return dump_json(self.to_dict(), indent)
+
+    def flat(self) -> list[dict[str, Any]]:
+        """One flat row a finding."""
+        return [finding.to_dict() for finding in self.findings]
+
+    def to_frame(self) -> pd.DataFrame:
+        """A tidy table, one row a finding."""
+        import pandas as pd
+
+        return pd.DataFrame(self.flat())
+
+
+_SEARCH_OPTIONS = ("rank", "mode", "top")
 
 
 def check(
@@ -42,25 +130,25 @@ def check(
     spare: int | str | None = None,
     pue: float | str | None = None,
     skip_bad_rows: bool = False,
-    **options_given: Any,
+    **given_options: Any,
 ) -> Check:
     """Whether the deployment of a file meets the objectives of a traffic, and if not, why.
 
     Args:
         path: a file of `kind: deployment`, a Kubernetes manifest, a Docker Compose file, or the YAML file of flags of
             `vllm serve --config`, which starts one vLLM or SGLang.
-        model: in the place of the file's: a shipped id, the path of a file, or a loaded model.
-        hardware: in the place of the file's, where it says any.
+        model: instead of the file's: a shipped id, the path of a file, or a loaded model.
+        hardware: instead of the file's, if it has one.
         replicas: likewise.
         traffic: as for `plan`; else the options of one class.
         price: a file of prices.
-        inventory: accelerators that are there; missed where the deployment takes more.
-        max_gpus: the most accelerators, likewise.
-        max_cost: the most that an hour may cost, likewise.
-        spare: so many of the replicas are not counted on.
+        inventory: available accelerators; missed where the deployment takes more.
+        max_gpus: at most this many accelerators, likewise.
+        max_cost: at most this cost per hour, likewise.
+        spare: number of replicas that are not counted on.
         pue: energy of the building over that of its machines, for the bound on energy.
         skip_bad_rows: leave broken rows of a trace out.
-        **options_given: those of one class, and of the deployment, as for `plan`: they come before what the file says.
+        **given_options: those of one class, and of the deployment, as for `plan`: they take precedence over the file.
 
     Returns:
         The verdict; `.to_dict()` has the layout of `roofline plan --check --json`.
@@ -68,69 +156,69 @@ def check(
     Raises:
         roofline.errors.RooflineError: what is wrong with the file, with line and key, or with an option.
     """
-    for name in _OF_A_SEARCH:
-        if options_given.pop(name, None) is not None:
+    for name in _SEARCH_OPTIONS:
+        if given_options.pop(name, None) is not None:
             raise InputError(f"--{name} is for what plan finds: leave it out with --check")
-    asked = {ALIASES.get(name, name): value for name, value in options_given.items() if value not in (None, False)}
-    words = {name: asked.pop(name) for name in TRAFFIC if name in asked}
-    assume = {name: asked.pop(name) for name in ("assume",) if name in asked}
+    options = {ALIASES.get(name, name): value for name, value in given_options.items() if value not in (None, False)}
+    load = {name: options.pop(name) for name in TRAFFIC if name in options}
+    assume = {name: options.pop(name) for name in ("assume",) if name in options}
 
-    def question(found_model: Any, found_hardware: Any) -> Query:
+    def query(of_model: Any, of_hardware: Any) -> Query:
         # NB: how long a sequence may be is judged here, and not refused
-        others = {name: value for name, value in asked.items() if name != "max_model_len"}
-        given = {**words, **assume, **others}
+        others = {name: value for name, value in options.items() if name != "max_model_len"}
+        given = {**load, **assume, **others}
         return resolve(
-            found_model, found_hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus,
+            of_model, of_hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus,
             max_cost=max_cost, spare=spare, rank=None, mode="colocated", pue=pue, top=None, skip_bad_rows=skip_bad_rows,
             options=given,
         )  # fmt: skip
 
-    run = read_run(Path(path).expanduser())
-    found = subject(run, question, asked, model, hardware, replicas)
-    if len(found.question.hardware) > 1:
+    launch = read_launch(Path(path).expanduser())
+    deployment = checked_deployment(launch, query, options, model, hardware, replicas)
+    if len(deployment.query.hardware) > 1:
         raise InputError("--hardware names several: a deployment is checked on one")
-    return judged(found)
+    return judge(deployment)
 
 
-def judged(found: Subject) -> Check:
+def judge(deployment: CheckedDeployment) -> Check:
     """The verdict on a deployment with nothing left open."""
-    question = found.question
-    serving = found.replicas - question.spare
+    query = deployment.query
+    serving = deployment.replicas - query.spare
     if serving < 1:
-        raise InputError(f"--spare {question.spare} leaves none of the {found.replicas} replicas")
-    stands = standing(found)
-    loaded = None if stands.one is None else UnderLoad(stands.one, question.load)
-    findings = [*at_start(found, stands), *of_lengths(found, stands)]
+        raise InputError(f"--spare {query.spare} leaves none of the {deployment.replicas} replicas")
+    capacity = replica_capacity(deployment)
+    under_load = None if capacity.replica is None else UnderLoad(capacity.replica, query.load)
+    findings = [*at_start(deployment, capacity), *of_lengths(deployment, capacity)]
     needed = None
-    if loaded is not None:
-        findings += [_with_replicas(loaded, one, serving) for one in loaded.findings(serving)]
-        needed = serving if _passes(loaded.findings(serving)) else loaded.fewest(_passes, serving)
-        needed = None if needed is None else needed + question.spare
-    findings += of_limits(found, stands)
-    case = Case(found, stands, loaded, serving)
-    told_of = () if (one := _candidate(found, stands, serving)) is None else (one,)
+    if under_load is not None:
+        findings += [_with_replicas(under_load, one, serving) for one in under_load.findings(serving)]
+        needed = serving if _passes(under_load.findings(serving)) else under_load.fewest(_passes, serving)
+        needed = None if needed is None else needed + query.spare
+    findings += of_limits(deployment, capacity)
+    context = CheckContext(deployment, capacity, under_load, serving)
+    candidates = () if (candidate_of := _candidate(deployment, capacity, serving)) is None else (candidate_of,)
     plan = assemble(
-        question, told_of, stands.request, pareto=tuple(range(len(told_of))), infeasible=None,
-        considered={"deployments": 1, "fit": int(stands.one is not None), "meet": int(worst(tuple(findings)) != "missed"),
+        query, candidates, capacity.request, pareto=tuple(range(len(candidates))), infeasible=None,
+        considered={"deployments": 1, "fit": int(capacity.replica is not None), "meet": int(worst(tuple(findings)) != "missed"),
                     "within_limits": int(worst(tuple(findings)) != "missed")},
         refused=(),
     )  # fmt: skip
     return Check(
         passed=worst(tuple(findings)) != "missed",
-        reasons=tuple(sentences(case, tuple(findings))),
+        reasons=tuple(sentences(context, tuple(findings))),
         findings=tuple(findings),
-        replicas=found.replicas,
+        replicas=deployment.replicas,
         replicas_needed=needed,
-        unmodelled=found.notes,
-        not_understood=found.unknown,
+        unmodelled=deployment.notes,
+        not_understood=deployment.unknown,
         source=Source(
-            path=str(found.run.document.file.path),
-            form=form_of(found.run.document),
-            engine=found.run.server.name,
-            line=found.run.place.line,
-            lines={name: said.line for name, said in found.places.items()},
+            path=str(deployment.launch.document.file.path),
+            form=form_of(deployment.launch.document),
+            engine=deployment.launch.server.name,
+            line=deployment.launch.place.line,
+            lines={name: value.line for name, value in deployment.places.items()},
         ),
-        plan=replace(plan, assumptions=(*found.assumptions, *plan.assumptions)),
+        plan=replace(plan, assumptions=(*deployment.assumptions, *plan.assumptions)),
     )
 
 
@@ -138,23 +226,23 @@ def _passes(findings: tuple[Finding, ...]) -> bool:
     return worst(findings) != "missed"
 
 
-def _with_replicas(loaded: UnderLoad, finding: Finding, serving: int) -> Finding:
-    """A finding that is missed, with the fewest replicas that would do for it."""
+def _with_replicas(under_load: UnderLoad, finding: Finding, serving: int) -> Finding:
+    """A finding that is missed, with the fewest replicas that meet it."""
     if finding.verdict != "missed":
         return finding
 
     def good(findings: tuple[Finding, ...]) -> bool:
         return all(one.verdict != "missed" for one in findings if (one.objective, one.of) == (finding.objective, finding.of))
 
-    return replace(finding, replicas=loaded.fewest(good, serving))
+    return replace(finding, replicas=under_load.fewest(good, serving))
 
 
-def _candidate(found: Subject, stands: Standing, serving: int) -> Candidate | None:
-    """The deployment as `plan` tells of it."""
-    question, option, one = found.question, stands.option, stands.one
-    if option is None or one is None:
+def _candidate(deployment: CheckedDeployment, capacity: ReplicaCapacity, serving: int) -> Candidate | None:
+    """The deployment as a candidate of `plan`."""
+    query, option, replica = deployment.query, capacity.option, capacity.replica
+    if option is None or replica is None:
         return None
-    seen = None
-    if question.load.concurrency is not None:
-        seen = closed_loop_performance(one, question.load, question.load.concurrency / serving)
-    return candidate(question, Draft((PoolSize(option, "both", one, serving),), question.spare, seen))
+    performance = None
+    if query.load.concurrency is not None:
+        performance = closed_loop_performance(replica, query.load, query.load.concurrency / serving)
+    return candidate(query, Draft((PoolSize(option, "both", replica, serving),), query.spare, performance))

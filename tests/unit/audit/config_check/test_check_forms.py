@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from roofline.audit.config_check import Check, check
-from roofline.audit.config_check.documents import Said
-from roofline.audit.config_check.file import read_run
-from roofline.audit.config_check.words import commands
+from roofline.audit.config_check.commands import commands
+from roofline.audit.config_check.documents import LocatedValue
+from roofline.audit.config_check.forms import read_launch
 from roofline.errors import InputError
 
 SAMPLES = Path(__file__).resolve().parents[3] / "samples" / "deployments"
@@ -149,9 +149,9 @@ def test_flags_that_are_not_in_the_times(tmp_path: Path) -> None:
 def test_words_know_their_lines(tmp_path: Path) -> None:
     """Lines that go on are counted, comments and other commands left out."""
     script = 'set -e  # a; b\nexport A="1 2"\nvllm serve \\\n  "$A" \\\n  --x=${B:-c d} $(date)\n'
-    said = Said(script, tmp_path, "command", 10, 1, lines=True)
+    said = LocatedValue(script, tmp_path, "command", 10, 1, block=True)
     last = commands(said, {})[-1]
-    assert [(word.text, word.said.line) for word in last] == [
+    assert [(word.text, word.source.line) for word in last] == [
         ("vllm", 13), ("serve", 13), ("1 2", 14), ("--x=c d", 15), ("$(date)", 15),
     ]  # fmt: skip
 
@@ -218,7 +218,7 @@ def test_pods_without_a_shell(tmp_path: Path) -> None:
         "    image: vllm/vllm-openai:v0.10.0\n"
         "    env: [{name: M, value: Qwen/Qwen3-8B}]\n    args: [--model, $(M), --max-model-len, '4096']\n"
     )
-    run = read_run(path)
+    run = read_launch(path)
     assert [(one.flag, one.value) for one in run.settings] == [("--model", "Qwen/Qwen3-8B"), ("--max-model-len", "4096")]
     assert run.replicas is None
     assert run.replicas_default == (1, "a Pod has one where it says nothing")

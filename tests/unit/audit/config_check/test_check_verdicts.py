@@ -143,7 +143,7 @@ def test_requests_that_are_too_long(tmp_path: Path, percentile: str, verdict: st
     assert not [one for one in check(_file(tmp_path, "--max-model-len 109"), **traffic).findings if one.objective == "length"]
 
 
-def test_seats_that_never_fill(tmp_path: Path) -> None:
+def test_slots_that_never_fill(tmp_path: Path) -> None:
     """Llama has 128 KiB a token: requests of 1,000 tokens in what a card of 48 GB has beside 15 GiB of weights."""
     found = check(
         _file(tmp_path, "--max-num-seqs 512 --max-model-len 4096"), **{**TRAFFIC, "input_len": 900, "output_len": 100}
@@ -155,11 +155,11 @@ def test_seats_that_never_fill(tmp_path: Path) -> None:
     assert float(held.split("holds ")[1].split()[0]) == pytest.approx(memory.usable_bytes / (1000 * 2**17), rel=0.03)
 
 
-def test_too_few_seats(tmp_path: Path) -> None:
+def test_too_few_slots(tmp_path: Path) -> None:
     """The flag, not memory, makes requests wait."""
     found = check(_file(tmp_path, "--max-num-seqs 8 --max-model-len 16384"), **{**TRAFFIC, "rate": 3})
     told = next(reason for reason in found.reasons if reason.startswith("TTFT"))
-    assert "one of the 8 seats of --max-num-seqs, and memory holds" in told
+    assert "one of the 8 slots of --max-num-seqs, and memory holds" in told
 
 
 def test_devices_and_money(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_devices_and_money(tmp_path: Path) -> None:
     assert verdicts["max_gpus"] == (4, "missed")
     assert verdicts["inventory"] == (4, "met")
     assert verdicts["max_cost"][1] == "missed"
-    assert "-tp 2 takes 2 GPUs a replica, and the deployment has 1" in found.reasons
+    assert "-tp 2 takes 2 GPUs per replica, and the deployment has 1" in found.reasons
     assert "2 replicas take 4 x l40s, and --max-gpus is 3" in found.reasons
 
 
