@@ -29,7 +29,7 @@ from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
-from roofline.predict.request import PhaseName, Request, prepare
+from roofline.predict.request import PhaseName, ResolvedRequest, prepare
 from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase
 from roofline.predict.timing import Parts, pipeline, replica, request_times, stage_estimate, with_engine, with_estimate
 from roofline.specs.hardware import Hardware
@@ -59,7 +59,7 @@ def analyze(
 
 def answer(
     model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any
-) -> tuple[Request, Analysis]:
+) -> tuple[ResolvedRequest, Analysis]:
     """The request that the options make, and its analysis."""
     speculative, rest = read_options(options)
     request = prepare(model, hardware, **rest)
@@ -71,7 +71,7 @@ def answer(
     return speculation.request, speculation.added_to(run(speculation.request))
 
 
-def run(request: Request) -> Analysis:
+def run(request: ResolvedRequest) -> Analysis:
     """Analyse a resolved request."""
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
@@ -92,7 +92,7 @@ def run(request: Request) -> Analysis:
     )
 
 
-def _model(request: Request) -> dict[str, Any]:
+def _model(request: ResolvedRequest) -> dict[str, Any]:
     model, counted = request.model, count_parameters(request.model)
     return {
         "name": model.name,
@@ -109,7 +109,7 @@ def _model(request: Request) -> dict[str, Any]:
     }
 
 
-def _hardware(request: Request) -> dict[str, Any]:
+def _hardware(request: ResolvedRequest) -> dict[str, Any]:
     hardware = request.hardware
     activation = request.precision.activation.name
     return {
@@ -126,7 +126,7 @@ def _hardware(request: Request) -> dict[str, Any]:
     }
 
 
-def _deployment(request: Request) -> dict[str, Any]:
+def _deployment(request: ResolvedRequest) -> dict[str, Any]:
     deployment, precision = request.deployment, request.precision
     return {
         "weight_dtype": precision.dtypes("linear").weight.name,
@@ -144,7 +144,7 @@ def _deployment(request: Request) -> dict[str, Any]:
     }
 
 
-def estimate_notes(request: Request, steps: Iterable[Step]) -> list[Assumption]:
+def estimate_notes(request: ResolvedRequest, steps: Iterable[Step]) -> list[Assumption]:
     """The assumptions of the estimates of some steps: the fits that their kernels use, and what the engine adds."""
     if not request.estimator.applies:
         return assumptions.no_estimate(request.deployment.backend)
@@ -154,7 +154,7 @@ def estimate_notes(request: Request, steps: Iterable[Step]) -> list[Assumption]:
     return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]
 
 
-def _memory(request: Request) -> Memory:
+def _memory(request: ResolvedRequest) -> Memory:
     model, workload = request.memory, request.workload
     steps = request.memory_steps()
     # The step and the stage with the least memory left decide.
@@ -196,13 +196,13 @@ def _memory(request: Request) -> Memory:
     return replace(result, would_fit=tuple(what_would_fit(request, result)))
 
 
-def _most_sequences(request: Request) -> int:
+def _most_sequences(request: ResolvedRequest) -> int:
     """Sequences that the engine takes at once in the whole deployment."""
     limit = request.deployment.max_num_seqs
     return UNLIMITED if limit is None else limit * request.deployment.data_parallel_size
 
 
-def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Phase:
+def _phase(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool) -> Phase:
     graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
     time, parts = stage_estimate(request, graph)
     operators = _operators(graph, request.hardware, parts if timed else None)
@@ -236,7 +236,7 @@ def _phase(request: Request, name: PhaseName, step: Step, *, timed: bool) -> Pha
     )
 
 
-def _engine(seconds: float, request: Request) -> OperatorResult:
+def _engine(seconds: float, request: ResolvedRequest) -> OperatorResult:
     """What the engine adds to a step, as an operator without work."""
     idle, took = Times(matrix=0.0, vector=0.0, memory=0.0, link=0.0), Duration(0.0, 0.0, seconds, seconds, seconds)
     return OperatorResult("engine", "overhead", {}, request.precision.activation.name, 1, ZERO, idle, took)
@@ -263,7 +263,7 @@ def _operators(graph: Graph, hardware: Hardware, parts: Parts | None) -> tuple[O
     return tuple(results)
 
 
-def _limits(request: Request) -> Limits:
+def _limits(request: ResolvedRequest) -> Limits:
     memory, hardware, context = request.memory, request.hardware, request.workload.context
     linear = critical_batch_linear(memory, hardware)
     step = critical_batch_step(memory, hardware, context)
@@ -273,12 +273,12 @@ def _limits(request: Request) -> Limits:
     return Limits(linear, step, why, tuple(table))
 
 
-def facts(request: Request) -> dict[str, dict[str, Any]]:
+def facts(request: ResolvedRequest) -> dict[str, dict[str, Any]]:
     """What a result is of, for its head: `model`, `hardware` and `deployment`."""
     return {"model": _model(request), "hardware": _hardware(request), "deployment": _deployment(request)}
 
 
-def what_would_fit(request: Request, result: Memory) -> Iterator[str]:
+def what_would_fit(request: ResolvedRequest, result: Memory) -> Iterator[str]:
     """Flags of which any one would make the deployment fit, in the order of how little they change; each is tried."""
     workload = request.workload
     if result.max_batch_of_steps:
@@ -298,7 +298,7 @@ def what_would_fit(request: Request, result: Memory) -> Iterator[str]:
             break
 
 
-def _fits_after(request: Request, length: int) -> bool:
+def _fits_after(request: ResolvedRequest, length: int) -> bool:
     """Whether every step fits if sequences are decoded after a number of tokens."""
     steps = (
         tuple(replace(segment, cached=length) if segment.decode else segment for segment in step)
@@ -307,7 +307,7 @@ def _fits_after(request: Request, length: int) -> bool:
     return all(request.memory.fits(step) for step in steps)
 
 
-def _changed_fits(request: Request, change: dict[str, object]) -> bool:
+def _changed_fits(request: ResolvedRequest, change: dict[str, object]) -> bool:
     deployment = request.deployment.model_copy(update=change)
     try:
         check_parallel(request.model, deployment)

@@ -22,7 +22,7 @@ from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import COLUMNS, RESOURCES, Grid, column
 from roofline.predict.options import DEPLOYMENT, DeploymentOptions, keywords
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.tiles import POINTS, Sum, listed, tiles
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Segment, Step
@@ -93,7 +93,7 @@ class StepTimes(NamedTuple):
 class Compiled:
     """A model on hardware in one phase, ready to be asked about many points at once."""
 
-    request: Request
+    request: ResolvedRequest
     phase: Phase
 
     def __call__(

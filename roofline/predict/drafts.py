@@ -19,7 +19,7 @@ from roofline.predict.bounds import times
 from roofline.predict.duration import Duration
 from roofline.predict.memory import MemoryModel, weights_by_path
 from roofline.predict.options import ALIASES, COUNTING, ENGINE, OPTIONS, PARALLELISM, PRECISION, SPECULATION, of_groups
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.timing import pipeline, stage_estimate, with_estimate
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
@@ -71,7 +71,7 @@ class Draft:
     inputs: tuple[Input, ...] = ()
 
 
-def timed(request: Request, graph: Graph) -> Duration:
+def timed(request: ResolvedRequest, graph: Graph) -> Duration:
     """Seconds of some operators, one after another: the bound, and the estimate of their kernels."""
     bound = float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
     return with_estimate(bound, None, stage_estimate(request, graph)[0])
@@ -84,7 +84,7 @@ _NOT_SHARED = {*_OWN, "dtype", "quantization", "tensor_parallel_size", "pipeline
 _SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.name not in _NOT_SHARED]
 
 
-def model_draft(request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+def model_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
     """A smaller model with the same vocabulary, which decodes the drafted tokens one by one.
 
     It is on the same devices, over as many of them as the model unless another number is given.
@@ -128,7 +128,7 @@ def model_draft(request: Request, speculative: SpeculativeOptions, options: dict
 _MTP_WORDS = ("nextn", "mtp", "multi-token prediction")
 
 
-def mtp_draft(request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+def mtp_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
     """One more layer of the last type.
 
     A step of it reads the hidden state and the embedding of the newest token, each normalised, side by side, projected back to
@@ -159,7 +159,7 @@ def mtp_draft(request: Request, speculative: SpeculativeOptions, options: dict[s
     )
 
 
-def _mtp_graph(request: Request, step: Step) -> Graph:
+def _mtp_graph(request: ResolvedRequest, step: Step) -> Graph:
     """The layer between the model's embedding and LM head, and what joins the two inputs."""
     replicas, width = request.deployment.data_parallel_size, request.model.hidden_size
     rows = sum(ceil_div(segment.count, replicas) * segment.new for segment in step)
@@ -183,14 +183,14 @@ def _note(model: Model, layer: str) -> Assumption:
     )
 
 
-def ngram_draft(request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+def ngram_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
     """Looked up in the text so far: no steps, no weights, no caches."""
     del request, speculative, options
     why = "looked up on the host while the accelerator works; how often a match is found is part of --acceptance"
     return Draft(name="n-grams of the text", notes=(Assumption("draft", "no cost", "assumed", why),))
 
 
-METHODS: dict[str, Callable[[Request, SpeculativeOptions, dict[str, Any]], Draft]] = {
+METHODS: dict[str, Callable[[ResolvedRequest, SpeculativeOptions, dict[str, Any]], Draft]] = {
     "draft_model": model_draft, "mtp": mtp_draft, "ngram": ngram_draft,
 }  # fmt: skip
 """By the names of vLLM's `method`: the draft of a request, from the method's own options and the request's other ones."""

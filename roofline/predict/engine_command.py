@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.deployment import Deployment
 from roofline.text import quoted
 
@@ -14,7 +14,7 @@ _TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _SEQUENCE_PARALLEL = json.dumps({"pass_config": {"enable_sp": True}})
 
 
-def engine_command(request: Request, longest: int) -> tuple[str, ...]:
+def engine_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     """The arguments of the engine's server for sequences of up to `longest` tokens and the request's batch.
 
     Sizes are of one replica where the engine counts so (`--max-num-seqs`). What the engine takes from the checkpoint, or has
@@ -57,7 +57,7 @@ def _parallelism(deployment: Deployment) -> list[str]:
     return arguments
 
 
-def _formats(request: Request) -> list[str]:
+def _formats(request: ResolvedRequest) -> list[str]:
     deployment, kv = request.deployment, request.precision.kv.name
     arguments = ["--kv-cache-dtype", kv] if deployment.kv_cache_dtype and kv != request.precision.activation.name else []
     if deployment.quantization not in (None, "none"):

@@ -17,7 +17,7 @@ from roofline.predict.bounds import Times, times
 from roofline.predict.efficiency.estimate import Interval, at_least, independent, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.memory import StageMemory
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.tiles import Shape, Tile, Totals, cut
 from roofline.predict.timing import with_engine
 from roofline.specs.workload import Step, sequences
@@ -37,7 +37,7 @@ _PARTS = ("seconds", "low", "high")
 class StageGrid:
     """One device of a pipeline stage."""
 
-    request: Request
+    request: ResolvedRequest
     step: Step
     stage: Stage
     shape: Shape
@@ -133,7 +133,7 @@ def _activations(operator: Operator) -> dict[str, Expr]:
 class Grid:
     """A step whose counts and lengths are arrays of as many axes as the grid has."""
 
-    request: Request
+    request: ResolvedRequest
     step: Step
     shape: Shape
     produced: Expr

@@ -15,7 +15,7 @@ from roofline.predict.drafts import read_options
 from roofline.predict.duration import NO_TIMES, Duration
 from roofline.predict.memory import UNLIMITED, MemoryModel
 from roofline.predict.options import read_quantity
-from roofline.predict.request import Request, Workload, check_workload, prepare
+from roofline.predict.request import ResolvedRequest, Workload, check_workload, prepare
 from roofline.predict.result import Analysis, dump_json
 from roofline.predict.slo import Allowed, Slo, allowed, next_token, prompt_step, without_estimate
 from roofline.predict.speculation import Speculation
@@ -262,7 +262,7 @@ def first_of(memory: int | None, compute: int | None, slo: int | None) -> tuple[
     return min(limits, key=lambda limit: limit[1], default=None)
 
 
-def limits_at(request: Request, context: int, slo: Slo, speculation: Speculation | None = None) -> Row:
+def limits_at(request: ResolvedRequest, context: int, slo: Slo, speculation: Speculation | None = None) -> Row:
     """The limits at one context; with speculative decoding TPOT is that of its rounds, and a prompt goes through the draft
     too."""
     replicas, memory = request.deployment.data_parallel_size, request.memory
@@ -294,13 +294,13 @@ def limits_at(request: Request, context: int, slo: Slo, speculation: Speculation
     )
 
 
-def _at(request: Request, context: int) -> Request:
+def _at(request: ResolvedRequest, context: int) -> ResolvedRequest:
     """The request with one sequence at a context."""
     step = decode(1, context)
     return replace(request, workload=Workload(1, context, None, context, (("decode", step),)))
 
 
-def _contexts(request: Request, given: Contexts | None, notes: list[Assumption]) -> list[int]:
+def _contexts(request: ResolvedRequest, given: Contexts | None, notes: list[Assumption]) -> list[int]:
     """Cached tokens, in order, checked against the limits of the deployment."""
     deployment = request.deployment
     prefix, longest = deployment.conventions.shared_prefix, request.model.max_position_embeddings
@@ -325,7 +325,7 @@ def _contexts(request: Request, given: Contexts | None, notes: list[Assumption])
     return contexts
 
 
-def _compared(request: Request, contexts: list[int]) -> Iterable[VariantRow]:
+def _compared(request: ResolvedRequest, contexts: list[int]) -> Iterable[VariantRow]:
     """What memory holds in the deployment and in each of its variants."""
     listed = [Variant("baseline", "", request.memory), *variants(request)]
     for variant in listed:
@@ -345,7 +345,7 @@ def _held(variant: Variant, memory: MemoryModel, context: int) -> VariantRow:
     )
 
 
-def _assumptions(request: Request, slo: Slo, speculation: Speculation | None) -> list[Assumption]:
+def _assumptions(request: ResolvedRequest, slo: Slo, speculation: Speculation | None) -> list[Assumption]:
     """The choices of the request that matter here, and what is judged."""
     notes = [note for note in request.assumptions if note.name not in ("batch", "input_len", "context")]
     if slo.tpot is not None:

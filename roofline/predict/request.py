@@ -219,7 +219,7 @@ def check_workload(workload: Workload, model: Model, deployment: Deployment, not
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ResolvedRequest:
     """A model on hardware under a workload, with nothing left open. `inputs` are the files read, `assumptions` the choices
     made."""
 
@@ -278,7 +278,7 @@ def _query(model: object, hardware: object, options: dict[str, Any]) -> dict[str
     return {"model": str(model), "hardware": str(hardware), "options": given}
 
 
-def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any) -> Request:
+def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any) -> ResolvedRequest:
     """Resolve a request.
 
     Args:
@@ -350,7 +350,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         *assumptions.gaps(hardware),
         *assumptions.parallelism(model, deployment, hardware),
     ]
-    return Request(
+    return ResolvedRequest(
         model=model,
         hardware=hardware,
         engine=engine,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from roofline.predict.duration import Duration
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.specs.workload import Segment, Step, decode
 
@@ -46,7 +46,7 @@ Tpot = Callable[[int], Duration]
 """Seconds between the tokens of a sequence, by the batch."""
 
 
-def prompt_step(request: Request, context: int) -> Step | None:
+def prompt_step(request: ResolvedRequest, context: int) -> Step | None:
     """The prefill of a prompt of `context` tokens that is alone. None where there is no prompt.
 
     Of a prompt that begins with the shared prefix, which is cached already, the rest is computed, and at least its last
@@ -58,13 +58,13 @@ def prompt_step(request: Request, context: int) -> Step | None:
     return (Segment(1, context - cached, cached),)
 
 
-def first_token(request: Request, context: int) -> Duration | None:
+def first_token(request: ResolvedRequest, context: int) -> Duration | None:
     """TTFT of such a prompt: one step, no queue."""
     step = prompt_step(request, context)
     return None if step is None else pipeline(request, step)
 
 
-def next_token(request: Request, context: int) -> Tpot:
+def next_token(request: ResolvedRequest, context: int) -> Tpot:
     """TPOT at a context: a decode step through all stages, by the batch. Each is computed once."""
     steps: dict[int, Duration] = {}
 
@@ -76,7 +76,7 @@ def next_token(request: Request, context: int) -> Tpot:
     return tpot
 
 
-def without_estimate(request: Request) -> Request:
+def without_estimate(request: ResolvedRequest) -> ResolvedRequest:
     """The same question to the bound alone."""
     return replace(request, estimator=replace(request.estimator, wanted=False), steps=None)
 

@@ -19,7 +19,7 @@ from roofline.operators.sampling import Sampling
 from roofline.predict.drafts import METHODS, Draft, SpeculativeOptions, timed
 from roofline.predict.duration import NO_TIMES, ZERO_TIME, Duration, scaled, total
 from roofline.predict.memory import MemoryModel, Setting, StageMemory
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis, Speculative
 from roofline.predict.timing import pipeline
 from roofline.specs.source import Assumption
@@ -138,12 +138,12 @@ class Speculation:
     """Speculative decoding of the model of a request."""
 
     options: SpeculativeOptions
-    request: Request
+    request: ResolvedRequest
     draft: Draft
     _plain: dict[tuple[int, int], Duration] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, request: Request, speculative: SpeculativeOptions, options: dict[str, Any]) -> Speculation:
+    def of(cls, request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Speculation:
         """The speculative decoding of a resolved request, whose memory then holds the draft too.
 
         Args:

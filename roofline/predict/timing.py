@@ -14,7 +14,7 @@ from roofline.predict.bounds import times
 from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
 from roofline.predict.efficiency.estimate import Interval, at_least, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.workload import Step, decode, prefill, sequences
 
 # TPOT is a mean over the decode steps of a request; the step's bound is piecewise linear in the context.
@@ -32,7 +32,7 @@ def with_estimate(bound: float, total: float | None, estimate: Interval | None) 
     return Duration(bound, total, held.seconds, held.low, held.high)
 
 
-def stage_estimate(request: Request, graph: Graph) -> tuple[Interval | None, Parts]:
+def stage_estimate(request: ResolvedRequest, graph: Graph) -> tuple[Interval | None, Parts]:
     """What a stage takes, and each of its operators. In a kernel of several each operator has its own bound, and of what the
     kernel takes beyond these bounds a share by the sum of its times."""
     estimator = request.estimator
@@ -47,7 +47,7 @@ def stage_estimate(request: Request, graph: Graph) -> tuple[Interval | None, Par
     return whole, parts
 
 
-def _shared(time: Interval, kernel: Kernel, request: Request) -> Parts:
+def _shared(time: Interval, kernel: Kernel, request: ResolvedRequest) -> Parts:
     """The part of each operator in the time of a kernel of several (all its repeats)."""
     resources = [times(operator, operator.cost(), request.hardware) for operator in kernel.operators.values()]
     bounds = [each.bound * kernel.repeat for each in resources]
@@ -59,7 +59,7 @@ def _shared(time: Interval, kernel: Kernel, request: Request) -> Parts:
     return parts
 
 
-def per_stage(request: Request, step: Step) -> list[tuple[float, Interval | None]]:
+def per_stage(request: ResolvedRequest, step: Step) -> list[tuple[float, Interval | None]]:
     """Bound and estimate of a step in each pipeline stage, with its message to the next."""
     by_stage = []
     for stage in stages(request.model, request.deployment.pipeline_parallel_size):
@@ -69,7 +69,7 @@ def per_stage(request: Request, step: Step) -> list[tuple[float, Interval | None
     return by_stage
 
 
-def pipeline(request: Request, step: Step) -> Duration:
+def pipeline(request: ResolvedRequest, step: Step) -> Duration:
     """The time of a step from the start of the first pipeline stage to the end of the last.
 
     Args:
@@ -86,7 +86,7 @@ def pipeline(request: Request, step: Step) -> Duration:
     return with_estimate(bound, None, whole)
 
 
-def with_engine(request: Request, kernels: Interval, sequences: Expr) -> Interval:
+def with_engine(request: ResolvedRequest, kernels: Interval, sequences: Expr) -> Interval:
     """The kernels of a step and what the engine adds, within the wider of the kernels' interval and the engine's band.
     Numbers, or arrays."""
     if request.steps is None:
@@ -96,12 +96,12 @@ def with_engine(request: Request, kernels: Interval, sequences: Expr) -> Interva
     return Interval(seconds, minimum(kernels.low + added, seconds * low), maximum(kernels.high + added, seconds * high))
 
 
-def replica(request: Request, step: Step) -> int:
+def replica(request: ResolvedRequest, step: Step) -> int:
     """Sequences of a step in one replica."""
     return int(-(-sequences(step) // request.deployment.data_parallel_size))
 
 
-def request_times(request: Request, *, timed: bool) -> dict[str, Duration] | None:
+def request_times(request: ResolvedRequest, *, timed: bool) -> dict[str, Duration] | None:
     """TTFT, TPOT and E2E of a request that is served from its prompt to its last token at this batch."""
     workload = request.workload
     if workload.output_len is None:
@@ -116,7 +116,7 @@ def request_times(request: Request, *, timed: bool) -> dict[str, Duration] | Non
     return {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": weighted_sum([(1, ttft), (steps, tpot)])}
 
 
-def _mean_decode(request: Request, batch: int, first: int, steps: int) -> Duration:
+def _mean_decode(request: ResolvedRequest, batch: int, first: int, steps: int) -> Duration:
     """Mean time of `steps` decode steps whose contexts start at `first` and grow by one: all of them when they are few,
     else by the trapezoidal rule between evenly spaced ones."""
     last = first + steps - 1
@@ -207,7 +207,7 @@ class Pipeline:
         return 1 - microbatches * self.slowest / self.interval(microbatches)
 
 
-def pipelined_step(request: Request, step: Step, microbatches: int) -> Duration:
+def pipelined_step(request: ResolvedRequest, step: Step, microbatches: int) -> Duration:
     """Seconds of a step whose sequences are dealt to microbatches: of decode, from one token of each sequence to the next; with
     prompts, until the last microbatch has passed. Messages are part of the stages' time, as in `analyze`.
 

@@ -10,7 +10,7 @@ from roofline.blocks.mla import LatentAttentionBlock
 from roofline.blocks.model import LayerType, Model
 from roofline.blocks.precision import resolve_precision
 from roofline.predict.memory import MemoryModel
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.speculation import SpeculativeMemory
 from roofline.specs.engine import CacheKind
 
@@ -26,7 +26,7 @@ class Variant:
     memory: MemoryModel
 
 
-def with_mixers(request: Request, changed: dict[str, MixerBlock]) -> MemoryModel:
+def with_mixers(request: ResolvedRequest, changed: dict[str, MixerBlock]) -> MemoryModel:
     """The memory of a model whose layer types have other mixers. All else stays the same, the weights too."""
     types: dict[str, LayerType] = {
         name: layer.model_copy(update={"mixer": changed[name]}) if name in changed else layer
@@ -36,7 +36,7 @@ def with_mixers(request: Request, changed: dict[str, MixerBlock]) -> MemoryModel
     return replace(request.memory, model=model)
 
 
-def without_draft(request: Request) -> list[Variant]:
+def without_draft(request: ResolvedRequest) -> list[Variant]:
     """Without a draft, where tokens are drafted: no weights and caches of it, no blocks for tokens being verified."""
     memory = request.memory
     if not isinstance(memory, SpeculativeMemory):
@@ -44,7 +44,7 @@ def without_draft(request: Request) -> list[Variant]:
     return [Variant("no speculative decoding", "the model alone", memory.alone())]
 
 
-def other_kv_dtypes(request: Request) -> list[Variant]:
+def other_kv_dtypes(request: ResolvedRequest) -> list[Variant]:
     """The cache in each format of another size than the one in use, where anything is cached per token."""
     memory = request.memory
     if not memory.fullest.layout.kinds:
@@ -63,7 +63,7 @@ def other_kv_dtypes(request: Request) -> list[Variant]:
     return others
 
 
-def without_latent(request: Request) -> list[Variant]:
+def without_latent(request: ResolvedRequest) -> list[Variant]:
     """Without latents, where some layers keep them (MLA): what multi-head attention with the same heads would keep."""
     changed: dict[str, MixerBlock] = {
         name: Expanded.model_construct(**dict(layer.mixer))
@@ -92,7 +92,7 @@ class Expanded(LatentAttentionBlock):
         return {"full"}
 
 
-def without_prefix(request: Request) -> list[Variant]:
+def without_prefix(request: ResolvedRequest) -> list[Variant]:
     """Without the shared prefix, where cached tokens are common to the batch: every sequence keeps all of its tokens."""
     conventions = request.deployment.conventions
     if not conventions.shared_prefix:
@@ -102,7 +102,7 @@ def without_prefix(request: Request) -> list[Variant]:
     return [Variant("no shared prefix", why, replace(request.memory, deployment=alone))]
 
 
-def without_window(request: Request) -> list[Variant]:
+def without_window(request: ResolvedRequest) -> list[Variant]:
     """Without windows, where some layers have one (or chunks) that is optional: they keep all tokens."""
     changed: dict[str, MixerBlock] = {}
     for name, layer in request.model.layer_types.items():
@@ -114,11 +114,11 @@ def without_window(request: Request) -> list[Variant]:
     return [Variant("no window", why, with_mixers(request, changed))]
 
 
-VARIANTS: tuple[Callable[[Request], list[Variant]], ...] = (
+VARIANTS: tuple[Callable[[ResolvedRequest], list[Variant]], ...] = (
     without_draft, other_kv_dtypes, without_latent, without_prefix, without_window,
 )  # fmt: skip
 
 
-def variants(request: Request) -> list[Variant]:
+def variants(request: ResolvedRequest) -> list[Variant]:
     """The variants that apply to a request."""
     return [variant for make in VARIANTS for variant in make(request)]

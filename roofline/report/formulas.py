@@ -19,7 +19,7 @@ from roofline.formulas.mathml import mathml, spaced, symbol_mathml
 from roofline.formulas.symbolic import described
 from roofline.predict.explain import Explanation, explain_step
 from roofline.predict.explain.explanation import DERIVED, derived, meaning, total
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.report.cells import op_key
 from roofline.report.controls import written
 from roofline.report.html import escape
@@ -35,7 +35,7 @@ _LARGE = 1e5
 _LINK = re.compile(r"https://[\w./~%#?=&+-]*[\w/]|arXiv:\d{4}\.\d{4,5}", re.ASCII)
 
 
-def formulas(request: Request) -> str:
+def formulas(request: ResolvedRequest) -> str:
     """The formulas of every operator of the steps of a request; why there are none, where that is so.
 
     What a click on a point opens is the `details` whose id is `op-` and the key of the point.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from roofline.audit.claims.claim import Statement
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step
 
@@ -111,12 +111,12 @@ class MemoryNeed:
         return self.bytes <= self.capacity
 
 
-def capacity(request: Request) -> float:
+def capacity(request: ResolvedRequest) -> float:
     """Bytes of a device: as it is sold or as it is reported, whichever is more."""
     return max(request.memory.capacity, request.hardware.accelerator.memory.label.value)
 
 
-def memory_need(request: Request, batch: int, length: int, cache_factor: float = 1.0) -> MemoryNeed:
+def memory_need(request: ResolvedRequest, batch: int, length: int, cache_factor: float = 1.0) -> MemoryNeed:
     """What `batch` sequences of `length` tokens need on the fullest device, with caches `cache_factor` times as large."""
     share = -(-batch // request.deployment.data_parallel_size)
     needs = []
@@ -128,12 +128,12 @@ def memory_need(request: Request, batch: int, length: int, cache_factor: float =
     return max(needs, key=lambda entry: entry.bytes)
 
 
-def engine_holds(request: Request, step: Step, cache_factor: float = 1.0) -> bool:
+def engine_holds(request: ResolvedRequest, step: Step, cache_factor: float = 1.0) -> bool:
     """Whether a step also fits by the engine's own rules."""
     return all(stage.needed_bytes(step) * cache_factor <= stage.usable_bytes(step) for stage in request.memory.stages)
 
 
-def largest_batch(request: Request, length: int) -> int:
+def largest_batch(request: ResolvedRequest, length: int) -> int:
     """The largest batch of the whole deployment that memory can hold, up to 2^20 per replica; 0: not one sequence."""
     batch = MAX_SEQUENCES
     for stage in request.memory.stages:

@@ -19,7 +19,7 @@ from roofline.operators.base import Operator
 from roofline.operators.embedding import Embedding
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Segment, Step
 
@@ -80,7 +80,7 @@ class Floor:
         return "memory" if self.memory_s >= self.compute_s else "compute"
 
 
-def floors(request: Request, step: Step, overrides: Overrides = NO_OVERRIDES) -> list[Floor]:
+def floors(request: ResolvedRequest, step: Step, overrides: Overrides = NO_OVERRIDES) -> list[Floor]:
     """The floor of each pipeline stage, for one of its devices.
 
     Args:
@@ -92,7 +92,7 @@ def floors(request: Request, step: Step, overrides: Overrides = NO_OVERRIDES) ->
     return [_floor(request, step, stage, overrides) for stage in pipeline]
 
 
-def _floor(request: Request, step: Step, stage: Stage, overrides: Overrides) -> Floor:
+def _floor(request: ResolvedRequest, step: Step, stage: Stage, overrides: Overrides) -> Floor:
     hardware = request.hardware
     weights = cache = earlier = state = 0.0
     products: dict[str, tuple[float, float]] = {}
@@ -127,7 +127,9 @@ def _cached_share(step: Step) -> float:
     return float(before / after)
 
 
-def _operators(request: Request, step: Step, stage: Stage, overrides: Overrides) -> Iterator[tuple[Operator, float, float]]:
+def _operators(
+    request: ResolvedRequest, step: Step, stage: Stage, overrides: Overrides
+) -> Iterator[tuple[Operator, float, float]]:
     graph = build(request.model, request.deployment, request.precision, step, stage)
     one = graph
     if overrides.active_experts:

@@ -12,7 +12,7 @@ from roofline.audit.claims.floor import NO_OVERRIDES, Floor, Overrides
 from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.graph.sharding import check_parallel, communicating
-from roofline.predict.request import SHORT, Request, prepare
+from roofline.predict.request import SHORT, ResolvedRequest, prepare
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step
@@ -45,7 +45,7 @@ class Ceiling:
     value: float | None
     devices: int
     split: Split = field(default_factory=dict)
-    request: Request | None = None
+    request: ResolvedRequest | None = None
     step: Step = ()
     floors: tuple[Floor, ...] = ()
     seconds: float | None = None
@@ -98,7 +98,7 @@ class ResolvedClaim:
     by_engine: bool = False
     attained_share: float = 1.0
     options: dict[str, Any] = field(default_factory=dict)
-    prepared: dict[Any, Request] = field(default_factory=dict, compare=False)
+    prepared: dict[Any, ResolvedRequest] = field(default_factory=dict, compare=False)
 
     @property
     def devices(self) -> int:
@@ -122,7 +122,7 @@ class ResolvedClaim:
         """Whether of two figures the first is the better one: a shorter time, a higher rate."""
         return figure < than if self.claim.is_time else figure > than
 
-    def requests(self) -> Iterator[tuple[Split, Request]]:
+    def requests(self) -> Iterator[tuple[Split, ResolvedRequest]]:
         """The deployment of the claim, divided in every way that is possible.
 
         Raises:
@@ -143,7 +143,7 @@ class ResolvedClaim:
         if not possible and refused is not None:
             raise refused
 
-    def _request(self) -> Request:
+    def _request(self) -> ResolvedRequest:
         """The request on one device, prepared once for all ways to divide it."""
         options = {
             "dtype": self.statement.dtype,
@@ -159,7 +159,7 @@ class ResolvedClaim:
         return self.prepared[key]
 
 
-def _divided(request: Request, split: Split) -> Request:
+def _divided(request: ResolvedRequest, split: Split) -> ResolvedRequest:
     """A request on several devices."""
     sizes = {SHORT[name]: size for name, size in split.items()}
     deployment = request.deployment.model_copy(update=sizes)

@@ -18,7 +18,7 @@ from roofline.audit.claims.floor import Floor, floors
 from roofline.audit.claims.resolved_claim import Achievable, Ceiling, ResolvedClaim, Rules
 from roofline.errors import InputError
 from roofline.numeric import ceil_div
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment, Step, decode, prefill, sequences, tokens
@@ -67,7 +67,7 @@ def _is_better(resolved: ResolvedClaim, one: Ceiling, other: Ceiling) -> bool:
 
 
 def _ceiling(
-    resolved: ResolvedClaim, split: Split, request: Request, step: Step, length: int, *, value: float, seconds: float
+    resolved: ResolvedClaim, split: Split, request: ResolvedRequest, step: Step, length: int, *, value: float, seconds: float
 ) -> Ceiling:
     """The ceiling of a step; without a value where memory cannot hold it."""
     (segment,) = step
@@ -88,7 +88,7 @@ def _ceiling(
 
 
 def _achievable(
-    resolved: ResolvedClaim, points: Iterable[tuple[Request, Step]], figure: Callable[[float, Step], float]
+    resolved: ResolvedClaim, points: Iterable[tuple[ResolvedRequest, Step]], figure: Callable[[float, Step], float]
 ) -> Achievable:
     """The best figures over steps: at the bound of operators one after another, at the estimate, at its better end.
 
@@ -202,7 +202,7 @@ def _decode_ceiling(resolved: ResolvedClaim) -> Ceiling:
     return _best(resolved, (_decode_of_split(resolved, split, request) for split, request in resolved.requests()))
 
 
-def _decode_of_split(resolved: ResolvedClaim, split: Split, request: Request) -> Ceiling:
+def _decode_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedRequest) -> Ceiling:
     context, batch = _context(resolved), resolved.statement.batch
     if batch is None:
         # a total is largest with the largest batch, what one sequence sees with the smallest
@@ -224,7 +224,7 @@ def _decode_of_split(resolved: ResolvedClaim, split: Split, request: Request) ->
 
 
 def _decode_achievable(resolved: ResolvedClaim) -> Achievable:
-    def points() -> Iterator[tuple[Request, Step]]:
+    def points() -> Iterator[tuple[ResolvedRequest, Step]]:
         context, stated = _context(resolved), resolved.statement.batch
         for _, request in resolved.requests():
             if stated is not None or _per_sequence(resolved):
@@ -292,7 +292,7 @@ def _prefill_ceiling(resolved: ResolvedClaim) -> Ceiling:
     return _best(resolved, ceilings)
 
 
-def _prompt_batch(resolved: ResolvedClaim, request: Request, length: int) -> int:
+def _prompt_batch(resolved: ResolvedClaim, request: ResolvedRequest, length: int) -> int:
     if resolved.claim.is_time:
         return 1  # a prompt is done soonest alone, and of a batch one may be first
     if resolved.statement.batch is not None:
@@ -300,7 +300,7 @@ def _prompt_batch(resolved: ResolvedClaim, request: Request, length: int) -> int
     return max(min(largest_batch(request, length), _MAX_STEP_TOKENS // length), 1)
 
 
-def _prefill_of_split(resolved: ResolvedClaim, split: Split, request: Request, length: int) -> Ceiling:
+def _prefill_of_split(resolved: ResolvedClaim, split: Split, request: ResolvedRequest, length: int) -> Ceiling:
     batch = _prompt_batch(resolved, request, length)
     step = (Segment(batch, 1, length - 1),) if resolved.overrides.reuse else prefill(batch, length)
     stages = floors(request, step, resolved.overrides)
@@ -314,7 +314,7 @@ def _prefill_of_split(resolved: ResolvedClaim, split: Split, request: Request, l
 
 
 def _prefill_achievable(resolved: ResolvedClaim) -> Achievable:
-    def points() -> Iterator[tuple[Request, Step]]:
+    def points() -> Iterator[tuple[ResolvedRequest, Step]]:
         for length in _prompt_lengths(resolved):
             for _, request in resolved.requests():
                 # of a stated batch all prompts are expected at once, as `analyze` takes it

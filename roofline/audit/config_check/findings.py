@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from roofline.audit.config_check.deployment import CheckedDeployment
 from roofline.errors import InputError, RooflineError, SpecError
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.planning.load import TTFT, Load, Service
 from roofline.serving.planning.performance import ClosedLoopPerformance, Times, band, closed_loop_performance
 from roofline.serving.planning.search import Option, longest_held, slots_in_memory, with_chosen
@@ -76,7 +76,7 @@ class ReplicaCapacity:
         option: None where the engine does not start, or holds no request of mean length.
     """
 
-    request: Request
+    request: ResolvedRequest
     longest: int
     held: int
     slots: int
@@ -125,7 +125,7 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
     return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.weights_bytes, option)
 
 
-def _prepared(deployment: CheckedDeployment) -> Request:
+def _prepared(deployment: CheckedDeployment) -> ResolvedRequest:
     query = deployment.query
     ranks = query.fixed.get("data_parallel_size") or 1
     options: dict[str, Any] = {**query.fixed, "batch": ranks, "input_len": 1, "phase": "decode"}
@@ -141,14 +141,14 @@ def _prepared(deployment: CheckedDeployment) -> Request:
         raise deployment.launch.place.wrong(str(error)) from None
 
 
-def _precision(request: Request) -> str:
+def _precision(request: ResolvedRequest) -> str:
     deployment, model = request.deployment, request.model
     named = [str(name) for name in (deployment.dtype, deployment.quantization) if name is not None]
     published = model.quantization
     return "/".join(named) or (published[0].name if published else model.dtype)
 
 
-def _layout(request: Request) -> dict[str, int]:
+def _layout(request: ResolvedRequest) -> dict[str, int]:
     deployment = request.deployment
     sizes = {
         "tp": deployment.tensor_parallel_size, "pp": deployment.pipeline_parallel_size, "dp": deployment.data_parallel_size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.predict.memory import StageMemory
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Segment
 
@@ -83,7 +83,7 @@ _SGLANG_OTHER, _SGLANG_OTHER_ERROR = 0.3 * GIB, 0.4 * GIB
 """What loading takes besides the weights: workspaces of libraries, tables of positions."""
 
 
-def _sglang(request: Request, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+def _sglang(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
     """SGLang: what is free when it starts, times `mem_fraction_static`, less what loading the weights took.
 
     Activations and CUDA graphs live in the rest, which the fraction leaves; neither version nor graphs matter.
@@ -110,7 +110,7 @@ GRAPHS, GRAPHS_MIN, GRAPHS_MAX = 0.7 * GIB, 0.1 * GIB, 1.5 * GIB
 GRAPHS_SINCE = (0, 21)
 
 
-def _vllm(request: Request, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+def _vllm(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
     """vLLM: a share of the device, less weights, less the peak of a step that it tries before it sizes the cache.
 
     The step that it tries has as many tokens as one may have, and samples as many sequences as one may hold. Sampling decides
@@ -135,7 +135,7 @@ def _vllm(request: Request, stage: StageMemory, release: tuple[int, ...] | None,
     return Budget(stage.utilization, device_memory(request.hardware), tuple(taken))
 
 
-def _peak(request: Request, stage: StageMemory) -> Part:
+def _peak(request: ResolvedRequest, stage: StageMemory) -> Part:
     """The peak of activations in the step that the engine tries: of its layers, or of sampling."""
     longest = request.deployment.max_model_len or request.model.max_position_embeddings
     most = stage.max_num_batched_tokens
@@ -148,7 +148,9 @@ def _peak(request: Request, stage: StageMemory) -> Part:
     return Part.around("activations", max(layers, sampling), SAMPLER_ERROR * max(layers, sampling))
 
 
-def budget(engine: str, request: Request, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+def budget(
+    engine: str, request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool
+) -> Budget:
     """The budget of an engine on a device of a pipeline stage.
 
     Args:

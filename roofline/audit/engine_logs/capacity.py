@@ -12,7 +12,7 @@ from roofline.audit.engine_logs.budgets import Budget, budget
 from roofline.audit.engine_logs.engine_log import EngineLog
 from roofline.audit.engine_logs.rows import Row
 from roofline.predict.memory import StageMemory
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 
 AIDED = "kv_capacity_tokens (from the log's memory)"
 _PRINTED = 0.005 * 2**30
@@ -24,7 +24,7 @@ _SAME = 0.02
 class Capacity:
     """The cache of one replica, and where its size comes from: `log` where one was given, else the budget of `engine`."""
 
-    request: Request
+    request: ResolvedRequest
     engine: str
     log: EngineLog | None
     eager: bool = False

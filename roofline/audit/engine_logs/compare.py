@@ -15,7 +15,7 @@ from roofline.audit.engine_logs.engine_log import EngineLog
 from roofline.audit.engine_logs.reasons import Evidence, why
 from roofline.audit.engine_logs.rows import Row, Unit
 from roofline.errors import InputError
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
 
@@ -38,7 +38,7 @@ class Comparison:
     """
 
     rows: tuple[Row, ...]
-    request: Request
+    request: ResolvedRequest
     deployment: LoggedDeployment
     log: EngineLog | None
     bench: BenchResult | None
@@ -134,7 +134,7 @@ def _read_bench(path: Path) -> BenchResult:
 
 def _predict(
     about: LoggedDeployment, log: EngineLog | None, bench: BenchResult | None
-) -> tuple[Request, LoadPrediction | None, list[Row]]:
+) -> tuple[ResolvedRequest, LoadPrediction | None, list[Row]]:
     if bench is None:
         request = prepare(about.model, about.hardware, batch=1, input_len=1, phase="decode", **about.options)
         return request, None, Capacity(request, about.engine, log, about.eager).rows()

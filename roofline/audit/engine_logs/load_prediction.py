@@ -34,7 +34,7 @@ from roofline.audit.engine_logs.bench_result import Load
 from roofline.errors import InputError
 from roofline.formatting import plural
 from roofline.predict.duration import Duration
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.closed_loop import ClosedLoop
 from roofline.serving.queueing.replica import step_seconds
@@ -80,7 +80,7 @@ class Server:
     sequences: int
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ResolvedRequest:
         """The deployment."""
         return self.loop.steps.request
 

@@ -14,7 +14,7 @@ from roofline.audit.engine_logs.engine_log import EngineLog, flag
 from roofline.audit.engine_logs.load_prediction import LoadPrediction
 from roofline.audit.engine_logs.rows import Row
 from roofline.formatting import percent, plural
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.library import fit_files
 
 CACHE = ("kv_cache_bytes", "kv_capacity_tokens", "max_concurrency")
@@ -29,7 +29,7 @@ _MAX_REASONS = 3
 class Evidence:
     """Everything that a rule may look at: a comparison before its reasons are known."""
 
-    request: Request
+    request: ResolvedRequest
     deployment: LoggedDeployment
     log: EngineLog | None
     bench: BenchResult | None

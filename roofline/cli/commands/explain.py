@@ -16,7 +16,7 @@ from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.predict.explain import Explanation
-    from roofline.predict.request import Request
+    from roofline.predict.request import ResolvedRequest
 
 FORMATS = ("text", "latex", "json")
 
@@ -48,7 +48,7 @@ def explain(
         out.emit(_explained(model, subject, hardware, options, format))
 
 
-def operator_formulas(request: Request) -> list[dict[str, Any]]:
+def operator_formulas(request: ResolvedRequest) -> list[dict[str, Any]]:
     """The formulas of every operator of a request's steps, by phase and path, for `analyze --explain`."""
     from roofline.predict.explain import explain_step
 
@@ -63,7 +63,7 @@ def operator_formulas(request: Request) -> list[dict[str, Any]]:
     ]
 
 
-def _estimates(request: Request) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def _estimates(request: ResolvedRequest) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """What the estimate of each kernel is made of, by phase and path of its first operator."""
     from roofline.graph.build import build
     from roofline.predict.efficiency.kernels import kernels

@@ -18,7 +18,7 @@ from roofline import files
 from roofline.errors import InputError, MissingExtraError, RooflineError, UnknownNameError
 from roofline.measure.records.read import Refusal, merged
 from roofline.measure.validate import Validation
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.serving.queueing.closed_loop import ClosedLoop
 from roofline.specs.library import Input, find, ids
 
@@ -158,7 +158,7 @@ def _predicted(path: Path, rows: pd.DataFrame, loop: ClosedLoop) -> pd.DataFrame
     import pandas as pd
 
     found = loop.tpot(rows["batch_size"].to_numpy(), rows["isl"].to_numpy(), rows["osl"].to_numpy())
-    request: Request = loop.steps.request
+    request: ResolvedRequest = loop.steps.request
     measured = rows["silicon_tpot_ms"].to_numpy() * 1e-3
     count = len(rows)
     return pd.DataFrame(

@@ -42,7 +42,7 @@ from roofline.predict.explain.explanation import (
     unit,
 )
 from roofline.predict.explain.symbolic_request import SymbolicRequest
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
 from roofline.specs.source import Assumption
@@ -90,7 +90,7 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     return replace(result, assumptions=(*request.assumptions, *result.assumptions))
 
 
-def _agrees(result: Explanation, request: Request) -> None:
+def _agrees(result: Explanation, request: ResolvedRequest) -> None:
     """Refuse a formula whose value is not what `analyze` finds by search: there it leaves something out."""
     memory, workload = request.memory, request.workload
     searched: dict[str, Callable[[], float | None]] = {
@@ -113,7 +113,7 @@ def subjects(model: str | Model) -> tuple[str, ...]:
     return (*QUANTITIES, *_paths(SymbolicRequest(prepare(loaded, _any_hardware())), ("decode", "prefill")))
 
 
-def explain_step(request: Request) -> list[tuple[str, Explanation]]:
+def explain_step(request: ResolvedRequest) -> list[tuple[str, Explanation]]:
     """Every operator of the steps that a request asks about, with the name of its phase."""
     symbolic = SymbolicRequest(request)
     names = [name for name, _ in request.workload.steps]

@@ -23,7 +23,7 @@ from roofline.graph.build import Graph, build
 from roofline.graph.sharding import Stage, caches, states
 from roofline.numeric import Expr
 from roofline.operators.base import Operator
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.workload import Segment, Step
 
 Phase = str
@@ -33,7 +33,7 @@ Phase = str
 class SymbolicRequest:
     """The model, the formats and the steps of a request, with symbols for numbers, and the values of all of them."""
 
-    request: Request
+    request: ResolvedRequest
 
     def __post_init__(self) -> None:
         if self.request.deployment.conventions.routing_skew:

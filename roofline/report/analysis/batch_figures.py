@@ -9,7 +9,7 @@ from roofline.predict.bounds import times
 from roofline.predict.duration import Duration
 from roofline.predict.limits import first_of
 from roofline.predict.memory import UNLIMITED
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo, first_token, next_token, within
 from roofline.predict.timing import pipeline
@@ -21,7 +21,7 @@ _MOST = 2**16
 _FEWEST = 128
 
 
-def batches(request: Request, result: Analysis) -> list[int]:
+def batches(request: ResolvedRequest, result: Analysis) -> list[int]:
     """Batches of the figures: powers of two up to twice what memory holds, the requested batch, the largest that fits."""
     most = result.memory.max_batch if result.memory.max_batch < UNLIMITED else _MOST
     batch = request.workload.batch
@@ -35,7 +35,7 @@ def batches(request: Request, result: Analysis) -> list[int]:
     return sorted(size for size in sizes if size >= min(step, batch))
 
 
-def lengths(request: Request) -> list[int]:
+def lengths(request: ResolvedRequest) -> list[int]:
     """Powers of two from 128 to the model's longest context, and the requested length."""
     longest = request.model.max_position_embeddings
     tried = {request.workload.input_len, longest}
@@ -57,7 +57,7 @@ _COLUMNS, _ROWS = 10, 8
 _LETTERS = {"compute": "C", "memory": "M", "link": "L", "overhead": "O"}
 
 
-def explorer(request: Request, result: Analysis, slo: float) -> Figure:
+def explorer(request: ResolvedRequest, result: Analysis, slo: float) -> Figure:
     """Throughput of a GPU against TPOT, along the batch."""
     sizes, context = batches(request, result), request.workload.context
     devices = request.deployment.devices
@@ -123,7 +123,7 @@ def _durations(time: Duration) -> list[Cell]:
     return [seconds(value) for value in (time.bound, time.estimate, time.low, time.high)]
 
 
-def ttft_by_prompt(requests: list[Request], slo: float) -> Figure:
+def ttft_by_prompt(requests: list[ResolvedRequest], slo: float) -> Figure:
     """TTFT of a batch of prompts against their length, for each hardware."""
     series, rows = [], []
     for variant, request in enumerate(requests):
@@ -172,7 +172,7 @@ def _interval(name: str, variant: int, xs: list[int], took: list[Duration]) -> S
     )
 
 
-def heatmap(request: Request, result: Analysis) -> Figure:
+def heatmap(request: ResolvedRequest, result: Analysis) -> Figure:
     """TPOT at batches and contexts, what binds there, and what does not fit."""
     columns = spread(batches(request, result), _COLUMNS)
     rows = spread(lengths(request), _ROWS)
@@ -212,7 +212,7 @@ def heatmap(request: Request, result: Analysis) -> Figure:
     )
 
 
-def _binds(request: Request, step: Step) -> str:
+def _binds(request: ResolvedRequest, step: Step) -> str:
     """The resource with the largest share of the bound, in the fullest stage."""
     shares = {"compute": 0.0, "memory": 0.0, "link": 0.0}
     graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
@@ -228,7 +228,7 @@ _CONTEXTS = 5
 """Contexts of the figure, at most: each takes some ten decode steps to find what the objectives allow."""
 
 
-def batch_limits(request: Request, result: Analysis, slo: Slo) -> Figure:
+def batch_limits(request: ResolvedRequest, result: Analysis, slo: Slo) -> Figure:
     """The limits over contexts, each a line."""
     contexts = spread([context for context, _ in result.limits.max_batch_by_context if context], _CONTEXTS)
     memory = [_finite(request.memory.max_batch(context)) for context in contexts]
@@ -260,7 +260,7 @@ def _finite(batch: int) -> int | None:
     return None if batch >= UNLIMITED else batch
 
 
-def _allowed(request: Request, context: int, slo: Slo) -> int | None:
+def _allowed(request: ResolvedRequest, context: int, slo: Slo) -> int | None:
     """What the objectives allow by the estimate, or by the bound where there is none; None: no limit."""
     name = "estimate" if request.estimator.applies else "bound"
     ttft = None if slo.ttft is None else first_token(request, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline.predict.duration import Duration
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis
 from roofline.predict.timing import pipeline
 from roofline.report.cells import amount, best, gibibytes, number_cell, seconds, share, table, text_cell, whole
@@ -25,7 +25,7 @@ class _Change:
     more: float
 
 
-def sensitivity(request: Request) -> Figure:
+def sensitivity(request: ResolvedRequest) -> Figure:
     """By how much TPOT moves with a fifth less and a fifth more."""
     context, batch = request.workload.context, request.workload.batch
     now = pipeline(request, decode(batch, context))
@@ -67,19 +67,19 @@ def _bars(name: str, role: str, names: tuple[str, ...], values: list[float]) -> 
     return Series(name=name, kind="bars", role=role, x=tuple(values), y=names, labels=labels, short=tuple(texts))
 
 
-def _on(request: Request, hardware: Hardware) -> Duration:
+def _on(request: ResolvedRequest, hardware: Hardware) -> Duration:
     """The decode step on hardware with other figures."""
     fits = replace(request.estimator.fits, hardware=hardware)
     changed = replace(request, hardware=hardware, estimator=replace(request.estimator, fits=fits))
     return pipeline(changed, decode(request.workload.batch, request.workload.context))
 
 
-def _bandwidth(request: Request, factor: float) -> Hardware:
+def _bandwidth(request: ResolvedRequest, factor: float) -> Hardware:
     hardware = request.hardware
     return replace(hardware, overrides={**hardware.overrides, "bandwidth": hardware.bandwidth * factor})
 
 
-def _peaks(request: Request, factor: float) -> Hardware:
+def _peaks(request: ResolvedRequest, factor: float) -> Hardware:
     return replace(request.hardware, overrides={**request.hardware.overrides, "peak_scale": factor})
 
 
@@ -89,7 +89,7 @@ def _efficient(now: Duration, factor: float) -> float:
     return max(estimate / factor, bound)
 
 
-def comparison(requests: list[Request], results: list[Analysis]) -> Table:
+def comparison(requests: list[ResolvedRequest], results: list[Analysis]) -> Table:
     """Hardware side by side; the best of each row is marked, and how it is chosen is said."""
     rows: list[tuple[Cell, ...]] = []
     decodes = [result.decode for result in results]
@@ -126,6 +126,6 @@ def _marked(name: str, cells: list[Cell], *, lowest: bool) -> tuple[Cell, ...]:
     )
 
 
-def _peak(request: Request) -> float | None:
+def _peak(request: ResolvedRequest) -> float | None:
     peaks = request.hardware.peaks
     return peaks.get("bf16", peaks.get("fp16"))

@@ -11,7 +11,7 @@ from roofline.errors import InputError
 from roofline.formulas.javascript import Program, translated
 from roofline.predict.engine_command import shell_line
 from roofline.predict.options import read_quantity
-from roofline.predict.request import OVERRIDES, SHORT, Request, prepare
+from roofline.predict.request import OVERRIDES, SHORT, ResolvedRequest, prepare
 from roofline.report.analysis.state import FIGURES, WEIGHTS, Values, flags
 from roofline.report.analysis.view import view
 from roofline.report.cells import csv_text
@@ -26,7 +26,7 @@ TTFT_MS, TPOT_MS = 1000.0, 50.0
 _OUTPUT_LEN = 256
 _CALCULATOR = ("llama-3.1-8b", "h100-sxm")
 _CONTROLLED = {*SHORT.values(), "batch", "input_len", "context", "output_len", "kv_cache_dtype", "backend", *OVERRIDES}
-Formulas = Callable[[Request], str]
+Formulas = Callable[[ResolvedRequest], str]
 """What makes the formulas of a request, as HTML; they need SymPy, which a page needs nowhere else."""
 
 
@@ -86,7 +86,7 @@ def _page(
     return live_page(first, controls, page_script(script), {"specs": data, "values": values}, line, formulas)
 
 
-def _values(request: Request, model: str, hardware: list[str], options: Mapping[str, Any]) -> Values:
+def _values(request: ResolvedRequest, model: str, hardware: list[str], options: Mapping[str, Any]) -> Values:
     """The first state, from options as a user wrote them."""
     workload, deployment = request.workload, request.deployment
     full = {SHORT.get(name, name): value for name, value in options.items() if value is not None and value is not False}
@@ -117,7 +117,7 @@ def _values(request: Request, model: str, hardware: list[str], options: Mapping[
     }
 
 
-def _settled(request: Request, name: str, value: Any) -> Any:
+def _settled(request: ResolvedRequest, name: str, value: Any) -> Any:
     """An option that no control changes, as the request has read it: a number where it is one."""
     for owner in (request.deployment, request.deployment.conventions):
         if hasattr(owner, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 
 Values = dict[str, Any]
 """What the controls hold, by key, and beside them `model`, `others` (hardware to compare with) and `fixed` (options that no
@@ -56,7 +56,7 @@ def options(values: Values) -> Values:
     return chosen
 
 
-def request_of(values: Values, hardware: str) -> Request:
+def request_of(values: Values, hardware: str) -> ResolvedRequest:
     """The request for one hardware. Figures that were typed in belong to the one that the controls name."""
     wanted = options(values)
     if hardware != values["hardware"]:

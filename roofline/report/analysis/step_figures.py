@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline import formatting
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.report.cells import amount, best, gibibytes, number_cell, op_key, seconds, share, table, text_cell
 from roofline.report.figure import Axis, Cell, Column, Figure, Mark, Series, Table, Zone
@@ -13,7 +13,7 @@ _MARGIN = 3.0
 """By so much a roof goes on beyond the outermost operator."""
 
 
-def roofline_figure(request: Request, result: Analysis) -> Figure:
+def roofline_figure(request: ResolvedRequest, result: Analysis) -> Figure:
     """Operators of all phases that compute anything."""
     drawn = [(phase, [op for op in phase.operators if op.cost.flops and op.cost.bytes]) for phase in result.phases]
     points = [op.cost.flops / op.cost.bytes for _, listed in drawn for op in listed]
@@ -60,7 +60,7 @@ def _label(phase: Phase, op: OperatorResult) -> str:
     return f"{phase.name} {op.path}: {rate}, {intensity}, {formatting.seconds(_took(op))}, bound by {op.bound_by}"
 
 
-def _ceilings(request: Request, result: Analysis, low: float, high: float) -> list[Series]:
+def _ceilings(request: ResolvedRequest, result: Analysis, low: float, high: float) -> list[Series]:
     """A roof for each format that is multiplied, of the datasheet and as far as fitted kernels reach it."""
     hardware = request.hardware
     formats = sorted({op.dtype for phase in result.phases for op in phase.operators if op.cost.matrix_flops})

@@ -8,7 +8,7 @@ from roofline.predict.analyze import run
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.engine_command import engine_command, shell_line
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo
 from roofline.report import summary
@@ -94,7 +94,7 @@ def _tiles(result: Analysis) -> tuple[Tile, ...]:
     return tuple(tiles)
 
 
-def _sections(values: Values, requests: list[Request], results: list[Analysis]) -> list[Section]:
+def _sections(values: Values, requests: list[ResolvedRequest], results: list[Analysis]) -> list[Section]:
     request, result = requests[0], results[0]
     ttft, tpot = values["ttft_ms"] / 1e3, values["tpot_ms"] / 1e3
     sections: list[Section] = [_section("inputs", "Inputs", _INPUTS, None, [_inputs(request)])]
@@ -135,7 +135,7 @@ def _limits(result: Analysis) -> Table:
     return table("limits", "Largest batch by context", note, ("cached tokens", "sequences"), rows)
 
 
-def _checked(request: Request) -> Table:
+def _checked(request: ResolvedRequest) -> Table:
     """The fits of the kernels of the steps."""
     stands: dict[str, Fitted] = {}
     if request.estimator.applies:
@@ -159,7 +159,7 @@ def _checked(request: Request) -> Table:
     return table("checked-rows", "Fits", "errors are of shapes that the fit had not seen", names, rows)
 
 
-def _inputs(request: Request) -> Table:
+def _inputs(request: ResolvedRequest) -> Table:
     hardware, accelerator = request.hardware, request.hardware.accelerator
     read = ", ".join(source.url or source.title for source in request.model.sources.values())
     sheets = ", ".join(source.url or source.title for source in accelerator.sources.values())
@@ -190,7 +190,7 @@ def _inputs(request: Request) -> Table:
     return table("inputs-rows", "Figures", "", ("what", "value", "source"), rows)
 
 
-def _title(request: Request, key: str) -> str:
+def _title(request: ResolvedRequest, key: str) -> str:
     return str(request.hardware.accelerator.sources[key].title)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofline.predict.engine_command import engine_command
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.registry import Registry
 
 _SGLANG_KV = {"fp8": "fp8_e4m3", "bf16": "auto", "fp16": "auto"}
@@ -25,7 +25,7 @@ class Start:
         prefix_caching: whether prompts share prefixes.
     """
 
-    request: Request
+    request: ResolvedRequest
     longest: int
     pool: str | None = None
     prefix_caching: bool = False
@@ -45,7 +45,7 @@ class EngineFlags:
     flags: Callable[[Start], list[str] | None]
     version: str | None = None
 
-    def label(self, request: Request) -> str:
+    def label(self, request: ResolvedRequest) -> str:
         """Name and version, such as `vllm@0.19`."""
         return f"{self.name}@{self.version or request.engine.version}"
 

@@ -16,7 +16,7 @@ from roofline.formatting import percent
 from roofline.numeric import pareto_front
 from roofline.predict.analyze import estimate_notes
 from roofline.predict.options import ALIASES
-from roofline.predict.request import COUNTS, Request
+from roofline.predict.request import COUNTS, ResolvedRequest
 from roofline.serving.options import ObjectiveOptions, TrafficOptions
 from roofline.serving.planning.candidates import Draft, candidate, cost_per_hour, drafts, order
 from roofline.serving.planning.infeasible import infeasible
@@ -131,7 +131,7 @@ def run(query: Query) -> Plan:
     )
 
 
-def assemble(query: Query, candidates: tuple[Candidate, ...], first: Request | None, **others: Any) -> Plan:
+def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedRequest | None, **others: Any) -> Plan:
     """Assemble a plan from candidates and their query.
 
     Args:
@@ -333,7 +333,7 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
                          f"of {query.pue:g}")  # fmt: skip
 
 
-def provenance(request: Request, load: Load) -> Iterable[Assumption]:
+def provenance(request: ResolvedRequest, load: Load) -> Iterable[Assumption]:
     """The choices behind a deployment (formats, engine defaults), and the sources of its estimates."""
     yield from (note for note in request.assumptions if note.name not in _CHOSEN)
     ranks = request.deployment.data_parallel_size

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import RooflineError
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.request import PhaseName, Request, Workload, prepare
+from roofline.predict.request import PhaseName, ResolvedRequest, Workload, prepare
 from roofline.serving.planning.layouts import SIZES, Layout, layouts
 from roofline.serving.planning.load import Load
 from roofline.serving.planning.query import MAX_DEVICES, Query
@@ -159,7 +159,7 @@ def with_chosen(sized: SizedReplica) -> SizedReplica:
     return replace(sized, replica=replica)
 
 
-def with_settings(request: Request, slots: int | None, budget: int) -> Request:
+def with_settings(request: ResolvedRequest, slots: int | None, budget: int) -> ResolvedRequest:
     """The request with `slots` slots per rank (None: no limit) and `budget` tokens per step."""
     deployment = request.deployment.model_copy(update={"max_num_batched_tokens": budget, "max_num_seqs": slots})
     memory = replace(request.memory, deployment=deployment, max_num_batched_tokens=budget)
@@ -167,7 +167,7 @@ def with_settings(request: Request, slots: int | None, budget: int) -> Request:
 
 
 def _unfit(
-    request: Request, hardware: Hardware, precision: str, layout: Layout, load: Load, wanted: int, *, fits: bool
+    request: ResolvedRequest, hardware: Hardware, precision: str, layout: Layout, load: Load, wanted: int, *, fits: bool
 ) -> Unfit:
     part = request.memory.fullest
     gib = 2**30
@@ -179,7 +179,7 @@ def _unfit(
     return Unfit(hardware, precision, layout, why, part.weights_bytes, part.budget_bytes)
 
 
-def slots_in_memory(request: Request, load: Load) -> int:
+def slots_in_memory(request: ResolvedRequest, load: Load) -> int:
     """Requests of mean length, each at its last token, that memory holds per rank, as `analyze` computes; 0: none.
 
     NB: most running requests are not at their last token; what they leave free serves those longer than the mean.
@@ -192,7 +192,7 @@ def slots_in_memory(request: Request, load: Load) -> int:
     return slots
 
 
-def mean_requests(request: Request, load: Load, slots: int) -> Request:
+def mean_requests(request: ResolvedRequest, load: Load, slots: int) -> ResolvedRequest:
     """The analysis of `slots` requests of mean lengths per rank, from the prompt to the last token."""
     batch = slots * request.deployment.data_parallel_size
     prompt, output = max(round(load.mean_input), 1), max(round(load.mean_output), 1)
@@ -200,7 +200,7 @@ def mean_requests(request: Request, load: Load, slots: int) -> Request:
     return replace(request, workload=Workload(batch, prompt, output, prompt, steps))
 
 
-def longest_held(request: Request, wanted: int) -> int:
+def longest_held(request: ResolvedRequest, wanted: int) -> int:
     """The longest sequence, up to `wanted` tokens, that every rank holds alone: engines refuse to start with more."""
     most = request.memory.max_context(request.deployment.data_parallel_size)
     return wanted if most is None else min(wanted, most + 1)
@@ -215,7 +215,7 @@ def cache_link(hardware: Hardware) -> tuple[str, float] | None:
     return None if host is None else (f"{host.name}, the link to the host", host.per_direction.value)
 
 
-def transfer_s(request: Request, load: Load, rate: float) -> tuple[Array, ...]:
+def transfer_s(request: ResolvedRequest, load: Load, rate: float) -> tuple[Array, ...]:
     """Per class, seconds to send the cache of each prompt, (K,): a device's part of it at `rate` bytes/s."""
     import numpy as np
 

@@ -24,7 +24,7 @@ from roofline.errors import InputError, SpecError
 from roofline.numeric import Expr
 from roofline.predict.efficiency.fits import Fits, Fitted
 from roofline.predict.options import read_quantity
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.base import Spec
 from roofline.specs.fit import Value
 from roofline.specs.library import Input, folders, shipped
@@ -97,7 +97,7 @@ class Copies:
     inputs: tuple[Input, ...] = field(default=())
 
 
-def copies(request: Request, *, pinned: bool = True, host_link: float | None = None, share: int = 1) -> Copies:
+def copies(request: ResolvedRequest, *, pinned: bool = True, host_link: float | None = None, share: int = 1) -> Copies:
     """Model the copies of one device of a deployment.
 
     Args:
@@ -125,7 +125,7 @@ def copies(request: Request, *, pinned: bool = True, host_link: float | None = N
     return Copies(middle, quick, slow, peak / share, "assumed" if measured is None else "estimate", tuple(notes), inputs)
 
 
-def _link_rate(request: Request) -> float:
+def _link_rate(request: ResolvedRequest) -> float:
     """The link's rate in its file, bytes/s."""
     try:
         return float(1 / request.hardware.to_host().seconds(1.0, 0, 2))

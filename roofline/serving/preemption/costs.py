@@ -22,7 +22,7 @@ from roofline.numeric import Expr, maximum
 from roofline.operators.entries import entries
 from roofline.predict.allocation import Kind
 from roofline.predict.memory import MemoryModel, StageMemory
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import Copies, Curve, Ways, copies
 from roofline.serving.preemption.recompute import Recompute
 
@@ -234,7 +234,7 @@ class Preemption:
     ('swap', 268435456.0)
     """
 
-    request: Request
+    request: ResolvedRequest
     recompute: Recompute
     swap: Swap
     prefix: int
@@ -243,7 +243,7 @@ class Preemption:
     @classmethod
     def of(
         cls,
-        request: Request,
+        request: ResolvedRequest,
         *,
         block_size: int | None = None,
         host_link: float | None = None,
@@ -328,13 +328,13 @@ class Preemption:
         return self.with_memory(replace(self.request.memory, block_size=block_size))
 
 
-def devices(request: Request) -> int:
+def devices(request: ResolvedRequest) -> int:
     """Devices of one replica, each of which holds a part of a sequence."""
     deployment = request.deployment
     return deployment.devices // deployment.data_parallel_size
 
 
-def node_memory(request: Request) -> float | None:
+def node_memory(request: ResolvedRequest) -> float | None:
     """A replica's share of the host memory of its node, bytes; None if unknown."""
     node = request.hardware.node
     if node is None or node.host.memory is None:

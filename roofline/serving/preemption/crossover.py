@@ -56,7 +56,7 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.memory import MemoryModel
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.what_if import variants as of_memory
 from roofline.predict.what_if import with_mixers
 from roofline.serving.preemption.copies import copies
@@ -114,7 +114,7 @@ class Asymptote:
         return break_even_link(self.kv_bytes, self.peak, self.efficiency, self.parameters) if self.kv_bytes else None
 
 
-def asymptote(request: Request, recompute: float, tokens: int, share: int = 1) -> Asymptote:
+def asymptote(request: ResolvedRequest, recompute: float, tokens: int, share: int = 1) -> Asymptote:
     """The terms for `tokens` tokens that take `recompute` seconds to recompute.
 
     A sequence passes all pipeline stages, one after the other, while each copies its own part of the cache: the parameters

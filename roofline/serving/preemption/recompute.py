@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
 from roofline.predict.compiled import Compiled
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.replica import BOUND, ESTIMATE, step_seconds
 from roofline.specs.workload import Segment, Step
@@ -54,7 +54,7 @@ class Recompute:
         prefix: tokens of the sequence that stay cached before the evicted ones.
     """
 
-    request: Request
+    request: ResolvedRequest
     batch: int = 0
     context: int = 0
     prefix: int = 0
@@ -130,7 +130,7 @@ class Recompute:
         return Recomputed(seconds, bound, max(seconds * low, bound), seconds * high, self.steps(tokens))
 
     @cached_property
-    def _timed(self) -> Request:
+    def _timed(self) -> ResolvedRequest:
         """The deployment whose steps are timed. NB: with a batch every sequence reads a shared prefix for itself: both
         steps have what the batch reads of it, and the difference counts."""
         conventions = self.request.deployment.conventions

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.numeric import Expr
 from roofline.predict.compiled import Compiled
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Replica:
         budgets: token budgets per step.
     """
 
-    request: Request
+    request: ResolvedRequest
     slots: int
     budgets: tuple[int, ...]
     _decode: dict[tuple[Any, ...], tuple[Array, dict[str, Array], Array, dict[str, Array]]] = field(

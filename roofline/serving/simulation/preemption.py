@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from roofline import formatting
 from roofline.errors import InputError, UnknownNameError
-from roofline.predict.request import Request as ResolvedRequest
+from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.preemption.costs import Preemption
 from roofline.specs.library import Input

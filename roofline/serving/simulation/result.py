@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from roofline.predict.analyze import facts
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import dump_json
 from roofline.registry import HasFigures
 from roofline.serving.simulation.histogram import Histogram
@@ -228,7 +228,7 @@ def summarize(
     )
 
 
-def without_fit(request: Request, workload: Workload, notes: list[Assumption], why: str) -> Simulation:
+def without_fit(request: ResolvedRequest, workload: Workload, notes: list[Assumption], why: str) -> Simulation:
     """Return the result where the deployment does not fit: no metrics."""
     about: dict[str, Any] = facts(request)
     return Simulation(

@@ -8,7 +8,7 @@ from typing import Any
 from roofline import formatting
 from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.predict.memory import StageMemory
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.preemption.copies import HostCopyOptions
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
@@ -37,7 +37,7 @@ class OutOfKVBlocksError(RooflineError):
 class Server:
     """Replicas of a deployment: all that a run needs of them."""
 
-    request: Request
+    request: ResolvedRequest
     scheduler: SchedulingPolicy
     config: EngineConfig
     max_model_len: int
@@ -48,7 +48,7 @@ class Server:
     stepwise: bool = False
 
 
-def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> Request:
+def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
     """Return the deployment of each replica.
 
     Args:
@@ -68,7 +68,7 @@ def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> Re
 
 
 def make_server(
-    request: Request, *, scheduler: str | None, preemption: str | None, basis: str | None,
+    request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, balancer: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
     host_options: HostCopyOptions | None = None, enable_prefix_caching: bool = False,
 ) -> Server:  # fmt: skip
@@ -112,13 +112,13 @@ def make_server(
     )
 
 
-def max_model_len(request: Request) -> int:
+def max_model_len(request: ResolvedRequest) -> int:
     """Return the tokens of the longest sequence, prompt and output."""
     return request.deployment.max_model_len or request.model.max_position_embeddings
 
 
 def engine_config(
-    request: Request, policy: SchedulingPolicy, notes: list[Assumption], num_gpu_blocks_override: Any = None, *,
+    request: ResolvedRequest, policy: SchedulingPolicy, notes: list[Assumption], num_gpu_blocks_override: Any = None, *,
     enable_prefix_caching: bool = False,
 ) -> EngineConfig:  # fmt: skip
     """Return the limits of a replica; its KV blocks are those of the pipeline stage with the fewest.
@@ -199,7 +199,7 @@ def _blocks(stage: StageMemory, usable: float, longest: int) -> tuple[int, int, 
     return int(usable // block), size, -int(-fixed // block)
 
 
-def _basis(name: str | None, request: Request, notes: list[Assumption]) -> Basis:
+def _basis(name: str | None, request: ResolvedRequest, notes: list[Assumption]) -> Basis:
     """Which step times are simulated: the estimate where kernels were measured, else the bound."""
     if name not in (None, "estimate", "bound"):
         raise UnknownNameError("basis", name, ("estimate", "bound"), list_all=True)

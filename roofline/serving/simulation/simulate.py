@@ -11,7 +11,7 @@ from typing import Any
 from roofline import files
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import parse_host_copy
 from roofline.serving.simulation.interrupts import Interrupts
 from roofline.serving.simulation.perfetto import Trace
@@ -167,7 +167,7 @@ def _replicate(
     return runs
 
 
-def _assumptions(request: Request) -> list[Assumption]:
+def _assumptions(request: ResolvedRequest) -> list[Assumption]:
     """What is assumed of the deployment."""
     return [note for note in request.assumptions if note.name not in _OF_A_STEP]
 

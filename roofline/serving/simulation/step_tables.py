@@ -32,7 +32,7 @@ from roofline.specs.workload import Segment
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from roofline.predict.request import Request
+    from roofline.predict.request import ResolvedRequest
 
     Array = NDArray[Any]
 
@@ -128,7 +128,7 @@ class StepTables:
         max_num_seqs: sequences at a time.
     """
 
-    request: Request
+    request: ResolvedRequest
     basis: Basis
     max_model_len: int
     max_num_seqs: int

@@ -17,7 +17,7 @@ from roofline.graph.build import Graph, build
 from roofline.graph.sharding import Stage, stages
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels
-from roofline.predict.request import Request
+from roofline.predict.request import ResolvedRequest
 from roofline.predict.tiles import Sum
 from roofline.specs.workload import Segment, Step
 
@@ -97,7 +97,7 @@ class StepParts:
 class StepCosts:
     """Steps of one replica by the predictor's formulas, without what the engine adds. Counts and lengths may be arrays."""
 
-    request: Request
+    request: ResolvedRequest
     basis: Basis
 
     @cached_property

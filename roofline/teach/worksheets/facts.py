@@ -21,7 +21,7 @@ from roofline.operators.gemm import Gemm
 from roofline.predict import parameters as of_model
 from roofline.predict.memory import UNLIMITED
 from roofline.predict.parameters import Parameters, count_parameters
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_hardware, shipped
@@ -110,7 +110,7 @@ def parameters_by_path(name: str) -> dict[str, tuple[float, int]]:
 
 
 @cache
-def request(name: str, card: str, **options: Any) -> Request:
+def request(name: str, card: str, **options: Any) -> ResolvedRequest:
     """A deployment of a model, as `analyze` prepares it."""
     return prepare(model(name), hardware(card), **options)
 

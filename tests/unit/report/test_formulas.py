@@ -20,7 +20,7 @@ from roofline.cost import FIELDS
 from roofline.predict.analyze import analyze
 from roofline.predict.explain import explain_step
 from roofline.predict.explain.explanation import meaning
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.result import OperatorResult, Phase
 from roofline.report.cells import op_key
 from roofline.report.formulas import LARGEST, NEW, Explained, Sharing, formulas, listed, models
@@ -66,7 +66,7 @@ class _Page(HTMLParser):
 
 
 @cache
-def _request(model: str) -> Request:
+def _request(model: str) -> ResolvedRequest:
     return prepare(load_model(model)[0], H200, **CASES[model])
 
 

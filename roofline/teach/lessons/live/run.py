@@ -20,7 +20,7 @@ from roofline.graph.build import build
 from roofline.graph.sharding import caches
 from roofline.numeric import Expr, ceil_div
 from roofline.predict.analyze import run as analysed
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.predict.timing import pipeline
 from roofline.report.analysis.state import WEIGHTS
@@ -38,7 +38,7 @@ class Run:
     """The values of the controls, the request that they describe, and its analysis."""
 
     values: Values
-    request: Request
+    request: ResolvedRequest
     result: Analysis
 
     @property

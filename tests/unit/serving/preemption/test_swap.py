@@ -9,7 +9,7 @@ import pytest
 from hybrids import hybrid
 
 from roofline.errors import InputError, SpecError
-from roofline.predict.request import Request, prepare
+from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.preemption.copies import copies, load_typical
 from roofline.serving.preemption.costs import Preemption, SequenceCache, sequence_cache
 from roofline.specs.library import load_hardware, shipped
@@ -18,7 +18,7 @@ A100 = "a100-sxm-80gb"
 US = 1e-6
 
 
-def ask(model: Any, hardware: Any = A100, **options: Any) -> Request:
+def ask(model: Any, hardware: Any = A100, **options: Any) -> ResolvedRequest:
     return prepare(model, hardware, **{"context": options.get("shared_prefix", 0), "phase": "decode", **options})
 
 
