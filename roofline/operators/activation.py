@@ -33,16 +33,12 @@ class Activation(Operator):
     """
 
     kind: ClassVar[str] = "activation"
+    record_op: ClassVar[str] = "silu_mul"
     rows: Expr
     width: Expr
     gated: bool = True
     spread: Expr = 1
     learned: int = 0
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "silu_mul"
 
     def cost(self) -> Cost:
         """4 FLOP an element and a product for each that is gated; inputs and output once."""

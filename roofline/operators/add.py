@@ -21,13 +21,9 @@ class Add(Operator):
     """
 
     kind: ClassVar[str] = "add"
+    record_op: ClassVar[str] = "add"
     elements: Expr
     terms: int = 2
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "add"
 
     def cost(self) -> Cost:
         """One addition a further term; all terms and the sum once."""

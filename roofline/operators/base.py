@@ -20,6 +20,8 @@ class Operator:
     """
 
     kind: ClassVar[str]
+    record_op: ClassVar[str] = ""
+    """The op of measured records that is its kernel, where that is the same for all its dimensions."""
     multiplies_weights: ClassVar[bool] = True
     """Whether its products have weights in them, whose format then decides which matrix peak applies."""
     to_host: ClassVar[bool] = False
@@ -42,7 +44,7 @@ class Operator:
     @property
     def measured_as(self) -> str:
         """The op under which measured records know its kernel; empty where it is known by none."""
-        return ""
+        return self.record_op
 
     def crossing(self, together: int) -> Expr:
         """Share of the link bytes that leave a node in which `together` neighbouring devices of the group are."""

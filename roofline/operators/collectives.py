@@ -70,11 +70,7 @@ class AllReduce(Collective):
     """
 
     kind: ClassVar[str] = "all_reduce"
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "all_reduce"
+    record_op: ClassVar[str] = "all_reduce"
 
     def cost(self) -> Cost:
         """2(n-1)/n of the tensor over the link; in and out once."""
@@ -102,11 +98,7 @@ class AllGather(Collective):
     """
 
     kind: ClassVar[str] = "all_gather"
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "all_gather"
+    record_op: ClassVar[str] = "all_gather"
 
     def cost(self) -> Cost:
         """(n-1)/n of the tensor over the link; a piece in, the whole out."""
@@ -133,11 +125,7 @@ class ReduceScatter(Collective):
     """
 
     kind: ClassVar[str] = "reduce_scatter"
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "reduce_scatter"
+    record_op: ClassVar[str] = "reduce_scatter"
 
     def cost(self) -> Cost:
         """(n-1)/n of the tensor over the link; the whole in, a piece out."""
@@ -166,15 +154,11 @@ class AllToAll(Collective):
     """
 
     kind: ClassVar[str] = "all_to_all"
+    record_op: ClassVar[str] = "all_to_all"
 
     def crossing(self, together: int) -> Expr:
         """Of the n - 1 others, all but the members of a node are in other nodes."""
         return (self.world - self.members(together)) / (self.world - 1)
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "all_to_all"
 
     def cost(self) -> Cost:
         """(n-1)/n of what a device holds over the link; in and out once."""
@@ -199,6 +183,7 @@ class SendRecv(Operator):
     """
 
     kind: ClassVar[str] = "send_recv"
+    record_op: ClassVar[str] = "p2p"
     elements: Expr
     span: int = 2
     """Devices that the link has to join: neighbouring stages may be a whole tensor-parallel group apart."""
@@ -206,11 +191,6 @@ class SendRecv(Operator):
     def peers(self, together: int) -> int:
         """Two: without a switch a message has the lanes to one device alone."""
         return min(2, together)
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "p2p"
 
     def cost(self) -> Cost:
         """The tensor once over memory and once over the link."""

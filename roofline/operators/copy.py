@@ -27,14 +27,10 @@ class Copy(Operator):
     """
 
     kind: ClassVar[str] = "copy"
+    record_op: ClassVar[str] = "copy_d2d"
     elements: Expr
     read: Place = "activations"
     write: Place = "activations"
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "copy_d2d"
 
     def cost(self) -> Cost:
         """Each element read once and written once."""

@@ -24,14 +24,10 @@ class Embedding(Operator):
     """
 
     kind: ClassVar[str] = "embedding"
+    record_op: ClassVar[str] = "embedding"
     tokens: Expr
     width: Expr
     entries: Expr
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "embedding"
 
     def cost(self) -> Cost:
         """The rows of the tokens, read and written."""

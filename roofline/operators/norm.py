@@ -36,6 +36,7 @@ class Norm(Operator):
     """
 
     kind: ClassVar[str] = "norm"
+    record_op: ClassVar[str] = "rmsnorm"
     rows: Expr
     width: Expr
     adds: int = 0
@@ -45,11 +46,6 @@ class Norm(Operator):
     """Whether there is a weight at all (an L2 norm of queries and keys has none)."""
     gated: bool = False
     # Vectors that share one weight (the heads of a qk-norm) are rows; weights of their own (a norm over all heads) are width.
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "rmsnorm"
 
     def cost(self) -> Cost:
         """A few FLOP an element; input, added tensors and outputs once."""

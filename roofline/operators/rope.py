@@ -24,14 +24,10 @@ class Rope(Operator):
     """
 
     kind: ClassVar[str] = "rope"
+    record_op: ClassVar[str] = "rope"
     tokens: Expr
     heads: Expr
     rotary_dim: Expr
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "rope"
 
     def cost(self) -> Cost:
         """3 FLOP an element; in and out once."""

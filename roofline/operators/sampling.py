@@ -24,13 +24,9 @@ class Sampling(Operator):
     """
 
     kind: ClassVar[str] = "sampling"
+    record_op: ClassVar[str] = "sampling"
     rows: Expr
     choices: Expr
-
-    @property
-    def measured_as(self) -> str:
-        """As records call it."""
-        return "sampling"
 
     def cost(self) -> Cost:
         """6 FLOP a score; the scores once."""
