@@ -79,12 +79,6 @@ class DecodeBatch:
         self.num_cached_tokens -= num_cached_tokens
         return num_cached_tokens
 
-    def advance(self, num_steps: int, time: float) -> None:
-        """Do decode steps, of which the last ends at `time`."""
-        self.num_steps += num_steps
-        self.num_cached_tokens += self.num_sequences * num_steps
-        self.last_token_time = time
-
     def steps_until_end(self) -> int:
         """Return the number of steps up to the first that ends a request."""
         ends = self.ends

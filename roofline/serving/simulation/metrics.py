@@ -137,10 +137,10 @@ class Metrics:
         self.times = {name: Histogram() for name in TIMES}
         self.series = TimeSeries()
         self._utilization = utilization
-        self.busy_s = {"matrix": 0.0, "memory": 0.0}
+        self.utilized_s = {"matrix": 0.0, "memory": 0.0}
         self.completed = self.good = 0
         """Requests that were counted, and of them those within the objectives of their class."""
-        self.output_tokens = self.prompt_tokens = self.computed_tokens = 0.0
+        self.output_tokens = self.prompt_tokens = 0.0
         self.preempted = 0
         """Requests that were preempted at least once."""
         self.recomputed_tokens = self.recompute_s = self.swapped_tokens = self.swap_s = 0.0
@@ -172,8 +172,8 @@ class Metrics:
         self.recomputed_tokens += float(recomputed[:, 2].sum())
         self.recompute_s += float(recomputed[:, 3].sum())
         if self._utilization is not None:
-            for name, seconds in self._utilization.busy_seconds(runs, chunks).items():
-                self.busy_s[name] += seconds
+            for name, seconds in self._utilization.seconds(runs, chunks).items():
+                self.utilized_s[name] += seconds
 
     def _add_ended(self, ended: dict[str, Array]) -> None:
         import numpy as np
@@ -210,7 +210,6 @@ class Metrics:
             return
         sequences = runs["sequences"]
         self.block_seconds += float(((ends - begins) * runs["blocks"]).sum())
-        self.computed_tokens += float((sequences * steps + runs["prompt_tokens"]).sum())
         for name in ("running", "waiting"):
             self.series.level(name, begins, ends, runs[name])
         self.series.ramp("blocks", begins, ends, runs["blocks"], runs["grown"])

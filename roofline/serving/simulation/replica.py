@@ -197,7 +197,9 @@ class Replica:
         if scheduler.watch:
             scheduler.watch(("decode", self.now, ends, num_steps, num_sequences))
         cache.num_free_blocks -= grown
-        batch.advance(num_steps, ends)
+        batch.num_steps += num_steps
+        batch.num_cached_tokens += num_sequences * num_steps
+        batch.last_token_time = ends
         self.num_steps = 0
 
     def _complete_mixed(self) -> None:
@@ -231,7 +233,9 @@ class Replica:
         if num_sequences:
             if batch.num_stalled:
                 self._end_stalls(ends)
-            batch.advance(1, ends)
+            batch.num_steps += 1
+            batch.num_cached_tokens += num_sequences
+            batch.last_token_time = ends
         elif batch.num_sequences > batch.num_stalled:
             batch.stall(now)
         for request in computed:

@@ -278,8 +278,8 @@ def _figures(server: Server, workload: Workload, one: Run) -> dict[str, float | 
         "throughput.prompt_tokens_per_s": metrics.prompt_tokens / counted,
         "goodput": metrics.good / counted,
         "within_slo": metrics.good / metrics.completed if metrics.completed else None,
-        "utilisation.compute": metrics.busy_s["matrix"] / device_s if device_s else None,
-        "utilisation.memory": metrics.busy_s["memory"] / device_s if device_s else None,
+        "utilisation.compute": metrics.utilized_s["matrix"] / device_s if device_s else None,
+        "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
         "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_blocks) if device_s else None,
     }
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}

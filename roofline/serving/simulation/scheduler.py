@@ -274,12 +274,14 @@ class Scheduler:
             request = waiting.first()
             if request.arrival_time > self.known_until:
                 return
+            free = cache.num_free_blocks - (cache.watermark_blocks if running else 0)
+            if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
+                return
             num_new_tokens = self._first_chunk(request, token_budget)
             if num_new_tokens is None:
                 return
             num_blocks = policy.blocks_to_admit(self, request, num_new_tokens)
-            needed = cache.blocks_of(request.num_tokens) if policy.full_prompt_must_fit else num_blocks
-            if needed + (cache.watermark_blocks if running else 0) > cache.num_free_blocks:
+            if num_blocks > free:
                 return
             waiting.popleft()
             cache.admit(request, num_blocks)
@@ -393,7 +395,7 @@ class Scheduler:
             self._finish(request, time, request.num_blocks)
         else:
             cache.growth[-request.cache_offset % cache.block_size] -= 1
-            self._finish(request, time, cache.blocks_of(num_cached_tokens))
+            self._finish(request, time, -(-num_cached_tokens // cache.block_size) + cache.num_fixed_blocks)
 
     def _finish(self, request: Request, time: float, num_blocks: int) -> None:
         del self.running[request]

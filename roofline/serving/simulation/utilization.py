@@ -26,12 +26,12 @@ _POINTS = 24  # numbers of sequences
 
 @dataclass
 class Utilization:
-    """Busy seconds of the steps of one replica, mean over its pipeline stages."""
+    """Seconds at the peaks for the steps of one replica, mean over its pipeline stages."""
 
     tables: StepTables
 
-    def busy_seconds(self, runs: Array, chunks: Array) -> dict[str, float]:
-        """Return the busy seconds of each of `RESOURCES`, of all rows of a log."""
+    def seconds(self, runs: Array, chunks: Array) -> dict[str, float]:
+        """Return the seconds at the peak of each of `RESOURCES`, for all rows of a log (columns `RUN` and `CHUNK`)."""
         import numpy as np
 
         sequences, steps = runs[:, _COLUMN["sequences"]], runs[:, _COLUMN["steps"]]
@@ -41,7 +41,7 @@ class Utilization:
         decodes = np.ceil(sequences[prompt] / self.tables.num_microbatches)
         new, before = chunks.T
         past = before > 0
-        seconds = {}
+        at_peak = {}
         for name in RESOURCES:
             grids = self._grids[name]
             total = float((_bilinear(grids["decode"], sequences[decode], context) * steps[decode]).sum())
@@ -51,8 +51,8 @@ class Utilization:
                 total += float(rest.sum() + np.interp(new, *grids["own"]).sum())
             if past.any():
                 total += float(_bilinear(grids["past"], new[past], before[past]).sum())
-            seconds[name] = total
-        return seconds
+            at_peak[name] = total
+        return at_peak
 
     @cached_property
     def _grids(self) -> dict[str, dict[str, Any]]:
