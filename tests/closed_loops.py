@@ -3,7 +3,7 @@
 `tests/golden/test_closed_loop_ttft.py` judges by it, `docs/build_closed_loop.py` writes its tables into docs/closed-loop.md.
 The points are those of AIConfigurator (see `roofline/measure/validate/serving.py` for their columns). A load generator is
 chosen for each source (engine) on one half of its points, the same half that what engines add to a step was fitted to
-(`roofline/measure/calibrate/engine.py`), and judged by the other.
+(`roofline/measure/calibrate.py`), and judged by the other.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import date
 from pathlib import Path
 
-from roofline.measure.calibrate import as_yaml, assemble, families, steps_yaml
-from roofline.measure.calibrate.engine import engine_steps
+from roofline.measure.calibrate import as_yaml, assemble, engine_steps, families, steps_yaml
 from roofline.measure.calibrate.family import Fitting, fit
 from roofline.measure.records.read import read
 from roofline.predict.efficiency.fits import slug

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from roofline.measure.calibrate.engine import engine_steps
+from roofline.measure.calibrate import engine_steps
 from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import functools
+import importlib
 import importlib.util
+import io
+import locale
 import os
+import random
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import threading
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +25,9 @@ from pathlib import Path
 import pytest
 
 import roofline
+from roofline import files
 from roofline.blocks.model_files import load_model
+from roofline.cli.app import main
 from roofline.cli.commands import COMMANDS
 
 pytestmark = pytest.mark.slow
@@ -77,14 +88,71 @@ def commands() -> list[Shown]:
     return found
 
 
-@cache
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A documented command in a folder of its own."""
+Done = subprocess.CompletedProcess[str]
+
+
+def in_process_of_its_own(command: str, folder: Path) -> Done:
+    """A documented command as a user runs it."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     arguments = [sys.executable, "-m", "roofline", *shlex.split(command)[1:]]
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8", "COLUMNS": "80"}
     options = {"cwd": folder, "env": environment, "capture_output": True, "encoding": "utf-8", "timeout": 1200}
     return subprocess.run(arguments, check=False, **options)
+
+
+def in_this_process(command: str, folder: Path) -> Done:
+    """The same by the program's entry point, with streams of its own and empty caches; it leaves the process as it was."""
+    arguments = ["roofline", *shlex.split(command)[1:]]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    _clear_caches()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", arguments)
+        patch.setenv("COLUMNS", "80")
+        patch.chdir(folder)
+        before = _state()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as left:
+            main()
+        assert _state() == before, f"{command}: it leaves something behind"
+    texts = (stream.buffer.getvalue().decode("utf-8") for stream in (out, err))
+    return subprocess.CompletedProcess(arguments, int(left.value.code or 0), *texts)
+
+
+def _state() -> dict[str, object]:
+    """What one command could leave to the next."""
+    for library in ("pandas", "scipy.optimize", "scipy.special", "sympy"):
+        importlib.import_module(library)  # which adds filters of warnings when it is loaded
+    return {
+        "environment": dict(os.environ),
+        "folder": Path.cwd(),
+        "files of a command": files._RUN.get(),
+        "signals": {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)},
+        "warnings": list(warnings.filters),
+        "paths": list(sys.path),
+        "threads": threading.active_count(),
+        "locale": locale.setlocale(locale.LC_ALL),
+        "random": random.getstate(),
+    }
+
+
+def _clear_caches() -> None:
+    """A command begins as in a new process, which has computed nothing yet."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "roofline":
+            for value in list(vars(module).values()):
+                if isinstance(value, functools._lru_cache_wrapper):
+                    value.cache_clear()
+
+
+def alone(shown: Shown) -> bool:
+    """Whether a command runs in a process of its own: those that README shows, and those that load torch."""
+    return shown.page == "README.md" or shown.command.startswith(("roofline bench run", "roofline bench list"))
+
+
+@cache
+def run(command: str, folder: Path) -> Done:
+    """A documented command in a folder, each once."""
+    first = next((shown for shown in commands() if shown.command == command and alone(shown)), None)
+    return in_this_process(command, folder) if first is None else in_process_of_its_own(command, folder)
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +186,16 @@ def test_command_runs_and_shows_its_output(shown: Shown, folder: Path) -> None:
     for wanted in shown.output:
         if wanted not in ("...", ""):
             assert wanted in lines, f"not in the output, or not in this order: {wanted!r}"
+
+
+def test_one_process_gives_what_a_process_of_its_own_gives(folder: Path) -> None:
+    """Exit codes and both streams are the same, of every documented command of README that writes no file."""
+    shown = [one for one in commands() if one.page == "README.md" and " -o " not in one.command]
+    assert {one.code for one in shown} == {0, 1, 2}
+    for one in shown:
+        here, there = in_this_process(one.command, folder), run(one.command, folder)
+        assert (here.returncode, here.stdout) == (there.returncode, there.stdout), one.command
+        assert here.stderr.replace("`roofline ", "`python -m roofline ") == there.stderr, one.command
 
 
 def _examples() -> list[str]:

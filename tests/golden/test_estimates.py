@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from roofline.measure.calibrate import families
-from roofline.measure.calibrate.engine import engine_steps
+from roofline.measure.calibrate import engine_steps, families
 from roofline.measure.calibrate.family import held_out, regimes
 from roofline.measure.records.read import read
 from roofline.predict.efficiency.forms import FORMS, forms_by_op

@@ -39,18 +39,18 @@ class Group:
             yield from ((point, "this torch has no torch.distributed") for point in self.points)
             return
         context = torch.multiprocessing.get_context("spawn")
-        found: Any = context.Queue()
+        results: Any = context.Queue()
         with tempfile.TemporaryDirectory() as folder:
             meeting = str(Path(folder, "meet"))
             ranks = [
-                context.Process(target=_rank, args=(rank, self.world, kind, self.points, meeting, found), daemon=True)
+                context.Process(target=_rank, args=(rank, self.world, kind, self.points, meeting, results), daemon=True)
                 for rank in range(self.world)
             ]
             try:
                 with _unbound(self.cores):
                     for rank in ranks:
                         rank.start()
-                yield from self._collect(found, ranks, end)
+                yield from self._collect(results, ranks, end)
             finally:
                 for rank in ranks:
                     if rank.is_alive():
@@ -58,10 +58,10 @@ class Group:
                 for rank in ranks:
                     rank.join(timeout=10)
 
-    def _collect(self, found: Any, ranks: list[Any], end: float | None) -> Iterator[tuple[Point, Timing | str]]:
+    def _collect(self, results: Any, ranks: list[Any], end: float | None) -> Iterator[tuple[Point, Timing | str]]:
         for position, point in enumerate(self.points):
             try:
-                yield point, self._next(found, ranks, end)
+                yield point, self._next(results, ranks, end)
             except TimeoutError:
                 self.stopped = True
                 return
@@ -70,13 +70,13 @@ class Group:
                 return
 
     @staticmethod
-    def _next(found: Any, ranks: list[Any], end: float | None) -> Timing | str:
+    def _next(results: Any, ranks: list[Any], end: float | None) -> Timing | str:
         patience = time.monotonic() + _PATIENCE
         while True:
             if end is not None and time.monotonic() > end:
                 raise TimeoutError
             try:
-                answer: Timing | str = found.get(timeout=0.2)
+                answer: Timing | str = results.get(timeout=0.2)
             except queue.Empty:
                 if any(rank.exitcode not in (None, 0) for rank in ranks):
                     raise RuntimeError("a process of the group ended with an error") from None
@@ -106,7 +106,7 @@ def groups(points: list[Point], cores: Sequence[int] = ()) -> list[Group]:
     return [Group(world, [point for point in points if point.numbers["world"] == world], cores) for world in worlds]
 
 
-def _rank(rank: int, world: int, kind: str, points: list[Point], meeting: str, found: Any) -> None:
+def _rank(rank: int, world: int, kind: str, points: list[Point], meeting: str, results: Any) -> None:
     """One process of a group. It ends by itself when the first process is gone, and leaves Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
@@ -126,7 +126,7 @@ def _rank(rank: int, world: int, kind: str, points: list[Point], meeting: str, f
                 return
             answer = _time(point, rank, world, kind)
             if rank == 0:
-                found.put(answer)
+                results.put(answer)
     finally:
         torch.distributed.destroy_process_group()
 

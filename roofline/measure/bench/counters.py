@@ -79,9 +79,9 @@ def count(points: list[Point], kind: str, left: float | None) -> Counted:
     chosen = sample(points)
     deadline = time.monotonic() + min(_SECONDS, _SECONDS if left is None else left / 3)
     output, said = _profile(program, [*BYTES, *_known(program, FLOPS)], chosen, deadline)
-    found = parse(output, [str(point) for point in chosen])
-    if found:
-        return Counted(found, said and f"not all counters: {said}")
+    by_point = parse(output, [str(point) for point in chosen])
+    if by_point:
+        return Counted(by_point, said and f"not all counters: {said}")
     return Counted(said=f"no counters: {said or 'the profiler reported no kernel'}")
 
 
@@ -92,8 +92,8 @@ def _known(program: str, metrics: Iterable[str]) -> list[str]:
 
 
 def _program() -> str | None:
-    if found := shutil.which("ncu"):
-        return found
+    if program := shutil.which("ncu"):
+        return program
     for pattern in _PLACES:
         for path in sorted(Path("/").glob(pattern.lstrip("/")), reverse=True):
             return str(path)
@@ -149,7 +149,7 @@ def parse(output: str, points: list[str]) -> dict[str, dict[str, float]]:
     if start is None:
         return {}
     rows = list(csv.DictReader(io.StringIO("\n".join(lines[start:]))))
-    found: dict[str, dict[str, float]] = {}
+    by_point: dict[str, dict[str, float]] = {}
     position, inside = -1, False
     for row in rows:
         if not (row.get("ID") or "").strip().isdigit():
@@ -160,16 +160,16 @@ def parse(output: str, points: list[str]) -> dict[str, dict[str, float]]:
             continue
         if not inside or position >= len(points):
             continue
-        sums = found.setdefault(points[position], {})
+        sums = by_point.setdefault(points[position], {})
         for metric, name in BYTES.items():
             _add(sums, name, row.get(metric))
         for metric in FLOPS:
             _add(sums, "counters_flops", row.get(metric))
-    for sums in found.values():
+    for sums in by_point.values():
         parts = [sums[name] for name in ("counters_dram_read_bytes", "counters_dram_write_bytes") if name in sums]
         if parts:
             sums["counters_dram_bytes"] = sum(parts)
-    return found
+    return by_point
 
 
 def _add(sums: dict[str, float], name: str, cell: str | None) -> None:

@@ -58,20 +58,20 @@ class Ceilings:
 
 def ceilings(folder: Path) -> Ceilings:
     """The best that the records of a folder show, by the fastest tenth of each point's samples."""
-    found = Ceilings()
+    best = Ceilings()
     for row in read([folder / RECORDS_FILE]).frame.to_dict("records"):
         seconds = (row["latency_p10_us"] if row["latency_p10_us"] > 0 else row["latency_us"]) * 1e-6
         if row["op"] in _PRODUCTS and row["dtype"] in MATRIX_DTYPES:
             rate = _cost(row).matrix_flops / seconds
-            found.peaks[row["dtype"]] = max(found.peaks.get(row["dtype"], 0.0), rate)
-            found.ceilings |= row["op"] == "gemm" and row["m"] == row["n"] == row["k"]
+            best.peaks[row["dtype"]] = max(best.peaks.get(row["dtype"], 0.0), rate)
+            best.ceilings |= row["op"] == "gemm" and row["m"] == row["n"] == row["k"]
         elif row["op"] in ("copy_d2d", "add") and row["cache"] == "cold":
-            found.bandwidth = max(found.bandwidth, _cost(row).bytes / seconds)
+            best.bandwidth = max(best.bandwidth, _cost(row).bytes / seconds)
         elif row["op"] in ("copy_h2d", "copy_d2h") and row["pinned"] == "true" and row["bytes"] >= _LONG and not row["kernel"]:
-            found.host_link = max(found.host_link, row["bytes"] / seconds)
+            best.host_link = max(best.host_link, row["bytes"] / seconds)
         elif row["world"] > 1:
-            found.link = max(found.link, _cost(row).link_bytes / seconds)
-    return found
+            best.link = max(best.link, _cost(row).link_bytes / seconds)
+    return best
 
 
 def _cost(row: dict[Any, Any]) -> Any:
@@ -155,7 +155,7 @@ class Environment:
             "device": device.facts(),
             "host": {"system": platform.system(), "machine": platform.machine(), "libc": " ".join(platform.libc_ver())},
             "python": platform.python_version(),
-            "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+            "libraries": {name: installed for name in _LIBRARIES if (installed := _version(name))},
             "noise": before.get("noise") or device.noise(),
             "suspects": before.get("suspects", []),
             "runs": before.get("runs", []),
@@ -173,13 +173,17 @@ class Environment:
 
     def _before(self) -> dict[str, Any]:
         try:
-            found = json.loads(files.read_text(self.path, _MAX_BYTES, is_input=False)) if files.exists(self.path) else {}
+            content = json.loads(files.read_text(self.path, _MAX_BYTES, is_input=False)) if files.exists(self.path) else {}
         except (InputError, ValueError):
-            found = None
-        if not isinstance(found, dict) or not _all(found.get("runs", []), dict) or not _all(found.get("suspects", []), str):
+            content = None
+        if (
+            not isinstance(content, dict)
+            or not _all(content.get("runs", []), dict)
+            or not _all(content.get("suspects", []), str)
+        ):
             msg = f"{self.path}: is not the environment of a run; move it away, or name another folder"
             raise InputError(msg)
-        return found
+        return content
 
     def begin(self, arguments: dict[str, Any], points: int) -> None:
         """A run starts."""

@@ -16,7 +16,7 @@ from roofline.measure.bench.kernels.base import NotRunnableError, Place, first_l
 from roofline.measure.bench.point import COMPILED, Point
 from roofline.measure.bench.suites import COLD, MOST_SETS
 
-_SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need room too
+_SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need memory too
 
 
 def measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:
@@ -57,8 +57,8 @@ def _measure(point: Point, device: Device, place: Place, effort: Effort, pace: P
     sets = [first]
     if point.cache == "cold":
         wanted = max(1, min(MOST_SETS, math.ceil(2 * COLD * device.cache_bytes / each)))
-        room = _SHARE_OF_MEMORY * device.free_bytes()
-        if wanted > 1 and (wanted - 1) * each > room:
+        available = _SHARE_OF_MEMORY * device.free_bytes()
+        if wanted > 1 and (wanted - 1) * each > available:
             raise NotRunnableError("too little memory for inputs that are not in the cache")
         sets += [kernel.inputs() for _ in range(wanted - 1)]
     # Each set keeps its last output, so that outputs take turns in memory as inputs do.

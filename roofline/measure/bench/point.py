@@ -44,10 +44,10 @@ class Point:
 
     def columns(self, gpu: str, version: str) -> dict[str, str]:
         """What identifies its record, as text."""
-        found: dict[str, Any] = dict.fromkeys((name for name in COLUMNS if name not in RESULTS), "")
-        found |= {"source": SOURCE, "gpu": gpu, "op": self.op, "dtype": self.dtype, "backend": self.backend}
-        found |= {"version": version, "cache": self.cache, **self.numbers, **self.texts}
-        return {name: str(value) for name, value in found.items()}
+        values: dict[str, Any] = dict.fromkeys((name for name in COLUMNS if name not in RESULTS), "")
+        values |= {"source": SOURCE, "gpu": gpu, "op": self.op, "dtype": self.dtype, "backend": self.backend}
+        values |= {"version": version, "cache": self.cache, **self.numbers, **self.texts}
+        return {name: str(value) for name, value in values.items()}
 
     def __str__(self) -> str:
         dims = [f"{name}={value}" for name, value in self.numbers.items() if not (name == "window" and not value)]

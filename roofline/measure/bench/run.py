@@ -26,7 +26,7 @@ from roofline.measure.bench.suites import Scope, plan
 Outcome = Literal["done", "budget", "interrupted", "failed"]
 _DEFAULT_DTYPE = {"cuda": "bf16", "cpu": "fp32"}
 _AT = ".at"  # names the point that is being measured: if a run dies of it, the next one knows
-_ENDING = 2.0  # seconds kept for writing what is left to write
+_ENDING = 2.0  # seconds reserved for writing what is left to write
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ def execute(request: Request, show: Callable[[Progress], None]) -> Report:
 
 
 def _same_machine(ledger: Ledger, gpu: str) -> None:
-    """One folder holds one device and one version of torch: anything else could not be told apart afterwards."""
+    """One folder holds one device and one version of torch: anything else could not be distinguished afterwards."""
     if others := ledger.gpus - {gpu}:
         msg = f"{ledger.path}: holds records of {', '.join(sorted(others))}, and this device is {gpu}: name another folder"
         raise InputError(msg)
@@ -196,26 +196,26 @@ class _Runner:
     def _points(self, todo: list[Point]) -> Outcome:
         if self.request.counters:
             self.show(Progress(len(todo), 0, self.left, "hardware counters"))
-            found = count(todo, self.device.kind, self.left)
-            self.counted = found.by_point
-            self.said += [found.said] if found.said else []
+            counted = count(todo, self.device.kind, self.left)
+            self.counted = counted.by_point
+            self.said += [counted.said] if counted.said else []
         alone = [point for point in todo if point.suite != "collectives"]
         together = [point for point in todo if point.suite == "collectives"]
         self.total, self.place = len(todo), Place(self.device.kind)
         self.effort, self.pace = self._effort(len(alone)), Pace(self._longest())
-        # Collectives need processes of their own, which take seconds to start: with a budget a part of it is kept for them.
+        # Collectives need processes of their own, which take seconds to start: with a budget a part of it is reserved for them.
         left = self.left or 0.0
-        kept = min(30.0, max(0.15 * left, min(6.0, 0.3 * left))) if together else 0.0
-        remaining = self._until(alone, kept)
+        reserved = min(30.0, max(0.15 * left, min(6.0, 0.3 * left))) if together else 0.0
+        remaining = self._until(alone, reserved)
         finished = self._together(groups(together, self.device.cores))
         remaining = self._until(remaining, 0.0)
         self.show(Progress(self.total, self.seen, 0.0, ""))
         return "done" if finished and not remaining else "budget"
 
-    def _until(self, points: list[Point], kept: float) -> list[Point]:
+    def _until(self, points: list[Point], reserved: float) -> list[Point]:
         """Measure points until no more than so much of the budget is left; those that it did not come to."""
         for index, point in enumerate(points):
-            if self.left is not None and self.left <= kept:
+            if self.left is not None and self.left <= reserved:
                 return points[index:]
             if self.machine is None and not (point.suite == "ceilings" and point.tier == 0):
                 self.machine = self._write_hardware()  # a run that is killed has it too
@@ -245,19 +245,19 @@ class _Runner:
     def _together(self, parts: list[Group]) -> bool:
         """Measure groups of processes; whether the budget was enough for all."""
         for group in parts:
-            for point, found in group.run(self.device.kind, self.left):
+            for point, outcome in group.run(self.device.kind, self.left):
                 self._next(point)
-                if isinstance(found, str):
-                    self.not_run.append({"point": str(point), "why": found})
+                if isinstance(outcome, str):
+                    self.not_run.append({"point": str(point), "why": outcome})
                 else:
-                    self.ledger.add(record(point, found, self._columns(point), {}))
+                    self.ledger.add(record(point, outcome, self._columns(point), {}))
                     self.records += 1
             if group.stopped:
                 return False
         return True
 
     def _effort(self, points: int) -> Effort:
-        """Longer samples where the budget has room for them."""
+        """Longer samples where the budget allows them."""
         each = 0.1 if self.left is None else 0.5 * self.left / max(points, 1)
         return Effort(min(max(each, 0.02), 0.25))
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError, UnknownNameError
 from roofline.formatting import percent
-from roofline.measure.calibrate.family import Fitting, Kernels, fit, kernels, once
+from roofline.measure.calibrate.family import KNEE, QUANTILES, Fitting, Kernels, fit, kernels, once
 from roofline.measure.records.read import Refusal, read
 from roofline.measure.records.row_groups import operators_of, own_kernel
 from roofline.measure.validate.predict import Library
+from roofline.measure.validate.serving import validate_serving
 from roofline.predict.efficiency.form import Form, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.predict.efficiency.kernels import family_key
 from roofline.specs.engine import EngineSteps
+from roofline.specs.engine import ServingErrors
 from roofline.specs.fit import Family, Fit, Spread
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
@@ -27,6 +30,9 @@ from roofline.specs.source import Source
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 Progress = Callable[[str], None]
 
@@ -57,7 +63,7 @@ def calibrate(
     device: Hardware = library.only[0]
     left_out: dict[str, int] = {}
     frame = records.frame
-    frame = _kept(
+    frame = _only(
         frame,
         [gpu for gpu in frame["gpu"].unique() if library.of(str(gpu), Path()) is not None],
         "gpu",
@@ -65,8 +71,8 @@ def calibrate(
         left_out,
     )
     chosen = _backend(frame, backend)
-    frame = _kept(frame, [chosen], "backend", "other backends", left_out)
-    frame = _kept(frame, [op for op in frame["op"].unique() if op in forms_by_op()], "op", "ops without a form", left_out)
+    frame = _only(frame, [chosen], "backend", "other backends", left_out)
+    frame = _only(frame, [op for op in frame["op"].unique() if op in forms_by_op()], "op", "ops without a form", left_out)
     if frame.empty:
         why = "; ".join(f"{count:,} rows of {what}" for what, count in left_out.items())
         kernels_of = f", kernels of {chosen}," if chosen else ""
@@ -76,7 +82,7 @@ def calibrate(
     for key, rows in families(frame, device, left_out):
         progress(f"{key}: {len(rows.measured):,} records")
         fittings.append(fit(key, [form for form in forms_by_op()[rows.op] if form.suits(key)], rows))
-        progress(f"{key}: {_said(fittings[-1])}")
+        progress(f"{key}: {_summary(fittings[-1])}")
     sources = tuple(Source(title=title) for title in sorted(set(frame["source"])) if title)
     made = assemble(device, chosen, fittings, sources, today)
     return Calibration(made, fittings, list(library.inputs.values()), records.refusals, records.files, left_out)
@@ -99,9 +105,9 @@ def assemble(
     )
 
 
-def _said(found: Fitting) -> str:
+def _summary(fitting: Fitting) -> str:
     """How far off a fit is, and what it does not know, in a line."""
-    held, unknown = found.family.held_out, found.family.undetermined
+    held, unknown = fitting.family.held_out, fitting.family.undetermined
     error = (
         "no second shape to hold out"
         if held is None
@@ -110,7 +116,7 @@ def _said(found: Fitting) -> str:
     return error + (f"; not determined: {', '.join(unknown)}" if unknown else "")
 
 
-def _kept(frame: pd.DataFrame, values: list[str], column: str, what: str, left_out: dict[str, int]) -> pd.DataFrame:
+def _only(frame: pd.DataFrame, values: list[str], column: str, what: str, left_out: dict[str, int]) -> pd.DataFrame:
     keep = frame[column].isin(values)
     if count := int((~keep).sum()):
         left_out[what] = count
@@ -119,31 +125,31 @@ def _kept(frame: pd.DataFrame, values: list[str], column: str, what: str, left_o
 
 def _backend(frame: pd.DataFrame, wanted: str | None) -> str:
     """The backend whose records are fitted."""
-    found = [str(name) for name in frame["backend"].value_counts().index]
+    backends = [str(name) for name in frame["backend"].value_counts().index]
     if wanted is not None:
-        if found and wanted not in found:
-            raise UnknownNameError("backend of these records", wanted, found, list_all=True)
+        if backends and wanted not in backends:
+            raise UnknownNameError("backend of these records", wanted, backends, list_all=True)
         return wanted
-    if len(found) > 1:
-        msg = f"the records are of {len(found)} backends ({', '.join(found)}): choose one with --backend"
+    if len(backends) > 1:
+        msg = f"the records are of {len(backends)} backends ({', '.join(backends)}): choose one with --backend"
         raise InputError(msg)
-    return found[0] if found else ""
+    return backends[0] if backends else ""
 
 
 def families(frame: pd.DataFrame, device: Hardware, left_out: dict[str, int]) -> list[tuple[str, Kernels]]:
     """The measured kernels of one accelerator and backend by family: each point once, of the newest version."""
     import pandas as pd
 
-    found: dict[str, list[pd.DataFrame]] = {}
+    by_key: dict[str, list[pd.DataFrame]] = {}
     joined = [world for world in frame["world"].dropna().unique() if _joins(device, int(world))]
-    if count := int((apart := frame["world"].notna() & ~frame["world"].isin(joined)).sum()):
+    if count := int((too_many := frame["world"].notna() & ~frame["world"].isin(joined)).sum()):
         left_out[f"more ranks than {device.name} joins"] = count
-        frame = frame[~apart]
+        frame = frame[~too_many]
     for (op, _, _, ungated), rows in frame.groupby(["op", "dtype", "kv_dtype", own_kernel(frame)], observed=True, sort=True):
         operator = next(iter(operators_of(rows.iloc[:1]).values()))[0]
         key = family_key(str(op), operator.dtypes, multiplies_weights=operator.multiplies_weights, ungated=bool(ungated))
-        found.setdefault(key, []).append(rows)
-    newest = {key: once(_newest(pd.concat(parts), left_out)) for key, parts in found.items()}
+        by_key.setdefault(key, []).append(rows)
+    newest = {key: once(_newest(pd.concat(parts), left_out)) for key, parts in by_key.items()}
     return [(key, kernels(rows, chip(device))) for key, rows in newest.items()]
 
 
@@ -271,3 +277,89 @@ def steps_yaml(steps: EngineSteps) -> str:
         lines.append("sources:")
         lines += [f"  - {{title: {_text(source.title)}, url: {_text(source.url)}}}" for source in steps.sources]
     return "\n".join(lines) + "\n"
+
+
+# What an engine adds to the kernels of a step, from serving points measured in a closed loop.
+
+FEWEST = 12
+"""Points below which four numbers are not to be had."""
+IMPOSSIBLE = 0.1
+"""The share of a series that may be faster than its bound."""
+NOTHING = 0.01
+"""Of a thousandth of a second, or ten microseconds per sequence: what a bounded fit leaves of a term that earns nothing."""
+_CONFIGURATION = ("kernel", "hardware", "dtype", "world", "batch", "q_len", "tokens")
+
+
+def engine_steps(
+    paths: Iterable[str | Path],
+    engine: str,
+    versions: tuple[str, ...] = (),
+    sources: tuple[Source, ...] = (),
+    today: date | None = None,
+) -> tuple[EngineSteps, pd.DataFrame]:
+    """Fit `step`, `sequence`, `rank` and `hidden` to every second configuration of an engine, and judge them by the others.
+
+    The points come back with `fitted_on` and `usable`. A series (a model on hardware by one version) of which more than a tenth
+    is faster than the hardware allows is no closed loop of this many clients: it is left out, and reported separately.
+    """
+    import numpy as np
+
+    frame = validate_serving(paths, (), engine).frame
+    if len(frame) < FEWEST or frame["decode_s"].isna().any():
+        msg = f"{len(frame)} serving points of {engine} whose kernels can be estimated: at least {FEWEST} are needed"
+        raise InputError(msg)
+    series = [frame[name].astype(str) for name in ("kernel", "hardware", "version", "dtype")]
+    usable = ((frame["why"] != "").groupby(series).transform("mean") <= IMPOSSIBLE).to_numpy()
+    fitted_on = usable & np.array(
+        [zlib.crc32("/".join(map(str, row)).encode()) % 2 == 0 for row in frame[list(_CONFIGURATION)].to_numpy()]
+    )
+    step, sequence, rank, hidden = _solve(frame[fitted_on])
+    added = step + sequence * frame["replica"] + rank * np.log2(frame["world"]) - hidden * frame["launches_s"]
+    frame = frame.assign(fitted_on=fitted_on, usable=usable, estimate_s=frame["decode_s"] + frame["prefill_s"] + added)
+    ratio = (frame["measured_s"] / frame["estimate_s"]).to_numpy()
+    low, high = np.quantile(ratio[fitted_on], QUANTILES)
+    judged = ratio[usable & ~fitted_on]
+    error = 1 / judged - 1
+    held_out = ServingErrors(
+        rows=len(error),
+        median_ape=float(np.median(np.abs(error))),
+        mape=float(np.mean(np.abs(error))),
+        bias=float(np.median(error)),
+        coverage=float(np.mean((judged >= low) & (judged <= high))),
+    )
+    made = EngineSteps(
+        schema_version=1,
+        kind="steps",
+        engine=engine,
+        versions=versions,
+        fitted=today or date.today(),  # noqa: DTZ011 - a day in the place where the fit is made
+        rows=int(fitted_on.sum()),
+        step=step,
+        sequence=sequence,
+        rank=rank,
+        hidden=hidden,
+        band=(float(low), float(high)),
+        held_out=held_out,
+        sources=sources,
+    )
+    return made, frame
+
+
+def _solve(frame: pd.DataFrame) -> tuple[float, float, float, float]:
+    """Seconds per step, per sequence and per doubling of ranks, none of them negative; the share of launches that is hidden."""
+    import numpy as np
+    from scipy.optimize import least_squares
+
+    kernels = (frame["decode_s"] + frame["prefill_s"]).to_numpy()
+    columns = (np.ones(len(frame)), frame["replica"], np.log2(frame["world"]), -frame["launches_s"])
+    terms = np.stack([np.asarray(column) for column in columns])
+    measured, unit = frame["measured_s"].to_numpy(), np.array([1e-3, 1e-5, 1e-3, 1.0])
+
+    def residuals(point: Array) -> Array:
+        return np.asarray(np.log((kernels + (point * unit) @ terms) / measured))
+
+    optimum = least_squares(
+        residuals, np.array([0.1, 0.1, 0.1, 0.5]), bounds=(0, [1e3, 1e3, 1e3, 1]), loss="soft_l1", f_scale=KNEE
+    )
+    step, sequence, rank, hidden = np.where(optimum.x < NOTHING, 0, optimum.x * unit).tolist()
+    return step, sequence, rank, hidden

@@ -61,7 +61,7 @@ def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
     train = rows.of(~unseen) if unseen.any() else rows
     test = rows.of(unseen) if unseen.any() else None
     solutions = [(solve_family(form, train, form.starts()), form) for form in forms]
-    solution, form = min(solutions, key=lambda found: found[0].cost)
+    solution, form = min(solutions, key=lambda pair: pair[0].cost)
     unseen_estimate = _cross_validated(form, train, solution.parameters)
     if len(train.measured) < FEW and len(set(train.shapes)) > 1:
         simple = FORMS["ceilings"]
@@ -87,17 +87,17 @@ def solve_family(form: Form, rows: Kernels, starts: Values, most: int = MOST_ROW
     """The best of the fits with each setting of the form's switches; `fixed` values are left as they are."""
     some, held = rows.thinned(most), dict(fixed or {})
     switches = [entry for entry in form.parameters if entry.choices and entry.name not in held]
-    found: list[Solution] = []
+    solutions: list[Solution] = []
     for setting in product(*(entry.choices for entry in switches)):
         still = {**held, **{entry.name: choice for entry, choice in zip(switches, setting, strict=True)}}
         first = {name: value for name, value in starts.items() if name not in still}
         solution = solve(form, lambda values, still=still: some.predicted(form, {**still, **values}), some.measured, first)  # type: ignore[misc]
-        found.append(
+        solutions.append(
             replace(
                 solution, parameters={**solution.parameters, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)}
             )
         )
-    return min(found, key=lambda solution: solution.cost)
+    return min(solutions, key=lambda solution: solution.cost)
 
 
 def undetermined(form: Form, solution: Solution) -> list[str]:
@@ -130,8 +130,8 @@ def _cross_validated(form: Form, train: Kernels, values: Values) -> Array:
         estimate = train.predicted(form, values)
     for part in parts if len(parts) > 1 else ():
         unseen = np.isin(shapes, list(part))
-        found = solve_family(form, train.of(~unseen), values, MOST_ROWS // 2, switches).parameters
-        estimate[unseen] = train.of(unseen).predicted(form, found)
+        refitted = solve_family(form, train.of(~unseen), values, MOST_ROWS // 2, switches).parameters
+        estimate[unseen] = train.of(unseen).predicted(form, refitted)
     return estimate
 
 
@@ -160,14 +160,14 @@ def regimes(rows: Kernels, estimate: Array) -> Array:
     """The regime of each row, as its estimate has it."""
     import numpy as np
 
-    found, start = [], 0
+    names_by_part, start = [], 0
     for part in rows.parts:
         some = estimate[start : start + len(part.frame)]
         start += len(part.frame)
         inside = regime_shares(rows.op, part.operators, some)
         names = np.array(list(inside))
-        found.append(names[np.argmax(np.stack(np.broadcast_arrays(*inside.values(), some)[:-1]), axis=0)])
-    return np.concatenate(found)
+        names_by_part.append(names[np.argmax(np.stack(np.broadcast_arrays(*inside.values(), some)[:-1]), axis=0)])
+    return np.concatenate(names_by_part)
 
 
 def _errors(form: Form, test: Kernels, values: Values, bands: dict[Regime, tuple[float, float]]) -> HeldOut:
@@ -254,14 +254,14 @@ def solve(form: Form, predict: Callable[[dict[str, Any]], Array], measured: Arra
         ratio = np.log(predict(dict(zip(names, np.exp(point), strict=True))) / measured)
         return np.concatenate([ratio, prior * (point - first)])
 
-    found = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=KNEE, x_scale=1.0, max_nfev=200)
-    curvature = found.jac.T @ found.jac
-    scale = max(2 * found.cost / max(len(measured) - len(names), 1), KNEE**2)  # no form is better than its kernels' noise
+    optimum = least_squares(residuals, first, bounds=(low, high), loss="soft_l1", f_scale=KNEE, x_scale=1.0, max_nfev=200)
+    curvature = optimum.jac.T @ optimum.jac
+    scale = max(2 * optimum.cost / max(len(measured) - len(names), 1), KNEE**2)  # no form is better than its kernels' noise
     errors = np.sqrt(np.abs(np.diag(np.linalg.pinv(curvature))) * scale)
     return Solution(
-        dict(zip(names, np.exp(found.x).tolist(), strict=True)),
+        dict(zip(names, np.exp(optimum.x).tolist(), strict=True)),
         dict(zip(names, np.exp(np.minimum(errors, 50)).tolist(), strict=True)),
-        float(found.cost),
+        float(optimum.cost),
     )
 
 
@@ -314,15 +314,15 @@ class Kernels:
         """The smallest and the largest value of each dimension of the first operator."""
         import numpy as np
 
-        found: dict[str, tuple[float, float]] = {}
+        ranges: dict[str, tuple[float, float]] = {}
         for part in self.parts:
             for name, value in next(iter(part.operators.values())).dims().items():
                 if name in _CONVENTIONS:
                     continue
                 low, high = float(np.min(value)), float(np.max(value))
-                had = found.get(name, (low, high))
-                found[name] = (min(low, had[0]), max(high, had[1]))
-        return found
+                had = ranges.get(name, (low, high))
+                ranges[name] = (min(low, had[0]), max(high, had[1]))
+        return ranges
 
     def of(self, keep: Array) -> Kernels:
         """The rows for which `keep`, in the order of `measured`, holds."""
@@ -378,5 +378,5 @@ def _parts(frame: pd.DataFrame) -> Iterator[Rows]:
     for part in group_rows(frame):
         first = part.iloc[0]
         operators = RULES[str(first["op"])].operators(call(part))
-        found = {name: operator for name, (operator, _) in operators.items()}
-        yield Rows(part, found, conditions(part))
+        by_name = {name: operator for name, (operator, _) in operators.items()}
+        yield Rows(part, by_name, conditions(part))

@@ -46,7 +46,7 @@ def read(paths: Iterable[str | Path]) -> Records:
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
-    found = Records(pd.DataFrame())
+    records = Records(pd.DataFrame())
     for path, named in _files(paths).items():
         try:
             raw, refusals, others = _raw(path)
@@ -54,23 +54,23 @@ def read(paths: Iterable[str | Path]) -> Records:
             if named:
                 raise
             files.release(path)  # such as an earlier answer in the folder of records, which may be written again
-            found.passed_by.append(str(error))
+            records.passed_by.append(str(error))
             continue
-        found.files.append(path)
-        found.ignored_columns += others
+        records.files.append(path)
+        records.ignored_columns += others
         checker = Checker(path, raw)
         frames.append(checker.good())
-        found.refusals += sorted([*refusals, *checker.refusals], key=lambda refusal: refusal.line)
-    if not found.files:
-        raise InputError("\n  ".join(["no table of records is left to read", *found.passed_by]))
-    found.frame = pd.concat(frames, ignore_index=True)
-    found.ignored_columns = sorted(set(found.ignored_columns))
-    return found
+        records.refusals += sorted([*refusals, *checker.refusals], key=lambda refusal: refusal.line)
+    if not records.files:
+        raise InputError("\n  ".join(["no table of records is left to read", *records.passed_by]))
+    records.frame = pd.concat(frames, ignore_index=True)
+    records.ignored_columns = sorted(set(records.ignored_columns))
+    return records
 
 
 def _files(paths: Iterable[str | Path]) -> dict[Path, bool]:
     """Files, and whether each was named itself."""
-    found: dict[Path, bool] = {}
+    named: dict[Path, bool] = {}
     for given in paths:
         path = Path(given).expanduser()
         if files.is_folder(path):
@@ -78,7 +78,7 @@ def _files(paths: Iterable[str | Path]) -> dict[Path, bool]:
             if not inside:
                 msg = f"{path}: no records in this folder: nothing in it ends in {' or '.join(SUFFIXES)}"
                 raise InputError(msg)
-            found |= {file: False for file in inside if file not in found}
+            named |= {file: False for file in inside if file not in named}
         elif not files.exists(path):
             msg = f"{path}: no such file or folder"
             raise InputError(msg)
@@ -86,8 +86,8 @@ def _files(paths: Iterable[str | Path]) -> dict[Path, bool]:
             msg = f"{path}: records are read from {' and '.join(SUFFIXES)} files"
             raise InputError(msg)
         else:
-            found[path] = True
-    return found
+            named[path] = True
+    return named
 
 
 def _raw(path: Path) -> tuple[pd.DataFrame, list[Refusal], list[str]]:
@@ -189,12 +189,12 @@ class Refusal:
 
 def merged(refusals: Iterable[Refusal]) -> list[Refusal]:
     """One refusal a file and kind, with how many rows it stands for; the first of each gives its line and words."""
-    found: dict[tuple[Path, str], Refusal] = {}
+    firsts: dict[tuple[Path, str], Refusal] = {}
     for refusal in refusals:
-        first = found.setdefault((refusal.path, refusal.kind), refusal)
+        first = firsts.setdefault((refusal.path, refusal.kind), refusal)
         if first is not refusal:
             first.rows += refusal.rows
-    return list(found.values())
+    return list(firsts.values())
 
 
 class Checker:

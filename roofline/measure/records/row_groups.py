@@ -122,7 +122,7 @@ def _made_by(frame: pd.DataFrame, backend: str, kernel: str) -> pd.Series[bool]:
 
 def _of(frame: pd.DataFrame, configurations: tuple[tuple[int, ...], ...]) -> pd.Series[bool]:
     """Whether the experts are of one of these sizes."""
-    found = frame["op"] != frame["op"]  # no row
+    matches = frame["op"] != frame["op"]  # no row
     for sizes in configurations:
-        found |= (frame[_EXPERTS] == list(sizes)).all(axis=1)
-    return found
+        matches |= (frame[_EXPERTS] == list(sizes)).all(axis=1)
+    return matches

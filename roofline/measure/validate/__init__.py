@@ -54,19 +54,19 @@ def validate(
     library = Library(hardware)
     frame, other_backend = records.frame, dict[str, int]()
     if backend is not None and len(frame):
-        kept = frame["backend"] == backend
-        other_backend = {str(name): int(count) for name, count in frame[~kept]["backend"].value_counts().items()}
-        frame = frame[kept]
-    found = predict(frame, library, fit) if len(frame) else None
-    refusals = records.refusals + (found.refusals if found else [])
-    other_hardware = found.of_others if found else {}
-    if found is None or not len(found.frame):
+        chosen = frame["backend"] == backend
+        other_backend = {str(name): int(count) for name, count in frame[~chosen]["backend"].value_counts().items()}
+        frame = frame[chosen]
+    prediction = predict(frame, library, fit) if len(frame) else None
+    refusals = records.refusals + (prediction.refusals if prediction else [])
+    other_hardware = prediction.of_others if prediction else {}
+    if prediction is None or not len(prediction.frame):
         raise InputError(_nothing(records.files, refusals, other_hardware, other_backend))
-    joined = found.frame.assign(regime=regimes(found.frame))
+    joined = prediction.frame.assign(regime=regimes(prediction.frame))
     joined = joined.assign(why=reasons(joined))
     return Validation(
-        joined, refusals, found.inputs, records.files, records.ignored_columns, records.passed_by, other_hardware, other_backend
-    )  # fmt: skip
+        joined, refusals, prediction.inputs, records.files, records.ignored_columns, records.passed_by, other_hardware,
+    other_backend )  # fmt: skip
 
 
 def _nothing(files: list[Path], refusals: list[Refusal], hardware: dict[str, int], backend: dict[str, int]) -> str:
@@ -139,25 +139,25 @@ def beneath(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The reasons for which points were faster than their bound: how many, how fast the fastest was, and where it stands."""
     fast = frame[frame["why"] != ""]
     fast = fast.assign(ratio=fast["measured_s"] / fast["bound_s"])
-    found = []
+    listed = []
     for (op, why), rows in fast.groupby(["op", "why"], sort=False, observed=True):
         first = rows.sort_values("ratio").iloc[0]
-        found.append(
+        listed.append(
             {"op": op, "why": why, "n": len(rows), "fastest": first["ratio"], "at": f"{first['file']}:{first['line']}"}
         )
-    return sorted(found, key=lambda entry: (entry["why"] != UNEXPLAINED, -entry["n"]))
+    return sorted(listed, key=lambda entry: (entry["why"] != UNEXPLAINED, -entry["n"]))
 
 
 def described(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows one by one: where they stand, what they are, and the two times."""
-    found = []
+    listed = []
     for row in rows.to_dict("records"):
         dims = {
             name: int(row[name])
             for name, column in COLUMNS.items()
             if column.kind == "count" and not math.isnan(row.get(name, math.nan))
         }
-        found.append(
+        listed.append(
             {
                 "file": row["file"], "line": int(row["line"]),
                 **{name: row[name] for name in ("hardware", "op", "dtype", "backend", "kernel", "regime", "cache")},
@@ -167,7 +167,7 @@ def described(rows: pd.DataFrame) -> list[dict[str, Any]]:
                 "stands_on": row["stands_on"],
             }
         )  # fmt: skip
-    return found
+    return listed
 
 
 def _worst(frame: pd.DataFrame) -> pd.Index[Any]:
@@ -182,20 +182,20 @@ def _worst(frame: pd.DataFrame) -> pd.Index[Any]:
 
 def counters(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Counted bytes and FLOP against predicted ones, where the records have counters."""
-    found = []
+    listed = []
     for (hardware, op, backend), rows in frame.groupby(["hardware", "op", "backend"], sort=True, observed=True):
         counted = rows["counters_dram_bytes"] / rows["bytes_moved"]
         worked = (rows["counters_flops"] / rows["flops"])[rows["flops"] > 0]
         if not (counted.notna().any() or worked.notna().any()):
             continue
-        found.append(
+        listed.append(
             {
                 "hardware": hardware, "op": op, "backend": backend, "n": int(max(counted.notna().sum(), worked.notna().sum())),
                 "bytes_ratio": counted.median() if counted.notna().any() else None,
                 "flops_ratio": worked.median() if worked.notna().any() else None,
             }
         )  # fmt: skip
-    return found
+    return listed
 
 
 def to_dict(result: Validation) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Library:
 
     def __init__(self, given: tuple[str, ...] = ()) -> None:
         self.inputs: dict[str, Input] = {}
-        self._beside: dict[Path, Hardware | RooflineError | None] = {}
+        self._local: dict[Path, Hardware | RooflineError | None] = {}
         self._shipped: dict[str, Hardware | RooflineError] = {}
         self._estimators: dict[tuple[str, str], Estimator] = {}
         self.only = [self._load(name) for name in given]
@@ -79,13 +79,13 @@ class Library:
 
     def _in(self, folder: Path) -> Hardware | RooflineError | None:
         """What a folder's hardware.yaml holds, or what is wrong with it."""
-        if folder not in self._beside:
+        if folder not in self._local:
             path = folder / "hardware.yaml"
             try:
-                self._beside[folder] = self._load(path) if files.is_file(path) else None
+                self._local[folder] = self._load(path) if files.is_file(path) else None
             except RooflineError as error:
-                self._beside[folder] = error
-        return self._beside[folder]
+                self._local[folder] = error
+        return self._local[folder]
 
     def _of_id(self, gpu: str) -> Hardware | RooflineError:
         if gpu not in self._shipped:
@@ -107,24 +107,24 @@ def predict(frame: pd.DataFrame, library: Library, fit: str | None = None) -> Pr
     import pandas as pd
 
     parts: list[pd.DataFrame] = []
-    found = Predicted(frame.iloc[:0], [], [])
+    predicted = Predicted(frame.iloc[:0], [], [])
     for rows in group_rows(frame):
         first = rows.iloc[0]
         path = Path(first["file"])
         try:
             hardware = library.of(first["gpu"], path)
             if hardware is None:
-                found.of_others[first["gpu"]] = found.of_others.get(first["gpu"], 0) + len(rows)
+                predicted.of_others[first["gpu"]] = predicted.of_others.get(first["gpu"], 0) + len(rows)
                 continue
             joined = rows.assign(**bounds(rows, hardware))
             parts.append(joined.assign(**estimates(rows, library.estimator(hardware, fit or str(first["backend"])))))
         except RooflineError as error:
-            found.refusals.append(Refusal(path, int(first["line"]), str(error), str(error), len(rows)))
-    found.inputs = list(library.inputs.values())
-    found.refusals = merged(found.refusals)
+            predicted.refusals.append(Refusal(path, int(first["line"]), str(error), str(error), len(rows)))
+    predicted.inputs = list(library.inputs.values())
+    predicted.refusals = merged(predicted.refusals)
     if parts:
-        found.frame = pd.concat(parts).sort_index()
-    return found
+        predicted.frame = pd.concat(parts).sort_index()
+    return predicted
 
 
 def _sums_in_switch(rows: pd.DataFrame, hardware: Hardware) -> bool:
@@ -147,7 +147,7 @@ def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
         launched = [Kernel(op, whole, tuple(whole), 1)]
     else:
         launched = kernels(operators)
-    stands = [found for kernel in launched if (found := under.fitted(kernel)) is not None]
+    stands = [entry for kernel in launched if (entry := under.fitted(kernel)) is not None]
     if not stands:
         return {"estimate_s": nothing, "low_s": nothing, "high_s": nothing, "stands_on": ""}
     whole_row, _ = under.step(launched)
@@ -169,16 +169,16 @@ def bounds(rows: pd.DataFrame, hardware: Hardware) -> dict[str, Any]:
     bound, floor, flops, moved = (np.zeros(len(rows)) for _ in range(4))
     for operator, repeat in operators.values():
         cost = operator.cost() * repeat
-        busy = times(operator, cost, hardware)
-        longest = busy.bound + np.zeros(len(rows))
+        limits = times(operator, cost, hardware)
+        longest = limits.bound + np.zeros(len(rows))
         bound += longest
         floor += times(operator, replace(cost, activation_bytes=0), hardware).bound
         flops += cost.matrix_flops
         moved += cost.bytes
-        compute = np.maximum(busy.matrix, busy.vector)
-        shares["memory"] += np.where(busy.memory >= longest, longest, 0)
-        shares["link"] += np.where((busy.link >= longest) & (busy.memory < longest), longest, 0)
-        shares["compute"] += np.where((compute >= longest) & (busy.memory < longest) & (busy.link < longest), longest, 0)
+        compute = np.maximum(limits.matrix, limits.vector)
+        shares["memory"] += np.where(limits.memory >= longest, longest, 0)
+        shares["link"] += np.where((limits.link >= longest) & (limits.memory < longest), longest, 0)
+        shares["compute"] += np.where((compute >= longest) & (limits.memory < longest) & (limits.link < longest), longest, 0)
     names = np.array(list(shares))
     l2 = hardware.accelerator.l2
     return {

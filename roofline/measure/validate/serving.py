@@ -157,7 +157,7 @@ def _predicted(path: Path, rows: pd.DataFrame, loop: ClosedLoop) -> pd.DataFrame
     import numpy as np
     import pandas as pd
 
-    found = loop.tpot(rows["batch_size"].to_numpy(), rows["isl"].to_numpy(), rows["osl"].to_numpy())
+    tpot = loop.tpot(rows["batch_size"].to_numpy(), rows["isl"].to_numpy(), rows["osl"].to_numpy())
     request: ResolvedRequest = loop.steps.request
     measured = rows["silicon_tpot_ms"].to_numpy() * 1e-3
     count = len(rows)
@@ -170,11 +170,11 @@ def _predicted(path: Path, rows: pd.DataFrame, loop: ClosedLoop) -> pd.DataFrame
             "tokens": rows["osl"].to_numpy(dtype=float), "world": rows["tp_size"].to_numpy(dtype=float),
             "replica": rows["batch_size"].to_numpy(dtype=float) / request.deployment.data_parallel_size,
             "version": "" if _empty(rows["backend_version"].iloc[0]) else str(rows["backend_version"].iloc[0]),
-            "bound_s": found["bound"], "floor_s": found["bound"], "estimate_s": found["estimate"], "low_s": found["low"],
-            "high_s": found["high"], "decode_s": found["decode"], "prefill_s": found["prefill"], "engine_s": found["engine"],
-            "launches_s": found["launches"],
+            "bound_s": tpot["bound"], "floor_s": tpot["bound"], "estimate_s": tpot["estimate"], "low_s": tpot["low"],
+            "high_s": tpot["high"], "decode_s": tpot["decode"], "prefill_s": tpot["prefill"], "engine_s": tpot["engine"],
+            "launches_s": tpot["launches"],
             "measured_s": measured, "latency_us": measured * 1e6, "flops": 0.0, "bytes_moved": 0.0,
-            "stands_on": "", "why": np.where(measured < found["bound"], "fewer clients at work than it says", ""),
+            "stands_on": "", "why": np.where(measured < tpot["bound"], "fewer clients at work than it says", ""),
             **dict.fromkeys(("counters_dram_bytes", "counters_flops"), np.full(count, np.nan)),
         }
     )  # fmt: skip

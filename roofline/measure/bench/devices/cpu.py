@@ -16,7 +16,7 @@ import torch
 from roofline.measure.bench.devices import CORES, Device, Effort, Run, Timing, timing
 
 _REGION = 2e-4  # seconds of one sample at least: a thousand times what reading the clock takes
-_BUSY = 0.6  # load a core
+_MAX_LOAD = 0.6  # load a core
 _SYSTEM = Path("/sys/devices/system/cpu")
 
 
@@ -32,7 +32,7 @@ class Cpu(Device):
         self.name = f"{_model()} x{self.threads}"
         self.cache_bytes = _last_cache()
         self.memory_bytes = _memory("MemTotal")
-        self.kept_pages = _keep_pages()
+        self.retained_pages = _retain_pages()
 
     def free_bytes(self) -> int:
         """What the system says can be had without swapping."""
@@ -69,8 +69,8 @@ class Cpu(Device):
         for _ in range(1000):
             begin = time.perf_counter_ns()
             samples.append((time.perf_counter_ns() - begin) * 1e-9)
-        found = timing(samples, 1, "")
-        return {"timer_s": found.median, "timer_p90_s": found.p90}
+        timer = timing(samples, 1, "")
+        return {"timer_s": timer.median, "timer_p90_s": timer.p90}
 
     def state(self) -> dict[str, Any]:
         """Clocks as the system reports them, and how busy it is."""
@@ -85,7 +85,7 @@ class Cpu(Device):
     def busy(self) -> str:
         """A host that does something else is slower than it could be, ceilings and all."""
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-        if load < _BUSY * self.threads:
+        if load < _MAX_LOAD * self.threads:
             return ""
         return f"the machine was busy when this run began (load {load:.1f} on {self.threads} cores): its figures are too slow"
 
@@ -100,7 +100,7 @@ class Cpu(Device):
             "cache_bytes": self.cache_bytes,
             "memory_bytes": self.memory_bytes,
             "vector_instructions": torch.backends.cpu.get_cpu_capability(),
-            "allocator_keeps_pages": self.kept_pages,
+            "allocator_keeps_pages": self.retained_pages,
         }
 
 
@@ -129,7 +129,7 @@ def _memory(key: str) -> int:
     return int(match[1]) * 1024 if match else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _keep_pages() -> bool:
+def _retain_pages() -> bool:
     """Let the C library keep freed memory, so that an output does not cost a page fault for each of its pages: an engine
     allocates its buffers once."""
     try:

@@ -118,9 +118,9 @@ class Cuda(Device):
             graph = self._capture(run, calls)
         for _ in range(max(2, min(_MOST_WARM, math.ceil(_WARM / (real * calls))))):
             graph.replay()  # clocks rise with work
-        found = self._timed(graph.replay, effort.samples(real * calls), calls)
+        samples = self._timed(graph.replay, effort.samples(real * calls), calls)
         del graph
-        return timing(found, calls, "CUDA graph")
+        return timing(samples, calls, "CUDA graph")
 
     @staticmethod
     def _after_capture() -> None:
@@ -151,8 +151,8 @@ class Cuda(Device):
             end.record()
             pairs.append((begin, end))
         torch.cuda.synchronize()
-        found = timing([begin.elapsed_time(end) * 1e-3 for begin, end in pairs], 1, "")
-        return {"timer_s": found.median, "timer_p90_s": found.p90}
+        timer = timing([begin.elapsed_time(end) * 1e-3 for begin, end in pairs], 1, "")
+        return {"timer_s": timer.median, "timer_p90_s": timer.p90}
 
     def state(self) -> dict[str, Any]:
         """Clocks, power, temperature, throttle reasons, as the driver reports them."""

@@ -91,15 +91,15 @@ def mask(new: int, keys: int, window: Expr | None, device: Any) -> Any:
 
 
 def mask_of(new: int, keys: int, window: Expr | None, backend: str, device: Any) -> Any:
-    """The mask as a tensor, where a kernel is not told by a flag; None where it is, or where there is nothing to hide.
+    """The mask as a tensor, where a flag does not say it to a kernel; None where it does, or where there is nothing to hide.
 
     NB: torch says "aligned at the last key" (a chunk of a prompt) to two of its CUDA kernels only.
     """
     if new == 1:
         return None
     windowed = window is not None and window < keys
-    told = new == keys or (device.type == "cuda" and backend in ("sdpa-flash", "sdpa-efficient"))
-    return mask(new, keys, window, device) if windowed or backend == EAGER or not told else None
+    by_flag = new == keys or (device.type == "cuda" and backend in ("sdpa-flash", "sdpa-efficient"))
+    return mask(new, keys, window, device) if windowed or backend == EAGER or not by_flag else None
 
 
 def attend(q: Any, k: Any, v: Any, *, backend: str, causal: bool, seen: Any = None) -> Any:

@@ -88,41 +88,41 @@ class Decoder:
         """Random weights of a layer."""
         mixer, mlp, d = _gqa(layer), layer.mlp, self.model.hidden_size
         heads = mixer.num_attention_heads + 2 * mixer.num_key_value_heads
-        found: Weights = {
+        weights: Weights = {
             "norm": self._norm_weights(d),
             "qkv": self._linear(heads * mixer.head_dim, d, bias=mixer.qkv_bias),
             "o": self._linear(d, mixer.num_attention_heads * mixer.head_dim, bias=mixer.o_bias),
             "norm2": self._norm_weights(d),
         }
         if mixer.qk_norm == "head":
-            found |= {"q_norm": self._weight(mixer.head_dim), "k_norm": self._weight(mixer.head_dim)}
+            weights |= {"q_norm": self._weight(mixer.head_dim), "k_norm": self._weight(mixer.head_dim)}
         if isinstance(mlp, MixtureOfExperts):
             wide = (2 if mlp.gated else 1) * mlp.moe_intermediate_size
-            found["router"] = self._linear(mlp.num_experts, d, bias=False)
-            found["up"] = self._weight(mlp.num_experts, wide, d)
-            found["down"] = self._weight(mlp.num_experts, d, mlp.moe_intermediate_size)
+            weights["router"] = self._linear(mlp.num_experts, d, bias=False)
+            weights["up"] = self._weight(mlp.num_experts, wide, d)
+            weights["down"] = self._weight(mlp.num_experts, d, mlp.moe_intermediate_size)
         else:
             assert isinstance(mlp, (GatedMlp, Mlp))  # noqa: S101 - `unsupported` refused the others
             wide = (2 if isinstance(mlp, GatedMlp) else 1) * mlp.intermediate_size
-            found["up"] = self._linear(wide, d, bias=mlp.bias)
-            found["down"] = self._linear(d, mlp.intermediate_size, bias=mlp.bias)
-        return found
+            weights["up"] = self._linear(wide, d, bias=mlp.bias)
+            weights["down"] = self._linear(d, mlp.intermediate_size, bias=mlp.bias)
+        return weights
 
     def state(self, layer: LayerType, batch: int, new: int, keys: int) -> Weights:
         """What a step brings to a layer beside the stream: the cache, angles, the mask of a window, a routing."""
         mixer, place = _gqa(layer), self.place
         shape = (batch, keys, mixer.num_key_value_heads, mixer.head_dim)
-        found: Weights = {name: place.random(*shape, dtype=self.dtype) for name in ("k", "v")}
+        tensors: Weights = {name: place.random(*shape, dtype=self.dtype) for name in ("k", "v")}
         if mixer.rotary_dim != 0:
             angles = (1, new, 1, mixer.head_dim // 2)
-            found |= {name: place.random(*angles, dtype=self.dtype) for name in ("cos", "sin")}
+            tensors |= {name: place.random(*angles, dtype=self.dtype) for name in ("cos", "sin")}
         if not self.whole_products:
-            found["seen"] = mask_of(new, keys, mixer.sliding_window, self.attention, place.device)
+            tensors["seen"] = mask_of(new, keys, mixer.sliding_window, self.attention, place.device)
         if isinstance(layer.mlp, MixtureOfExperts):
             mlp = layer.mlp
             sizes = {"tokens": batch * new, "experts": mlp.num_experts, "topk": mlp.num_experts_per_tok}
-            found["routing"] = route(place, **sizes, balanced=False, dtype=self.dtype)
-        return found
+            tensors["routing"] = route(place, **sizes, balanced=False, dtype=self.dtype)
+        return tensors
 
     def layer(self, layer: LayerType, weights: Weights, state: Weights, stream: Any, added: Any) -> tuple[Any, Any]:
         """One layer: the residual stream, and what the last block adds to it."""
@@ -174,11 +174,11 @@ class Decoder:
         """Weights before the first layer and after the last."""
         model = self.model
         table = self._weight(model.vocab_size, model.hidden_size)
-        found: Weights = {"embedding": table, "norm": self._norm_weights(model.hidden_size)}
-        found["head"] = table if model.tie_word_embeddings else self._weight(model.vocab_size, model.hidden_size)
+        weights: Weights = {"embedding": table, "norm": self._norm_weights(model.hidden_size)}
+        weights["head"] = table if model.tie_word_embeddings else self._weight(model.vocab_size, model.hidden_size)
         if model.learned_positions:
-            found["positions"] = self._weight(model.learned_positions, model.hidden_size)
-        return found
+            weights["positions"] = self._weight(model.learned_positions, model.hidden_size)
+        return weights
 
 
 def _gqa(layer: LayerType) -> GroupedQueryAttention:

@@ -280,7 +280,7 @@ class ToHost(Kernel):
 
     def run(self, *inputs: Any) -> Any:
         """All blocks, in one direction; the other direction or the product on another stream."""
-        blocks, beside, other = inputs
+        blocks, factors, other = inputs
         inward = self.point.op == "copy_h2d"
         if other is None:
             _move(blocks[0], inward=inward)
@@ -288,14 +288,14 @@ class ToHost(Kernel):
         here = torch.cuda.current_stream()
         other.wait_stream(here)
         with torch.cuda.stream(other):
-            if beside:
+            if factors:
                 # Enough of them to outlast the copy: what is left over goes on beside the next one.
-                product = [torch.mm(*beside) for _ in range(max(2, self.point.numbers["bytes"] // _A_PRODUCT))][-1]
+                product = [torch.mm(*factors) for _ in range(max(2, self.point.numbers["bytes"] // _A_PRODUCT))][-1]
             else:
                 product = None
                 _move(blocks[1], inward=not inward)
         _move(blocks[0], inward=inward)
-        if not beside:
+        if not factors:
             here.wait_stream(other)
         return product
 

@@ -39,10 +39,10 @@ def suites(name: str) -> tuple[Suite, ...]:
 
 def plan(names: Iterable[Suite], scope: Scope) -> list[Point]:
     """The points of suites, each once, in the order in which they are to be measured."""
-    found: dict[str, Point] = {}
+    points: dict[str, Point] = {}
     for name in names:
         for point in _SUITES[name](scope):
             reachable = point.cache == "warm" or point.cost.bytes * MOST_SETS >= COLD * scope.cache_bytes
-            kept = point if reachable else replace(point, cache="warm")
-            found.setdefault(str(kept), kept)
-    return in_order(list(found.values()))
+            reachable_point = point if reachable else replace(point, cache="warm")
+            points.setdefault(str(reachable_point), reachable_point)
+    return in_order(list(points.values()))

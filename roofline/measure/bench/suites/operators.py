@@ -59,8 +59,8 @@ def shapes(model: str) -> tuple[tuple[int, int], ...]:
     """(n, k) of the products with weights of a model: projections, feed-forward, LM head."""
     precision = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
     graph = build(load_model(model)[0], Deployment(), precision, decode(1, 1))
-    found = {(op.n, op.k) for op, _ in graph.values() if isinstance(op, Gemm) and op.batch == 1 and op.n > 1}
-    return tuple(sorted(found))
+    shapes_of_model = {(op.n, op.k) for op, _ in graph.values() if isinstance(op, Gemm) and op.batch == 1 and op.n > 1}
+    return tuple(sorted(shapes_of_model))
 
 
 def _gemm(dtype: str, m: int, n: int, k: int, tier: int) -> Point:
@@ -153,7 +153,7 @@ def _attention(scope: Scope, dtype: str) -> Iterator[Point]:
     ):
         for head in heads:
             for backend in scope.attention_backends:
-                # What engines do not use is measured where it is told apart from what they do, and no further.
+                # What engines do not use is measured where it differs from what they do, and no further.
                 seldom = backend in ("sdpa-math", "sdpa-efficient")
                 if not runs(backend, head) or (scope.large and _left_out(backend, head, tier, grid)):
                     continue
