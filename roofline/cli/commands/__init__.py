@@ -90,7 +90,7 @@ _SUMMARIES = {
     "claim": "Whether a number is possible, implausible or impossible, why, and which usual mistakes would give it.",
     "compare": "What an engine's log and its benchmark say, beside what is predicted, and why they may differ.",
     "explain": "Where a number comes from: formula, numbers put in, value, source.",
-    "limits": "Batch limits over contexts: what memory holds, where compute binds, what an SLO allows, and which is met first.",
+    "limits": "Batch limits over contexts: what memory holds, where compute limits, what an SLO allows, and which comes first.",
     "plan": "Plan capacity: deployments that serve a traffic within its objectives, best first.",
     "preempt": "An evicted sequence: recompute its cache, or swap it out to the host and in again; where the two cost the "
     "same.",
@@ -98,7 +98,7 @@ _SUMMARIES = {
     "report": "One HTML file that works without a network: the answer, figures, and controls that compute in the browser.",
     "schema": "The JSON Schema of a kind of file or of the options of `analyze`, for editors and checkers.",
     "simulate": "Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.",
-    "sweep": "Any grid of models, hardware, deployments and workloads: times, rates, memory, what fits and what binds, a row a "
+    "sweep": "Any grid of models, hardware, deployments and workloads: times, rates, memory, what fits, what binds; a row per "
     "point.",
     "trace": "Show the requests of a measured run and the engine that served them, and write them as a trace.",
     "validate": "Compare measured records with predictions: by operator and regime, and which were faster than should be "

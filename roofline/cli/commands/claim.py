@@ -54,7 +54,7 @@ def claim(  # noqa: PLR0917 - a flag each
     words: Annotated[list[str] | None, model_argument("The claim in words, a model, or both.", '["TEXT"] [MODEL]')] = None,
     hardware: Annotated[str | None, hardware_option("Id or YAML file.")] = None,
     tokens_per_s: Annotated[
-        str | None, own("--tokens-per-s", text="Tokens a second, of the whole batch.", panel=CLAIM, metavar="X")
+        str | None, own("--tokens-per-s", text="Tokens per second, of the whole batch.", panel=CLAIM, metavar="X")
     ] = None,
     per_user: Annotated[bool, typer.Option("--per-user", help="The rate is that of one user.", rich_help_panel=CLAIM)] = False,
     per_gpu: Annotated[bool, typer.Option("--per-gpu", help="The rate is that of one device.", rich_help_panel=CLAIM)] = False,

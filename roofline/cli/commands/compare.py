@@ -189,10 +189,10 @@ def _read(result: Comparison) -> Table | None:
 
 
 def _assumed(result: Comparison) -> Table | None:
-    """What the files do not say, and what was given in the place of what they say."""
-    shown = [note for note in result.deployment.notes if note.origin != "given" or _instead(note)]
-    shown += [note for note in result.deployment.notes if note.name in ("model", "hardware") and not _instead(note)]
-    cells = tuple((note.name, str(note.value), note.origin, note.why) for note in shown)
+    """What the files do not say, and what was given instead of what they say."""
+    notes = [note for note in result.deployment.notes if note.origin != "given" or _instead(note)]
+    notes += [note for note in result.deployment.notes if note.name in ("model", "hardware") and not _instead(note)]
+    cells = tuple((note.name, str(note.value), note.origin, note.why) for note in notes)
     return Table("Assumptions", "", ("name", "value", "origin", "why"), (False,) * 4, cells) if cells else None
 
 

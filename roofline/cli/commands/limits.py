@@ -39,7 +39,7 @@ def limits(
     options: Options,
     out: Output,
 ) -> int:
-    """Batch limits over contexts: what memory holds, where compute binds, what an SLO allows, and which is met first.
+    """Batch limits over contexts: what memory holds, where compute limits, what an SLO allows, and which comes first.
 
     Exit code 1 when at no context a sequence fits and is quick enough. Example:
     roofline limits llama-3.1-8b --hardware a100-sxm-80gb --tpot "50 ms"
@@ -74,8 +74,8 @@ def _sentences(result: Limits) -> list[str]:
             lines.append(f"{_where(rows, result)} {name} is reached first: {to}.")
     never = [row.context for row in result.rows if row.critical_batch is None]
     if never:
-        where = "Compute" if len(never) == len(result.rows) else f"From {never[0]:,} cached tokens on compute"
-        lines.append(f"{where} binds at no batch: {result.critical_batch_why}.")
+        where = "" if len(never) == len(result.rows) else f" from {never[0]:,} cached tokens on"
+        lines.append(f"Memory-bound at every batch size{where}: {result.critical_batch_why}.")
     return lines
 
 

@@ -59,7 +59,7 @@ def _list_table(rows: Rows, notes: list[str]) -> Table:
         )
         for row in rows
     )
-    columns = ("id", "parameters", "active", "layers", "context", "KV a token", "window", *(("state",) if recurrent else ()))
+    columns = ("id", "parameters", "active", "layers", "context", "KV per token", "window", *(("state",) if recurrent else ()))
     return Table("", "; ".join(notes), columns, (False, *([True] * (len(columns) - 1))), cells)
 
 
@@ -121,11 +121,11 @@ def _show(loaded: Model, counted: Parameters, parts: list[Part], kinds: list[Lay
     from roofline.predict.parameters import kv_bytes_per_token, state_bytes_per_sequence
 
     note = f"{counted.total:,} parameters, {counted.active:,} active; context {loaded.max_position_embeddings:,}"
-    note += f"; KV cache {formatting.binary(kv_bytes_per_token(loaded))} a token at 2 bytes an element"
+    note += f"; KV cache {formatting.binary(kv_bytes_per_token(loaded))} per token at 2 bytes per element"
     if any(kind.windows for kind in kinds):
         note += ", below every window"
     if state := state_bytes_per_sequence(loaded):
-        note += f"; recurrent state {formatting.binary(state)} a sequence, in fp32"
+        note += f"; recurrent state {formatting.binary(state)} per sequence, in fp32"
     if counted.apart:
         note += "; apart: " + ", ".join(f"{part} {size:,}" for part, size in counted.apart.items())
     print_table(_parts_table(loaded, note, counted, parts))
@@ -161,7 +161,7 @@ def _kinds_table(loaded: Model, kinds: list[LayerKind]) -> Table:
     """The pattern of the layers, and its legend. A column that all layers leave empty is left out."""
     from roofline.predict.parameters import layer_pattern
 
-    head = ("", "layer", "x", "mixer", "feed-forward", "parameters each", "KV a token", "window", "tokens an entry", "state")
+    head = ("", "layer", "x", "mixer", "feed-forward", "parameters each", "KV per token", "window", "tokens per entry", "state")
     right = (False, False, True, False, False, True, True, True, True, True)
     rows = [
         (

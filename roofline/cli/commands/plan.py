@@ -77,14 +77,14 @@ def _check(model: str | None, query: dict[str, Any], out: Output) -> int:
 
 def _verdict(result: Check) -> str:
     """Whether it passes, in a sentence."""
-    many = plural(result.replicas, "replica")
+    replicas = plural(result.replicas, "replica")
     needed = result.replicas_needed
     if result.passed:
         at_risk = any(one.verdict == "at risk" for one in result.findings)
-        return f"{many} meet what is asked for{', some of it at risk' if at_risk else ''}."
+        return f"{replicas} meet every objective{', some at risk' if at_risk else ''}."
     if needed is None:
-        return f"{many} do not meet what is asked for, and more of them would not."
-    return f"{many} do not meet what is asked for; {needed:,} would."
+        return f"{replicas} do not meet every objective, and more would not."
+    return f"{replicas} do not meet every objective; {needed:,} would."
 
 
 _OBJECTIVES = {

@@ -49,7 +49,7 @@ def replay(
 ) -> None:
     """Serve the requests of a measured run by the simulator, and lay TTFT, TPOT and E2E beside the measured ones.
 
-    Options that describe the deployment stand in place of what the run says. -o: .csv, .md, .parquet a row a figure; .json.
+    Options that describe the deployment replace what the run says. -o: .csv, .md, .parquet a row per figure; .json.
     Example: roofline replay runs/rtx4090 --fit-first 100
     """
     query = given({**locals(), **options}, "run")

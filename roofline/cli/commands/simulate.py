@@ -28,7 +28,7 @@ def simulate(
 ) -> int:
     """Simulate a server: latencies, throughput and utilisation under a trace or random arrivals.
 
-    -o with .csv or .parquet writes a row a request while it runs; .html, .json and .md the result. Example:
+    -o with .csv or .parquet writes a row per request while it runs; .html, .json and .md the result. Example:
     roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len lognormal:1155:900 --output-len 211
     """
     from roofline.report.simulation.summary import sentences, tables

@@ -27,15 +27,19 @@ if TYPE_CHECKING:
 
     from roofline.predict.sweeps.spec import Sweep
 
-GRID, KEPT, RUN = "Axes (each: a value, several apart by commas, or a range such as 1:512:x2)", "What is kept", "How it is run"
+GRID, RULES, RUN = (
+    "Axes (each: a value, several apart by commas, or a range such as 1:512:x2)",
+    "What is kept",
+    "How it is run",
+)
 MAX_PRINTED = 1_000
 """Rows that are printed at most."""
 _HEADS = {
     "time_estimate_s": "estimate", "time_low_s": "from", "time_high_s": "to", "time_bound_s": "bound",
     "step_estimate_s": "step", "step_low_s": "step from", "step_high_s": "step to", "step_bound_s": "step bound",
     "tokens_per_s": "tokens/s bound", "tokens_per_s_estimate": "tokens/s",
-    "tokens_per_s_per_device": "tokens/s a device, bound",
-    "tokens_per_s_per_device_estimate": "tokens/s a device", "memory_bytes": "memory", "arithmetic_intensity": "FLOP/B",
+    "tokens_per_s_per_device": "tokens/s per device, bound",
+    "tokens_per_s_per_device_estimate": "tokens/s per device", "memory_bytes": "memory", "arithmetic_intensity": "FLOP/B",
     "bound_by": "binds", "weight_dtype": "weights", "kv_dtype": "KV", "activation_dtype": "activations",
 }  # fmt: skip
 _SUFFIXES = (".csv", ".json", ".md", ".parquet")
@@ -64,10 +68,11 @@ def sweep(  # noqa: PLR0917 - a flag each
     ] = None,
     hardware: Annotated[list[str] | None, hardware_option("Ids or YAML files.")] = None,
     columns: Annotated[
-        str | None, option("--columns", text="Answers that are wanted, apart by commas.", panel=KEPT, metavar="LIST")
+        str | None, option("--columns", text="Answers that are wanted, apart by commas.", panel=RULES, metavar="LIST")
     ] = None,
     reduce: Annotated[
-        str | None, option("--reduce", text="best, pareto or histogram, of the points that fit.", panel=KEPT, metavar="RULE")
+        str | None,
+        option("--reduce", text="best, pareto or histogram, of the points that fit.", panel=RULES, metavar="RULE"),
     ] = None,
     objective: Annotated[
         list[str] | None,
@@ -75,15 +80,15 @@ def sweep(  # noqa: PLR0917 - a flag each
             "--objective",
             help="COLUMN:max or COLUMN:min, by which it is kept; several for pareto.",
             metavar="COLUMN",
-            rich_help_panel=KEPT,
+            rich_help_panel=RULES,
             show_default=False,
         ),
     ] = None,
     by: Annotated[
-        str | None, option("--by", text="Axes each of whose values has a result of its own.", panel=KEPT, metavar="AXES")
+        str | None, option("--by", text="Axes each of whose values has a result of its own.", panel=RULES, metavar="AXES")
     ] = None,
-    ttft: Annotated[str | None, option("--ttft", text='Prefill steps of at most, "500 ms".', panel=KEPT, metavar="T")] = None,
-    tpot: Annotated[str | None, option("--tpot", text='Decode steps of at most, "50 ms".', panel=KEPT, metavar="T")] = None,
+    ttft: Annotated[str | None, option("--ttft", text='Prefill steps of at most, "500 ms".', panel=RULES, metavar="T")] = None,
+    tpot: Annotated[str | None, option("--tpot", text='Decode steps of at most, "50 ms".', panel=RULES, metavar="T")] = None,
     executor: Annotated[
         str | None,
         option("--executor", text="processes[:N] or dask[:ADDRESS]. Default: this process.", panel=RUN, metavar="WHO"),
@@ -95,7 +100,7 @@ def sweep(  # noqa: PLR0917 - a flag each
     options: Options,
     out: Output,
 ) -> int:
-    """Any grid of models, hardware, deployments and workloads: times, rates, memory, what fits and what binds, a row a point.
+    """Any grid of models, hardware, deployments and workloads: times, rates, memory, what fits, what binds; a row per point.
 
     A grid larger than memory goes into a folder (-o NAME without a suffix), in parts that a stopped sweep goes on with.
 

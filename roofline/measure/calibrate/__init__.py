@@ -21,8 +21,7 @@ from roofline.measure.validate.serving import validate_serving
 from roofline.predict.efficiency.form import Form, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.predict.efficiency.kernels import family_key
-from roofline.specs.engine import EngineSteps
-from roofline.specs.engine import ServingErrors
+from roofline.specs.engine import EngineSteps, ServingErrors
 from roofline.specs.fit import Family, Fit, Spread
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
