@@ -78,7 +78,7 @@ def _blocks(poster: Any) -> str:
         rows.append((f"{size}", _s(again), _s(pinned), _s(pageable), f"{pageable / pinned:.2f}", _s(whole), *each))
     number = poster.evicted(poster.pair("swap", EVICTED))
     title = f"Length of a block (F30, F31): {number:,.0f} tokens evicted in one overflow; and a token, of the"
-    head = "tokens a block|recompute|swap|pageable|pageable/pinned|swap, one call|a token, recompute|a token, swap"
+    head = "tokens per block|recompute|swap|pageable|pageable/pinned|swap, one call|a token, recompute|a token, swap"
     below = f"{poster.REQUESTS} requests below in {poster.NARROW} % of the memory"
     return f"{title} {below}:\n\n" + _table(head.split("|"), rows)
 

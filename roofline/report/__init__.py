@@ -1,1 +1,1 @@
-"""Faces of a result: what a person reads, apart from where it is shown."""
+"""Renderers of results: pages, figures, tables and sentences."""

@@ -1,1 +1,1 @@
-"""analysis."""
+"""The page of one analysis: state and view, figures, comparison."""

@@ -12,8 +12,7 @@ from roofline.formulas.javascript import Program, translated
 from roofline.predict.engine_command import shell_line
 from roofline.predict.options import read_quantity
 from roofline.predict.request import OVERRIDES, SHORT, ResolvedRequest, prepare
-from roofline.report.analysis.state import FIGURES, WEIGHTS, Values, flags
-from roofline.report.analysis.view import view
+from roofline.report.analysis.view import FIGURES, WEIGHTS, Values, flags, view
 from roofline.report.cells import csv_text
 from roofline.report.controls import Choice, Control
 from roofline.report.figure import View

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import roofline
-from roofline.report.analysis.state import flags, options
-from roofline.report.analysis.view import view
+from roofline.report.analysis.view import flags, options, view
 from roofline.report.cells import csv_text
 from roofline.report.figure import Cell, Section, Table, View
 

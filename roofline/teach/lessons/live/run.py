@@ -23,7 +23,7 @@ from roofline.predict.analyze import run as analysed
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.result import Analysis, OperatorResult, Phase
 from roofline.predict.timing import pipeline
-from roofline.report.analysis.state import WEIGHTS
+from roofline.report.analysis.view import WEIGHTS
 from roofline.serving.preemption.copies import Curve
 from roofline.serving.preemption.crossover import needed_rate
 from roofline.specs.library import load_hardware
