@@ -7,7 +7,7 @@ from typing import Any
 from generate.docstring import prose
 from generate.table import table, toctree
 from roofline import formatting
-from roofline.predict.catalogue import hardware_rows
+from roofline.cli.library import hardware_rows
 from roofline.specs.hardware import facts
 from roofline.specs.library import load_hardware, shipped
 

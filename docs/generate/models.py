@@ -9,7 +9,7 @@ from generate.hardware import cited
 from generate.table import table
 from roofline import formatting
 from roofline.blocks.model_files import load_model
-from roofline.predict.catalogue import model_rows
+from roofline.cli.library import model_rows
 from roofline.report.summary import format_count
 
 _HEAD = """\

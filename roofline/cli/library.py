@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
+from roofline.blocks.model_files import load_model
 from roofline.cli.output import Output, Result, Rows, write_stdout
 from roofline.errors import RooflineError, SpecError, UnknownNameError
+from roofline.predict.parameters import count_parameters, kv_bytes_per_token, state_bytes_per_sequence, windows
+from roofline.specs.library import Input, ids, load_hardware
 from roofline.text import clean
 from roofline.version import envelope
 
@@ -142,3 +145,40 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 _WORDS = {"missing": "missing", "extra": "extra", "wrong_shape": "of another shape"}
 _SIZES = {"predicted_bytes": "predicted", "stored_bytes": "in tensors of the language model", "total_size": "by the index"}
+
+
+def model_rows() -> tuple[list[dict[str, Any]], list[Input]]:
+    """Every known model with its size, and the files."""
+    rows, inputs = [], []
+    for name, path in ids("models").items():
+        model, read = load_model(str(path))
+        inputs.append(read)
+        counted = count_parameters(model)
+        rows.append(
+            {
+                "id": name, "title": model.title, "parameters": counted.total, "active": counted.active,
+                "layers": model.num_hidden_layers,
+                "hidden_size": model.hidden_size, "context_length": model.max_position_embeddings,
+                "kv_bytes_per_token": kv_bytes_per_token(model), "window": windows(model)[0] if windows(model) else None,
+                "state_bytes_per_sequence": state_bytes_per_sequence(model),
+            }
+        )  # fmt: skip
+    return rows, inputs
+
+
+def hardware_rows() -> tuple[list[dict[str, Any]], list[Input]]:
+    """Every known accelerator and node with its headline figures, and the files."""
+    rows, inputs = [], []
+    for name, path in ids("hardware").items():
+        hardware, read = load_hardware(str(path))
+        inputs.append(read[0])
+        sixteen = next((dtype for dtype in ("bf16", "fp16") if dtype in hardware.peaks), None)
+        rows.append(
+            {
+                "id": name, "title": hardware.title, "devices": hardware.node.count if hardware.node else 1,
+                "peak_flops_16bit": hardware.peaks[sixteen] if sixteen else None, "peak_flops_fp8": hardware.peaks.get("fp8"),
+                "bandwidth": hardware.bandwidth, "memory_bytes": hardware.memory_bytes,
+                "ridge_point": hardware.peaks[sixteen] / hardware.bandwidth if sixteen else None,
+            }
+        )  # fmt: skip
+    return rows, inputs

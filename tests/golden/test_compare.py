@@ -18,7 +18,7 @@ import pytest
 
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
-from roofline.audit.engine_logs.rows import Row
+from roofline.audit.engine_logs.names import Row
 
 TOKEN = 32 * 2 * 8 * 128 * 2  # Llama 3.1 8B: 128 KiB a token
 

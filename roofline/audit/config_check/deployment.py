@@ -15,7 +15,7 @@ from roofline.audit.config_check.servers import Understood, understand
 from roofline.audit.engine_logs import names
 from roofline.audit.engine_logs.names import scheme
 from roofline.errors import InputError, RooflineError, SpecError
-from roofline.serving.planning.query import Query
+from roofline.serving.planning.load import Query
 from roofline.specs.library import Input, by_driver_name, find, ids, text_of
 from roofline.specs.source import Assumption
 from roofline.units import parse_count

@@ -25,9 +25,9 @@ from roofline.errors import InputError
 from roofline.predict.options import ALIASES
 from roofline.predict.result import dump_json
 from roofline.serving.planning.candidates import Draft, PoolSize, candidate
+from roofline.serving.planning.load import Query
 from roofline.serving.planning.performance import closed_loop_performance
 from roofline.serving.planning.plan import TRAFFIC, assemble, resolve
-from roofline.serving.planning.query import Query
 from roofline.serving.planning.result import Candidate, Plan
 from roofline.serving.traffic.classes import Traffic
 from roofline.specs.hardware import Hardware

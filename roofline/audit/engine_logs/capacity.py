@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from roofline.audit.engine_logs.budgets import Budget, budget
 from roofline.audit.engine_logs.engine_log import EngineLog
-from roofline.audit.engine_logs.rows import Row
+from roofline.audit.engine_logs.names import Row
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import ResolvedRequest
 

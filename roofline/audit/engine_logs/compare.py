@@ -12,8 +12,8 @@ from roofline.audit.engine_logs.bench_result import BenchResult
 from roofline.audit.engine_logs.capacity import Capacity
 from roofline.audit.engine_logs.deployment import LoggedDeployment, logged_deployment
 from roofline.audit.engine_logs.engine_log import EngineLog
+from roofline.audit.engine_logs.names import Row, Unit
 from roofline.audit.engine_logs.reasons import Evidence, why
-from roofline.audit.engine_logs.rows import Row, Unit
 from roofline.errors import InputError
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.library import Input

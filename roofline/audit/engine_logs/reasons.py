@@ -12,7 +12,7 @@ from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.deployment import LoggedDeployment
 from roofline.audit.engine_logs.engine_log import EngineLog, flag
 from roofline.audit.engine_logs.load_prediction import LoadPrediction
-from roofline.audit.engine_logs.rows import Row
+from roofline.audit.engine_logs.names import Row
 from roofline.formatting import percent, plural
 from roofline.predict.request import ResolvedRequest
 from roofline.specs.library import fit_files

@@ -19,7 +19,7 @@ from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.audit.engine_logs.compare import Comparison
-    from roofline.audit.engine_logs.rows import Row
+    from roofline.audit.engine_logs.names import Row
     from roofline.specs.source import Assumption
 
 

@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def list_hardware(*, out: Output) -> None:
     """Every accelerator and node with its headline figures."""
-    from roofline.predict.catalogue import hardware_rows
+    from roofline.cli.library import hardware_rows
 
     rows, inputs = hardware_rows()
     document = {**envelope(by_name(inputs)), "hardware": rows}

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def list_models(*, out: Output) -> None:
     """Every model with its size."""
-    from roofline.predict.catalogue import model_rows
+    from roofline.cli.library import model_rows
 
     rows, inputs = model_rows()
     document = {**envelope(by_name(inputs)), "models": rows}

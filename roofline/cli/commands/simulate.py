@@ -32,8 +32,8 @@ def simulate(
     roofline simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len lognormal:1155:900 --output-len 211
     """
     from roofline.report.simulation.summary import sentences, tables
-    from roofline.serving.simulation.interrupts import Interrupts
     from roofline.serving.simulation.request_writer import SUFFIXES
+    from roofline.serving.simulation.run import Interrupts
     from roofline.serving.simulation.simulate import simulate as run
 
     out.check_suffix((*SUFFIXES, ".json", ".md", ".html"))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from roofline.formatting import percent
 from roofline.serving.planning.engine_flags import ENGINES, Start
+from roofline.serving.planning.load import Query
 from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
-from roofline.serving.planning.query import Query
 from roofline.serving.planning.result import Candidate, Cost, Pool, Power
 from roofline.serving.planning.search import Option, cache_link
 from roofline.serving.planning.sizing import Role, SizedReplica

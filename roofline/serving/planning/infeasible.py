@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.serving.planning.candidates import Draft, cost_per_hour
-from roofline.serving.planning.load import TPOT, TTFT
+from roofline.serving.planning.load import TPOT, TTFT, Query
 from roofline.serving.planning.performance import closed_loop_performance
-from roofline.serving.planning.query import Query
 from roofline.serving.planning.search import Option, Unfit
 from roofline.serving.planning.sizing import SizedReplica, unloaded
 

@@ -21,9 +21,8 @@ from roofline.serving.options import ObjectiveOptions, TrafficOptions
 from roofline.serving.planning.candidates import Draft, candidate, cost_per_hour, drafts, order
 from roofline.serving.planning.infeasible import infeasible
 from roofline.serving.planning.inventory import parse_inventory
-from roofline.serving.planning.load import BURSTIEST, Load
+from roofline.serving.planning.load import BURSTIEST, MODES, RANKS, Load, Mode, Query
 from roofline.serving.planning.prices import Prices, load_prices
-from roofline.serving.planning.query import MODES, RANKS, Mode, Query
 from roofline.serving.planning.result import Candidate, Plan
 from roofline.serving.planning.search import Option, Unfit, search
 from roofline.serving.planning.sizing import UTILISATION

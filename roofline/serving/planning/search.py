@@ -17,8 +17,7 @@ from roofline.errors import RooflineError
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.request import PhaseName, ResolvedRequest, Workload, prepare
 from roofline.serving.planning.layouts import SIZES, Layout, layouts
-from roofline.serving.planning.load import Load
-from roofline.serving.planning.query import MAX_DEVICES, Query
+from roofline.serving.planning.load import MAX_DEVICES, Load, Query
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
 from roofline.specs.hardware import Hardware

@@ -13,11 +13,10 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import parse_host_copy
-from roofline.serving.simulation.interrupts import Interrupts
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.request_writer import RequestWriter
 from roofline.serving.simulation.result import Simulation, summarize, without_fit
-from roofline.serving.simulation.run import Observers, Run, run
+from roofline.serving.simulation.run import Interrupts, Observers, Run, run
 from roofline.serving.simulation.server import OutOfKVBlocksError, Server, make_server, resolve_replica
 from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.serving.traffic.scalars import parse_share

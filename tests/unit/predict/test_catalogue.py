@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.predict.catalogue import hardware_rows, model_rows
+from roofline.cli.library import hardware_rows, model_rows
 from roofline.specs.library import shipped
 
 

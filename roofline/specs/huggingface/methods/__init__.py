@@ -9,8 +9,7 @@ from roofline.errors import InputError, UnknownNameError
 from roofline.registry import Registry
 from roofline.specs.huggingface.methods.base import Keys, Method, Plan
 from roofline.specs.huggingface.methods.compressed_tensors import compressed_tensors
-from roofline.specs.huggingface.methods.modelopt import modelopt
-from roofline.specs.huggingface.methods.transformers import awq, bitsandbytes, fbgemm_fp8, fp8, gptq, mxfp4
+from roofline.specs.huggingface.methods.transformers import awq, bitsandbytes, fbgemm_fp8, fp8, gptq, modelopt, mxfp4
 
 METHODS: Registry[Method] = Registry(
     "quantization method",

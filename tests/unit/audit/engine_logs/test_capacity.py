@@ -11,7 +11,7 @@ from unit.audit.engine_logs.engine_lines import INIT, MEMORY, SAMPLES
 from roofline.audit.engine_logs.budgets import DRIVER, DRIVER_SHARE, GRAPHS, SAMPLER, Budget, Part, device_memory
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
-from roofline.audit.engine_logs.rows import Row
+from roofline.audit.engine_logs.names import Row
 from roofline.specs.library import load_hardware
 
 GIB = 2**30

@@ -12,8 +12,8 @@ from unit.audit.engine_logs.engine_lines import INIT, MEMORY, RESULT
 
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
+from roofline.audit.engine_logs.names import Row
 from roofline.audit.engine_logs.reasons import REASONS, why
-from roofline.audit.engine_logs.rows import Row
 from roofline.errors import InputError
 
 

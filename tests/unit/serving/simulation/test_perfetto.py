@@ -17,11 +17,11 @@ import pytest
 from simulated import Served, serve, world
 
 from roofline.errors import InputError
-from roofline.serving.simulation.interrupts import Interrupts
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
 from roofline.serving.simulation.request import Request
+from roofline.serving.simulation.run import Interrupts
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.step_log import END, RUN
 from roofline.serving.simulation.step_time import AffineStepTime

@@ -17,8 +17,8 @@ from roofline.predict.compiled import compile
 from roofline.serving.queueing.replica import step_seconds
 from roofline.serving.simulation import run as runs
 from roofline.serving.simulation.arrivals import Clients
-from roofline.serving.simulation.interrupts import Interrupts, StoppedError
 from roofline.serving.simulation.result import Simulation
+from roofline.serving.simulation.run import Interrupts, StoppedError
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.step_log import FLUSH
 from roofline.serving.simulation.workload import Workload
