@@ -63,8 +63,8 @@ class Cost:
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name)) for name in FIELDS)
-        shown = ", ".join(f"{name}={value}" for name, value in values if not (isinstance(value, (int, float)) and value == 0))
-        return f"Cost({shown})"
+        listed = ", ".join(f"{name}={value}" for name, value in values if not (isinstance(value, (int, float)) and value == 0))
+        return f"Cost({listed})"
 
 
 FIELDS = tuple(field.name for field in fields(Cost))

@@ -148,11 +148,11 @@ class Precision:
 
     def of_layer(self, layer_type: str) -> Precision:
         """The formats in layers of one type."""
-        kept = dict(self.exempt).get(layer_type, ()) if self.exempt else ()
-        if not kept:
+        exempt = dict(self.exempt).get(layer_type, ()) if self.exempt else ()
+        if not exempt:
             return self
-        others = tuple((role, format) for role, format in self.roles if not set(within(role)) & set(kept))
-        return replace(self, roles=(*((role, self.weight) for role in kept), *others), exempt=())
+        others = tuple((role, format) for role, format in self.roles if not set(within(role)) & set(exempt))
+        return replace(self, roles=(*((role, self.weight) for role in exempt), *others), exempt=())
 
 
 FORMATS = {

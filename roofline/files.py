@@ -111,7 +111,7 @@ def note_input(path: Path | str, what: str) -> None:
 
 
 def note_read(path: Path, what: str) -> None:
-    """The same for a file of which nobody has said more yet."""
+    """The same for a file of which nothing more is known yet."""
     if (current := _RUN.get()) is not None and (key := identity(path)) is not None and key not in current.written:
         current.inputs.setdefault(key, what)
 
@@ -175,7 +175,7 @@ def _too_large(path: Path, size: str, limit: int, what: str) -> SpecError:
 
 
 class _Input(io.RawIOBase):
-    """A file of which at most so many bytes are read, whatever its size is said to be."""
+    """A file of which at most `limit` bytes are read, whatever size the system reports."""
 
     def __init__(self, path: Path, limit: int, what: str) -> None:
         self._path, self._limit, self._what, self._count = path, limit, what, 0

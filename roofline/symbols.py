@@ -23,7 +23,7 @@ class Symbol:
 
 TABLE = (
     Symbol("B", "B", "sequences", "batch: sequences in one step"),
-    Symbol("S_q", "S_q", "tokens", "new tokens a sequence in one step (a prompt, a chunk of it, or 1 at decode)"),
+    Symbol("S_q", "S_q", "tokens", "new tokens per sequence in one step (a prompt, a chunk of it, or 1 at decode)"),
     Symbol("S_c", "S_c", "tokens", "tokens of a sequence that are cached before the step"),
     Symbol("T", "T", "tokens", "tokens in one step over all sequences, B * S_q"),
     Symbol("L", "L", "layers", "layers of a kind", "num_hidden_layers"),

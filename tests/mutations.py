@@ -43,7 +43,7 @@ def fingerprint(model: Model) -> tuple[Any, ...]:
     """Everything that counts: parameters, caches and states of all layers, the layers themselves."""
     counted = count_parameters(model)
     kept = [
-        (tuple(cache.kept(length) * cache.elements for length in (1, 10**4, 10**7)), n)
+        (tuple(cache.retained(length) * cache.elements for length in (1, 10**4, 10**7)), n)
         for cache, n in caches(model, Deployment())
     ]
     layers = [model.layer_types[name].model_dump() for name in model.layer_sequence]

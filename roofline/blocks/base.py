@@ -36,7 +36,7 @@ Sharding = Literal["exact", "replicate", "split", "experts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where a block stands on one device: the width of the stream it reads, the step, formats and conventions.
+    """The place of a block on one device: the width of the stream it reads, the step, formats and conventions.
 
     `tokens` are those that the device works on; `step` has the sequences as they are, on however many devices.
     """
@@ -87,10 +87,10 @@ class Cache:
         """Elements that one more token adds below the window; of an entry, the token's share."""
         return self.elements if self.ratio is None else ratio(self.elements, self.ratio)
 
-    def kept(self, length: Expr) -> Expr:
+    def retained(self, length: Expr) -> Expr:
         """Tokens, or entries, that a sequence of `length` tokens keeps.
 
-        >>> [Cache(1).kept(300), Cache(1, window=128).kept(300), Cache(1, ratio=128).kept(300)]
+        >>> [Cache(1).retained(300), Cache(1, window=128).retained(300), Cache(1, ratio=128).retained(300)]
         [300, 128, 2]
         """
         return entries(length, self.ratio) if self.window is None else minimum(length, self.window)
@@ -110,7 +110,7 @@ class State:
     recurrent: Expr = 0
 
     def bytes(self, precision: Precision, *, allocated: bool) -> Expr:
-        """Bytes a sequence: as Hugging Face's cache lays them out, with a column for every tap of the convolution; or as
+        """Bytes per sequence: as Hugging Face's cache lays them out, with a column for every tap of the convolution; or as
         engines allocate them, where the newest input comes with its token and the column before the oldest is let go.
 
         >>> from roofline.dtypes import BF16, Precision

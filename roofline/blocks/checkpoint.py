@@ -90,10 +90,10 @@ def _placed(weights: Iterable[Weight], naming: Names, prefix: str, layer: int | 
         rows = sum(part.shape[0] for part in parts)
         whole = replace(first, shape=(rows, *first.shape[1:]), bias=sum(part.bias for part in parts))
         for name, shape, bias in _copies(place, whole):
-            ending, beside = ("", "_bias") if place.bare else (".weight", ".bias")
+            ending, bias_ending = ("", "_bias") if place.bare else (".weight", ".bias")
             yield Tensor(prefix + name + ending, shape, layer, first.role)
             if bias is not None:
-                yield Tensor(prefix + (place.bias or name + beside), bias, layer, "")
+                yield Tensor(prefix + (place.bias or name + bias_ending), bias, layer, "")
 
 
 def _copies(place: At, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None]]:

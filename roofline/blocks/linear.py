@@ -20,7 +20,7 @@ def _product(site: Site, path: str, *, bias: bool) -> Operators:
 
 
 class LinearMixer(MixerBlock):
-    """In the place of attention: no token meets another."""
+    """Instead of attention: no token meets another."""
 
     divided: ClassVar[bool] = False
 
@@ -41,7 +41,7 @@ class LinearMixer(MixerBlock):
 
 
 class LinearMlp(FeedForwardBlock):
-    """In the place of a feed-forward block."""
+    """Instead of a feed-forward block."""
 
     divided: ClassVar[bool] = False
 

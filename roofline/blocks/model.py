@@ -43,7 +43,7 @@ class NormSpec(Spec):
     weight: bool = Field(default=True, description="a weight an element; false: the norm has no parameters")
 
     @model_validator(mode="after")
-    def _bias_beside_weight(self) -> NormSpec:
+    def _bias_needs_weight(self) -> NormSpec:
         if self.bias and not self.weight:
             msg = "a norm with a bias has a weight: give weight: true, or bias: false"
             raise ValueError(msg)
@@ -180,7 +180,7 @@ class Model(Spec):
         return self
 
     @model_validator(mode="after")
-    def _roles_apart(self) -> Model:
+    def _roles_are_disjoint(self) -> Model:
         covered: dict[str, str] = {}
         for scheme in self.quantization:
             for role in scheme.roles:

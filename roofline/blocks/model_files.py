@@ -147,7 +147,7 @@ def _shared(layer_types: dict[str, Any]) -> dict[str, str]:
 
 
 def _node(value: Any, column: int, *, block: bool = False) -> Any:
-    """Plain data as what is written: on one line where it has room and no `block` is asked for."""
+    """Plain data as it is written: on one line where it fits and `block` is false."""
     from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
     node: Any

@@ -105,8 +105,8 @@ def _against_checkpoint(config: Path) -> dict[str, Any]:
     comparison = compare(load_model(config)[0], checkpoint)
     lists = ("missing", "extra", "wrong_shape")
     counts = {f"{name}_count": len(getattr(comparison, name)) for name in lists}
-    shown = {name: list(getattr(comparison, name)[:_LISTED]) for name in lists}
-    document = {"tensors": len(checkpoint.tensors), "complete": checkpoint.complete, **asdict(comparison), **counts, **shown}
+    examples = {name: list(getattr(comparison, name)[:_LISTED]) for name in lists}
+    document = {"tensors": len(checkpoint.tensors), "complete": checkpoint.complete, **asdict(comparison), **counts, **examples}
     error = None if comparison.ok else f"{config.parent}: {'; '.join(comparison.problems)}"
     return {"ok": comparison.ok, "error": error, "checkpoint": document}
 

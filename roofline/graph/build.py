@@ -76,9 +76,9 @@ def build(
     else:
         # NB: each of the t devices of the stage sends its own copy of the stream to its peer, as engines do, and the
         # inputs of all layers with it.
-        apart = 2 * tp * deployment.context_parallel_size
+        span = 2 * tp * deployment.context_parallel_size
         sent = builder.stream_tokens * model.stream_width
-        graph["send"] = (SendRecv(elements=sent, span=apart, dtypes=builder.vector), 1)
+        graph["send"] = (SendRecv(elements=sent, span=span, dtypes=builder.vector), 1)
     return graph
 
 

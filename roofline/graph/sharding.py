@@ -111,9 +111,9 @@ def communicating(deployment: Deployment) -> list[int]:
     """Sizes of the groups of devices that exchange data; of groups whose members lie apart, with those in between."""
     tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size
     stage = tp * deployment.context_parallel_size
-    stages_apart = [2 * stage] if deployment.pipeline_parallel_size > 1 else []
+    pipeline = [2 * stage] if deployment.pipeline_parallel_size > 1 else []
     context = [stage] if stage > tp else []
-    return [size for size in (tp, *context, ep if ep > tp else 1, *stages_apart) if size > 1]
+    return [size for size in (tp, *context, ep if ep > tp else 1, *pipeline) if size > 1]
 
 
 def device_tokens(step: Step, deployment: Deployment) -> Expr:

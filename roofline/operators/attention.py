@@ -107,8 +107,8 @@ def as_one(new: Expr, cached: Expr, query_ranks: Expr | None, key_ranks: Expr | 
     if key_ranks is not None:
         cached = maximum(ratio(cached + new, key_ranks) - new, 0)
     if query_ranks is not None:
-        kept = ratio(new, query_ranks)
-        new, cached = kept, cached + ratio(new - kept, 2)
+        own = ratio(new, query_ranks)
+        new, cached = own, cached + ratio(new - own, 2)
     return new, cached
 
 
@@ -180,7 +180,7 @@ class Attention(Operator):
 
         SGLang (`forward_extend`, `forward_decode`) and TensorRT-LLM (context, generation) choose so. NB: vLLM goes by the
         queries of a sequence, or by the most of them in a step, and computes a lone prompt of one token as a generated one.
-        Several generated tokens a sequence, as drafts have, are measured in prompts alone.
+        Several generated tokens per sequence, as drafts have, are measured in prompts alone.
         """
         return "attention_decode" if self.decode and isinstance(self.new, int) and self.new == 1 else "attention_prefill"
 
@@ -206,7 +206,7 @@ class Attention(Operator):
             ),
         )
 
-    def alike(self) -> tuple[Operator, Expr]:
+    def factored(self) -> tuple[Operator, Expr]:
         """Attention of one sequence, as often as there are sequences, where they share neither prefix nor sinks."""
         if self.sinks or not (isinstance(self.shared_prefix, int) and self.shared_prefix == 0):
             return self, 1

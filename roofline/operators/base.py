@@ -32,7 +32,7 @@ class Operator:
         """FLOP and bytes of one call."""
         raise NotImplementedError  # abstract: dataclasses with slots do not mix with ABCMeta's class cells
 
-    def alike(self) -> tuple[Operator, Expr]:
+    def factored(self) -> tuple[Operator, Expr]:
         """An operator, and how many of it cost and take at the bound what this one does: on a grid one of fewer axes."""
         return self, 1
 

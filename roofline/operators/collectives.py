@@ -189,7 +189,7 @@ class SendRecv(Operator):
     """Devices that the link has to join: neighbouring stages may be a whole tensor-parallel group apart."""
 
     def peers(self, together: int) -> int:
-        """Two: without a switch a message has the lanes to one device alone."""
+        """Two: without a switch a message has the links to one device alone."""
         return min(2, together)
 
     def cost(self) -> Cost:

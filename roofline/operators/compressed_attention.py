@@ -22,7 +22,7 @@ class CompressedAttention(Operator):
     meets every key of the window that is read and every entry.
 
     Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output. NB: a sink's term in a row and its
-    two bytes a head are left out.
+    two bytes per head are left out.
 
     >>> CompressedAttention(batch=1, new=1, cached=9, n_heads=2, head_dim=8, window=3, ratio=4).cost()
     ... # 3 tokens + floor(10/4) entries: 4*8*5 pairs*2 heads; 2 B*2 heads*(8 in + 8 out); 2 B*5 keys*8

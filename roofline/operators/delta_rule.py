@@ -35,8 +35,8 @@ class DeltaRule(Scan):
 
         S_t = a_t S_(t-1)        S_t = S_t + k_t (beta_t (v_t - S_t^T k_t))^T        y_t = S_t^T q_t
 
-    `per_channel` (KDA): a_t is a vector of d_k; else (Gated DeltaNet) a number a head. `n_heads` are those of values, in groups
-    that share a query and key head.
+    `per_channel` (KDA): a_t is a vector of d_k; else (Gated DeltaNet) one number per head. `n_heads` are those of values, in
+    groups that share a query and key head.
 
     **One token** (`recurrent`): 7 vector FLOP an element of S (decay, S^T k 2, k delta^T and sum 2, S^T q 2) and 2 d_v a head
     for delta.

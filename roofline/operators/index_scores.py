@@ -16,7 +16,7 @@ from roofline.operators.entries import entries, entry_pairs
 class IndexScores(Operator):
     """Score every key that a query sees: I = sum over n_heads of w_h ReLU(q_h . k), one key of head_dim for all heads.
 
-    A pair costs 2 head_dim matrix FLOP a head for the dot products. The weighted sum over heads is 2 a head more: a matrix
+    A pair costs 2 head_dim matrix FLOP per head for the dot products. The weighted sum over heads is 2 per head more: a matrix
     product (weights times scores) where `head_sum` says so, else vector work. ReLU is 1 vector FLOP a pair and head. With
     `ratio` the keys are entries that stand for that many tokens each. Queries, weights of heads and the indexer's cache are
     read once; one score a pair is written, for the choice that follows. The first `shared_prefix` cached tokens are the same

@@ -70,7 +70,7 @@ class StageGrid:
 
     def _graph(self) -> Iterable[tuple[Operator, Expr]]:
         for operator, repeat in build(*self._built_from()).values():
-            one, count = operator.alike()
+            one, count = operator.factored()
             yield one, count * repeat
 
     def _of_operator(self, item: tuple[Operator, Expr]) -> dict[str, Expr]:

@@ -114,7 +114,7 @@ class StageMemory(Setting):
             return self.layout.bytes(length - 1, 1) - self.layout.state_bytes
         total: Expr = 0
         for cache, count in self._caches:
-            total = total + cache.kept(length) * cache.elements * self.precision.kv.bytes * count
+            total = total + cache.retained(length) * cache.elements * self.precision.kv.bytes * count
         return total
 
     def state_bytes(self, *, allocated: bool) -> float:

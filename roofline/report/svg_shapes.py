@@ -228,7 +228,7 @@ def bars(series: Series, look: Look, slot: Slot, frame: Frame, key: str) -> str:
             continue
         parts += titled(bar(box, look, key), hover(series, index))
         if len(series.short) > index and series.short[index]:
-            parts += _beside(series, index, box, look, frame, lies)
+            parts += _text_at(series, index, box, look, frame, lies)
     return parts
 
 
@@ -261,7 +261,7 @@ def _box(series: Series, index: int, slot: Slot, frame: Frame, lies: bool) -> Bo
     return Box(left=left, top=min(top, bottom - _LEAST), right=right, bottom=bottom)
 
 
-def _beside(series: Series, index: int, box: Box, look: Look, frame: Frame, lies: bool) -> str:
+def _text_at(series: Series, index: int, box: Box, look: Look, frame: Frame, lies: bool) -> str:
     """A bar's short text: within a bar that is one of a row of them, beyond the end of one that stands alone."""
     words = shorten(series.short[index], 32)
     wide, middle = text_width(words, 11), (box.top + box.bottom) / 2

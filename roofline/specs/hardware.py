@@ -37,7 +37,7 @@ class Link(Spec):
     max_devices: Whole | None = Field(default=None, ge=2, description="the most devices that it joins; none: as many as asked")
 
     def bandwidth(self, devices: int) -> float:
-        """Bytes/s that one device can send to the others of a group: without a switch, over the lanes to those alone."""
+        """Bytes/s that one device can send to the others of a group: without a switch, over the links to those alone."""
         if self.per_peer is None:
             return self.per_direction.value
         return min(self.per_direction.value, self.per_peer.value * (devices - 1))

@@ -63,7 +63,7 @@ def test_profiler_that_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     fake_profiler(tmp_path, f"cat {tmp_path}/printed", monkeypatch)
     found = counters.count([POINT], "cuda", None)
     assert found.by_point[str(POINT)]["counters_dram_bytes"] == 1203.0
-    assert found.said == ""
+    assert found.note == ""
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_profiler_that_cannot(script: str, words: str, tmp_path: Path, monkeypat
     fake_profiler(tmp_path, script, monkeypatch)
     found = counters.count([POINT], "cuda", None)
     assert found.by_point == {}
-    assert words in found.said
-    assert "\n" not in found.said
+    assert words in found.note
+    assert "\n" not in found.note
 
 
 def test_only_counters_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,5 +103,5 @@ def test_no_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither on the PATH nor where it is usually installed."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(counters, "_PLACES", ())
-    assert "not installed" in counters.count([POINT], "cuda", None).said
-    assert "CUDA" in counters.count([POINT], "cpu", None).said
+    assert "not installed" in counters.count([POINT], "cuda", None).note
+    assert "CUDA" in counters.count([POINT], "cpu", None).note

@@ -110,7 +110,7 @@ def test_cache_of_a_sequence(models: dict[str, Model], facts: dict[str, Any], co
         for length in (1, 100, 2047, 2048, 5000, 10**6):
             kept = min(length, window) if window and kv["window_layers_bytes_per_token"] else length
             wanted = kv["unbounded_layers_bytes_per_token"] * length + kv["window_layers_bytes_per_token"] * kept
-            found = sum(cache.kept(length) * cache.elements * 2 * count for cache, count in caches(model, Deployment()))
+            found = sum(cache.retained(length) * cache.elements * 2 * count for cache, count in caches(model, Deployment()))
             assert found == wanted, (name, length)
 
 

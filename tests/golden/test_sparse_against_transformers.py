@@ -226,7 +226,7 @@ def test_what_the_caches_hold(name: str, tokens: int) -> None:
         alone = ours(name).model_copy(update={"layers": (ours(name).layers[0].model_copy(update={"pattern": (f"l{index}",)}),)})
         for kept, _ in caches(alone, Deployment()):
             beside = 1 if kept.window is not None and tokens >= kept.window else 0
-            found[index] += (kept.kept(tokens) - beside) * kept.elements
+            found[index] += (kept.retained(tokens) - beside) * kept.elements
     assert [found[index] for index in range(config["num_hidden_layers"])] == theirs
 
 

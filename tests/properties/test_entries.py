@@ -91,7 +91,7 @@ def test_no_more_is_read_than_there_is(new: int, cached: int, group: int | None,
 @given(tokens=TOKENS, group=st.integers(1, 130))
 def test_what_is_kept(tokens: int, group: int) -> None:
     """Entries are whole groups; a step makes those that it completes, so that all steps make what is kept."""
-    assert Cache(1, ratio=group).kept(tokens) == floor_div(tokens, group) == tokens // group
+    assert Cache(1, ratio=group).retained(tokens) == floor_div(tokens, group) == tokens // group
     steps = [Compress(batch=1, new=1, cached=before, ratio=group, width=1) for before in range(tokens)]
     assert sum(step.made for step in steps) == tokens // group
 

@@ -118,12 +118,14 @@ def run(
         raise InputError(msg)
     with _progress(quiet=quiet) as progress:
         report = execute(Request(folder, names, device, dtypes, limit, counters), progress)
-    for line in report.said:
+    for line in report.notes:
         Output(json, None, quiet).note(line)
     if json:
         from roofline.predict.result import dump_json
 
-        write_stdout(dump_json({**envelope({}), "folder": str(folder), **asdict(report)}))
+        document = asdict(report)
+        document["said"] = document.pop("notes")  # the key that readers of the document know
+        write_stdout(dump_json({**envelope({}), "folder": str(folder), **document}))
     else:
         _show_report(folder, report)
     return 4 if report.outcome in ("interrupted", "failed") else 0

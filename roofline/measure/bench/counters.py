@@ -52,7 +52,7 @@ class Counted:
     """Counters by point, and what to tell the user where there are none."""
 
     by_point: dict[str, dict[str, float]] = field(default_factory=dict)
-    said: str = ""
+    note: str = ""
 
 
 def sample(points: list[Point]) -> list[Point]:
@@ -72,17 +72,17 @@ def sample(points: list[Point]) -> list[Point]:
 def count(points: list[Point], kind: str, left: float | None) -> Counted:
     """Counters of a sample of the points; the reason where there are none. Never an error: timing goes on without them."""
     if kind != "cuda":
-        return Counted(said="no counters: --counters needs a CUDA device")
+        return Counted(note="no counters: --counters needs a CUDA device")
     program = _program()
     if program is None:
-        return Counted(said="no counters: Nsight Compute (ncu) is not installed")
+        return Counted(note="no counters: Nsight Compute (ncu) is not installed")
     chosen = sample(points)
     deadline = time.monotonic() + min(_SECONDS, _SECONDS if left is None else left / 3)
-    output, said = _profile(program, [*BYTES, *_known(program, FLOPS)], chosen, deadline)
+    output, note = _profile(program, [*BYTES, *_known(program, FLOPS)], chosen, deadline)
     by_point = parse(output, [str(point) for point in chosen])
     if by_point:
-        return Counted(by_point, said and f"not all counters: {said}")
-    return Counted(said=f"no counters: {said or 'the profiler reported no kernel'}")
+        return Counted(by_point, note and f"not all counters: {note}")
+    return Counted(note=f"no counters: {note or 'the profiler reported no kernel'}")
 
 
 def _known(program: str, metrics: Iterable[str]) -> list[str]:

@@ -38,8 +38,8 @@ def measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pa
 
 def _words(caught: list[warnings.WarningMessage]) -> list[str]:
     """Why torch did not choose a kernel, which it says in warnings."""
-    said = [str(warning.message).partition(" (Triggered internally")[0] for warning in caught]
-    return [text for text in dict.fromkeys(said) if not text.rstrip().endswith("not used because:")][:1]
+    texts = [str(warning.message).partition(" (Triggered internally")[0] for warning in caught]
+    return [text for text in dict.fromkeys(texts) if not text.rstrip().endswith("not used because:")][:1]
 
 
 def _measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:

@@ -53,12 +53,12 @@ class Report:
     shipped: bool
     """Whether the device is one whose figures are shipped."""
     not_run: list[dict[str, str]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for."""
+    """The request of the run."""
 
     folder: Path
     suites: tuple[Suite, ...]
@@ -133,7 +133,7 @@ class _Runner:
         self.at = request.folder / _AT
         self.machine: bool | None = None
         self.not_run: list[dict[str, str]] = []
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self.counted: dict[str, dict[str, float]] = {}
 
     @property
@@ -155,10 +155,10 @@ class _Runner:
             },
             len(todo),
         )
-        if busy := self.device.busy():
-            self.said.append(busy)
+        if warning := self.device.load_warning():
+            self.notes.append(warning)
         if self.ledger.cut_off:
-            self.said.append("a record that an earlier run had not finished writing was cut away")
+            self.notes.append("a record that an earlier run had not finished writing was cut away")
         outcome: Outcome = "interrupted"
         try:
             outcome = self._points(todo)
@@ -166,13 +166,13 @@ class _Runner:
             self.at.unlink(missing_ok=True)
         except DeviceLostError as error:
             outcome = "failed"
-            self.said.append(f"the device does not answer any more ({error}); the same command goes on in a new process")
+            self.notes.append(f"the device does not answer any more ({error}); the same command goes on in a new process")
         finally:
             hardware = self._write_hardware()
             self.environment.end(outcome, self.records, self.not_run)
         return Report(
             outcome, self.records, len(points) - len(todo), len(points), time.monotonic() - self.begin, hardware,
-            self.gpu != measured_id(self.device), self.not_run, self.said,
+            self.gpu != measured_id(self.device), self.not_run, self.notes,
         )  # fmt: skip
 
     def _suspects(self) -> list[str]:
@@ -187,7 +187,7 @@ class _Runner:
         try:
             return write_hardware(self.request.folder, self.device)
         except RooflineError as error:
-            self.said.append(f"no hardware.yaml: {error}")
+            self.notes.append(f"no hardware.yaml: {error}")
             return False
 
     def _columns(self, point: Point) -> dict[str, str]:
@@ -198,7 +198,7 @@ class _Runner:
             self.show(Progress(len(todo), 0, self.left, "hardware counters"))
             counted = count(todo, self.device.kind, self.left)
             self.counted = counted.by_point
-            self.said += [counted.said] if counted.said else []
+            self.notes += [counted.note] if counted.note else []
         alone = [point for point in todo if point.suite != "collectives"]
         together = [point for point in todo if point.suite == "collectives"]
         self.total, self.place = len(todo), Place(self.device.kind)

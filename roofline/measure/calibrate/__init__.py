@@ -141,9 +141,9 @@ def families(frame: pd.DataFrame, device: Hardware, left_out: dict[str, int]) ->
 
     by_key: dict[str, list[pd.DataFrame]] = {}
     joined = [world for world in frame["world"].dropna().unique() if _joins(device, int(world))]
-    if count := int((too_many := frame["world"].notna() & ~frame["world"].isin(joined)).sum()):
+    if count := int((unmatched := frame["world"].notna() & ~frame["world"].isin(joined)).sum()):
         left_out[f"more ranks than {device.name} joins"] = count
-        frame = frame[~too_many]
+        frame = frame[~unmatched]
     for (op, _, _, ungated), rows in frame.groupby(["op", "dtype", "kv_dtype", own_kernel(frame)], observed=True, sort=True):
         operator = next(iter(operators_of(rows.iloc[:1]).values()))[0]
         key = family_key(str(op), operator.dtypes, multiplies_weights=operator.multiplies_weights, ungated=bool(ungated))
@@ -153,7 +153,7 @@ def families(frame: pd.DataFrame, device: Hardware, left_out: dict[str, int]) ->
 
 
 def _joins(device: Hardware, world: int) -> bool:
-    """Whether the hardware's links join so many devices."""
+    """Whether the hardware's links join this many devices."""
     try:
         return world == 1 or device.connection(world) is not None
     except InputError:

@@ -329,7 +329,7 @@ class Kernels:
         return kernels(self.frame()[keep], self.chip)
 
     def thinned(self, most: int) -> Kernels:
-        """At most so many rows, drawn at random: always the same ones."""
+        """At most this many rows, drawn at random: always the same ones."""
         import numpy as np
 
         count = len(self.measured)
@@ -354,7 +354,7 @@ def shapes(op: str, frame: pd.DataFrame) -> list[str]:
 
 
 def once(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row a point: where a point was measured several times, the median of its times.
+    """One row per point: where a point was measured several times, the median of its times.
 
     Of messages between devices it is the fastest: records do not say whether ranks were in one node or in two, and the slower
     of two ways is then another way, not noise.

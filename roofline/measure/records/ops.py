@@ -62,7 +62,7 @@ class Call:
         return self.texts.get(name, "")
 
     def elements(self, name: str = "bytes") -> Expr:
-        """Elements of the activations' format in so many bytes."""
+        """Elements of the activations' format in this many bytes."""
         return self.numbers[name] / self.dtypes.activation.bytes
 
 
@@ -147,7 +147,7 @@ def _absorbed(call: Call) -> Operators:
 
 def _distinct(call: Call) -> Expr | None:
     """Experts whose weights this device reads: known for balanced routing, expected for uniform routing (None), and at
-    least so many for a skewed one.
+    least this many for a skewed one.
 
     Balanced: the tokens*topk rows go round, so that min(E, T k) experts meet one. Of an unknown skew it is only sure that
     no expert meets a token twice: the T k / ep rows of a device (the busiest has no fewer) meet at least k / ep experts.

@@ -64,16 +64,16 @@ class Library:
             return self.only[0] if not gpu and len(self.only) == 1 else self.given.get(gpu)
         if not gpu:
             raise InputError("gpu is empty: name the hardware there, or with --hardware")
-        beside = self._in(file.parent)
-        if isinstance(beside, Hardware) and beside.name == gpu:
-            return beside
+        local = self._in(file.parent)
+        if isinstance(local, Hardware) and local.name == gpu:
+            return local
         shipped = self._of_id(gpu)
         if isinstance(shipped, Hardware):
             return shipped
-        if isinstance(beside, RooflineError):
-            raise InputError(f"gpu {gpu!r}, of the hardware.yaml beside it: {beside}")
+        if isinstance(local, RooflineError):
+            raise InputError(f"gpu {gpu!r}, of the hardware.yaml beside it: {local}")
         hint = ""
-        if beside is None and "unknown" in str(shipped):
+        if local is None and "unknown" in str(shipped):
             hint = " Nor is there a hardware.yaml beside the records, which `roofline bench run --suite ceilings` writes."
         raise InputError(f"gpu: {shipped}{hint}")
 
@@ -136,7 +136,7 @@ def _sums_in_switch(rows: pd.DataFrame, hardware: Hardware) -> bool:
 
 
 def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
-    """The estimate of each row with its interval, and what it stands on. NaN where no fit is known."""
+    """The estimate of each row with its interval and the fit it is based on. NaN where no fit is known."""
     import numpy as np
 
     first, nothing = rows.iloc[0], np.full(len(rows), np.nan)

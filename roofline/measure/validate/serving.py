@@ -1,6 +1,6 @@
 """Measured serving points against the closed loop: TPOT at a given concurrency.
 
-A table (CSV or Parquet) with a row a point. The columns are those of AIConfigurator's measurements: `backend`,
+A table (CSV or Parquet) with one row per point. The columns are those of AIConfigurator's measurements: `backend`,
 `model_path`, `system`, `batch_size` (the concurrency), `isl`, `osl`, `tp_size`, `silicon_tpot_ms`; and, where they are
 there, `backend_version`, `gemm_quant_mode`, `pp_size`, `attention_dp_size`, `moe_ep_size`.
 """

@@ -93,11 +93,11 @@ def _again(result: Simulation) -> Figure | None:
     """Tokens that were lost and came back."""
     series = result.series
     names = (("computed again", "recomputed_tokens_per_s"), ("moved to the host", "swapped_tokens_per_s"))
-    found = {name: series[key] for name, key in names if any(series.get(key, ()))}
-    if not found:
+    levels = {name: series[key] for name, key in names if any(series.get(key, ()))}
+    if not levels:
         return None
     count = _merging(sum(series["preemptions_per_s"]) * series["interval_s"], len(series["preemptions_per_s"]))
-    lines = {name: _means(values, count) for name, values in found.items()}
+    lines = {name: _means(values, count) for name, values in levels.items()}
     note = f"Over intervals of {_text(count * series['interval_s'])}."
     up = Axis(title="tokens/s", scale="linear", low=0.0)
     return _drawn(result, "preempted-tokens", "Tokens of preempted requests", note, up, lines, number_cell, count)

@@ -93,7 +93,7 @@ def kv_bytes_per_token(name: str, dtype: str = "bf16") -> float:
 @cache
 def kv_bytes(name: str, tokens: int, dtype: str = "bf16") -> float:
     """Bytes of the cache of a sequence: the tokens that every layer retains."""
-    elements = sum(cache.elements * cache.kept(tokens) * count for cache, count in caches(model(name), Deployment()))
+    elements = sum(cache.elements * cache.retained(tokens) * count for cache, count in caches(model(name), Deployment()))
     return _plain(elements * element_bytes(dtype))
 
 

@@ -24,9 +24,12 @@ def test_a_page(run: Run, tmp_path: Path) -> None:
     assert (answer.code, answer.out, answer.err) == (0, "", f"wrote {path}\n")
     text = path.read_text(encoding="utf-8")
     assert "60 of 60 requests answered" in text
-    line = "simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --input-len 300 --output-len 20 --requests 60"
-    assert f"{line} --ttft &#39;1 s&#39; --preemption swap --pageable</code>" in text
-    assert f"{line} --ttft &#39;1 s&#39; --preemption swap --pageable --output page.html</code>" in text
+    line = (
+        "simulate llama-3.1-8b --hardware a100-sxm-80gb --rate 4 --requests 60 --ttft &#39;1 s&#39; "
+        "--input-len 300 --output-len 20 --preemption swap --pageable"
+    )
+    assert f"{line}</code>" in text
+    assert f"{line} --output page.html</code>" in text
 
 
 def test_a_trace_beside_the_answer(run: Run, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class Effort:
     most: int = 50
 
     def samples(self, each: float) -> int:
-        """Samples of so many seconds each."""
+        """Samples of this many seconds each."""
         return max(self.least, min(self.most, round(self.seconds / max(each, 1e-9))))
 
 
@@ -130,7 +130,7 @@ class Device:
         """Clocks, power, temperature, and whatever else may change from run to run."""
         raise NotImplementedError
 
-    def busy(self) -> str:
+    def load_warning(self) -> str:
         """A warning where something else is using the device; empty where nothing seems to."""
         return ""
 

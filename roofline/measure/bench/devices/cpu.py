@@ -82,7 +82,7 @@ class Cpu(Device):
         load = os.getloadavg() if hasattr(os, "getloadavg") else None
         return {"clock_mhz": clocks or None, "load_average": list(load) if load else None, "free_bytes": self.free_bytes()}
 
-    def busy(self) -> str:
+    def load_warning(self) -> str:
         """A host that does something else is slower than it could be, ceilings and all."""
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         if load < _MAX_LOAD * self.threads:

@@ -22,7 +22,7 @@ _CLOCKS = {"sm": "NVML_CLOCK_SM", "memory": "NVML_CLOCK_MEM"}
 
 
 def _turns(calls: float, sets: int) -> int:
-    """So many calls or a few more, in whole turns over the sets."""
+    """At least this many calls, in whole turns over the sets."""
     return math.ceil(max(1, min(_MOST_CALLS, math.ceil(calls))) / sets) * sets
 
 

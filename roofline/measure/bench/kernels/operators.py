@@ -270,8 +270,8 @@ class ToHost(Kernel):
         sides = [self._sides(size, pinned=pinned) for _ in range(2 if kind == BOTH_WAYS else 1)]
         chunk = numbers.get("chunk_bytes", numbers["bytes"])
         blocks = [_block_pairs(host, device, chunk) for host, device in sides]
-        beside = [self.place.random(_WIDTH, _WIDTH, dtype="bf16") for _ in range(2)] if kind == OVERLAPPED else []
-        return blocks, beside, torch.cuda.Stream() if kind else None
+        factors = [self.place.random(_WIDTH, _WIDTH, dtype="bf16") for _ in range(2)] if kind == OVERLAPPED else []
+        return blocks, factors, torch.cuda.Stream() if kind else None
 
     def _sides(self, size: int, *, pinned: bool) -> tuple[Any, Any]:
         host, device = torch.empty(size, pin_memory=pinned), self.place.random(size, dtype="fp32")

@@ -78,7 +78,7 @@ def transfers(scope: Scope) -> Iterator[Point]:
 
 
 def _blocks(numbers: dict[str, int], tier: int) -> Point:
-    """Launched one by one, as an engine moves blocks: what that costs is what is asked."""
+    """Launched one by one, as an engine moves blocks: what that costs is what is measured."""
     return Point("transfers", "copy_d2d", "fp32", numbers, {"kernel": "copy"}, tier=tier, timing="eager")
 
 

@@ -43,7 +43,7 @@ def runs(backend: str, head: Heads) -> bool:
 
 
 def operators(scope: Scope) -> Iterator[Point]:
-    """Every kind of operator, in every dtype that was asked for."""
+    """Every kind of operator, in every requested dtype."""
     for dtype in scope.dtypes:
         yield from _products(scope, dtype)
         if dtype in ("fp32", "bf16", "fp16"):
@@ -68,13 +68,13 @@ def _gemm(dtype: str, m: int, n: int, k: int, tier: int) -> Point:
 
 
 def _products(scope: Scope, dtype: str) -> Iterator[Point]:
-    yield from _products_of_many(dtype) if scope.large else _products_of_few(dtype)
+    yield from _products_in_full(dtype) if scope.large else _products_in_part(dtype)
     if dtype not in ("fp8", "int8"):  # torch has no batch of 8-bit products
         heads, tokens = ((16, 128), (1, 16, 64, 256, 1024)) if scope.large else ((4,), (1, 16))
         yield from _heads_of_products(scope, dtype, heads, tokens)
 
 
-def _products_of_few(dtype: str) -> Iterator[Point]:
+def _products_in_part(dtype: str) -> Iterator[Point]:
     """The smallest shipped models."""
     for model in _SMALL:
         for n, k in shapes(model):
@@ -82,7 +82,7 @@ def _products_of_few(dtype: str) -> Iterator[Point]:
                 yield _gemm(dtype, m, n, k, 0 if model == "gpt2" and m in (1, 64) else 1 if m <= 64 else 2)
 
 
-def _products_of_many(dtype: str) -> Iterator[Point]:
+def _products_in_full(dtype: str) -> Iterator[Point]:
     """One model first, then the main ones at every number of tokens, then all that are shipped."""
     tokens = ((0, _MAIN[:1], (1, 16, 64, 256, 1024, 4096)), (1, _MAIN, (1, 8, 32, 64, 128, 256, 512, 2048, 8192)))
     more = (2, _MAIN, (2, 4, 16, 96, 192, 384, 768, 1024, 4096, 16384))

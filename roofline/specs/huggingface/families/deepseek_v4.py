@@ -32,11 +32,11 @@ def deepseek_v4(config: Config) -> Draft:
     streams = {name: config.whole(name) for name in ("hc_mult", "hc_sinkhorn_iters")}
     keys = stream(config, **streams)
     experts, chosen = blocks[False]["num_experts"], blocks[False]["num_experts_per_tok"]
-    apart = {
+    sizes = {
         "router_correction_bias": experts * hashed.count(False),
         "hash_routing_table": chosen * keys["vocab_size"] * hashed.count(True),
     }
-    return Draft(layers, {**keys, "apart": {name: size for name, size in apart.items() if size}})
+    return Draft(layers, {**keys, "apart": {name: size for name, size in sizes.items() if size}})
 
 
 def _mixer(config: Config, ratio: int) -> Section:

@@ -136,7 +136,7 @@ def cache_bytes(layers: list[tuple[Expr, Expr]], size: Expr, length: Expr) -> Ex
     >>> cache_bytes([(Cache(2048), 32)], 2, 4096), cache_bytes([(Cache(2048, window=4096), 32)], 2, 32768)
     (536870912, 536870912)
     """
-    return sum(cache.kept(length) * cache.elements * size * count for cache, count in layers)
+    return sum(cache.retained(length) * cache.elements * size * count for cache, count in layers)
 
 
 Values = dict[str, Any]
@@ -300,7 +300,7 @@ def swap_traffic(run: Run, length: float) -> SwapTraffic:
     tensors = 1 if getattr(next(iter(request.model.layer_types.values())).mixer, "kind", "") == "mla" else 2
     size, pieces = 0.0, 0.0
     for cache, layers in caches(request.model, request.deployment, request.memory.stage):
-        tokens = cache.kept(length)
+        tokens = cache.retained(length)
         if block > 0:
             blocks = ceil_div(tokens, block)
             tokens, pieces = blocks * block, pieces + blocks * layers * tensors
