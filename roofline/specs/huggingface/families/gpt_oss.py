@@ -1,4 +1,8 @@
-"""gpt-oss: biases everywhere, learned attention sinks, and a window in every second layer."""
+"""gpt-oss: biases everywhere, learned attention sinks, and a window in every second layer.
+
+Keys of its own: `num_local_experts`, `experts_per_token` (older files), `layer_types`. The sinks are one learned logit per
+head.
+"""
 
 from __future__ import annotations
 
