@@ -1,5 +1,6 @@
 """The command line. One file a command, in `commands/`; what they need is imported when they run."""
 
+import atexit
 import gc
 import os
 
@@ -7,3 +8,6 @@ import os
 # pydantic for plugins in every installed package.
 gc.set_threshold(200_000)
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+# What is alive when it ends goes with the process: a last collection would walk through all of it, for a fifth of the
+# CPU time of a short command.
+atexit.register(gc.freeze)
