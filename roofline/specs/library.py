@@ -102,10 +102,11 @@ def find(kind: Kind, name: object) -> Path:
         raise InputError(msg)
     if _is_path(name):
         return _by_path(kind, name)
-    known = ids(kind)
     key = re.sub(r"[\s_]+", "-", name.strip().lower())
-    if key in known:
-        return known[key]
+    for folder in folders(kind):  # most names are ids: that takes no list of all of them
+        if key and files.is_file(path := folder / f"{key}.yaml"):
+            return path
+    known = ids(kind)
     aliases = {alias: path for path in known.values() for alias in _aliases(path)}
     if key in aliases:
         return aliases[key]

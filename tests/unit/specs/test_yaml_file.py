@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import pytest
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from roofline.blocks.model_files import load_model
 from roofline.errors import SpecError
@@ -17,7 +19,7 @@ from roofline.report.live import every_spec
 from roofline.specs.base import Spec
 from roofline.specs.library import load_fit, shipped
 from roofline.specs.source import Source
-from roofline.specs.yaml_file import MAX_BYTES, YamlFile, read_yaml
+from roofline.specs.yaml_file import MAX_BYTES, YamlFile, load_plain, read_yaml
 
 
 @pytest.fixture
@@ -285,3 +287,37 @@ def test_a_band_of_another_number(tmp_path: Path, band: str) -> None:
     line = text.splitlines().index(whole) + 1
     with pytest.raises(SpecError, match=rf":{line}:\d+: families\.\w+\.bands\.all: must be a list of 2 values, not of \d"):
         load_fit(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [1, 2.5, 1e5, -3, +4, 007, 0x1f, 1_000, .inf, .5, 5.]",
+        "a: True\nb: TRUE\nc: yes\nd: ~\ne:\nf: null\ng: '1'\nh: =",
+        "a: &x 1\nb: *x",
+        "a: !!str 1",
+        "a: 1\na: 2",
+        "1: 2\ntrue: 3\n1.0: 4",
+        "a: 2026-01-31\nb: 2026-01-01 10:00:00",
+        "a: 2026-13-01",
+        "<<: {a: 1}",
+        "? [a]\n: 1",
+        "a: |\n  x\n  y\nb: >\n  1\n  2",
+        "",
+        "x",
+        "---\na: 1\n...\n",
+        "a: 1\n---\nb: 2",
+        "%YAML 1.1\n---\na: yes",
+        "[1,2",
+        "a: 8.3 TB/s\nb: 16-bit\nc: 12\n  13\nd: 1:30\ne: 0o17\nf: -0.0",
+        f"a: {'9' * 400}",
+    ],
+)
+def test_plain_documents_are_read_as_ruamel_constructs_them(text: str) -> None:
+    def outcome(load: Callable[[str], Any]) -> object:
+        try:
+            return repr(load(text))
+        except (YAMLError, ValueError) as error:
+            return type(error)
+
+    assert outcome(load_plain) == outcome(YAML(typ="safe", pure=False).load)
