@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     ("predictions", (("predict", "bounds, estimates, memory, limits, sweeps"),)),
     ("one step", (("formulas", "LaTeX, JavaScript"), ("graph", "sharding, collectives"))),
     ("blocks", (("blocks", "attention, MLP, experts, scans: a section of a file as operators"),)),
-    ("kernels", (("operators", "FLOP and bytes: arithmetic"), ("specs", "models, hardware: YAML"))),
+    ("operators", (("operators", "FLOP and bytes: arithmetic"), ("specs", "models, hardware: YAML"))),
     ("ground", (("cost · units · symbols · numeric", "numbers, arrays and symbols"),)),
 )
 _ANNEX = (("bench", "runs kernels"), ("records", "measurements"), ("fits", "one file each"))

@@ -22,7 +22,7 @@
 import numpy as np
 
 import roofline
-from roofline.formulas.questions import intensity, limit_context, limit_tokens
+from roofline.formulas.closed_forms import intensity, limit_context, limit_tokens
 from roofline.formulas.symbolic import symbol
 from roofline.operators.attention import Attention
 from roofline.operators.gemm import Gemm

@@ -20,7 +20,7 @@
 
 # %%
 import roofline
-from roofline.formulas.questions import intensity, kv_read_bytes
+from roofline.formulas.closed_forms import intensity, kv_read_bytes
 from roofline.formulas.symbolic import quantity, symbol
 from roofline.operators.attention import Attention
 from roofline.operators.gemm import Gemm

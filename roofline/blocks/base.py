@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 from roofline.dtypes import FP32, Dtypes, Precision
 from roofline.errors import InputError
 from roofline.numeric import Expr, minimum, ratio
-from roofline.operators.attention import shared_in_sight
+from roofline.operators.attention import shared_prefix_in_window
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.collectives import AllGather, AllReduce
-from roofline.operators.entries import entries
 from roofline.operators.index_scores import IndexScores
 from roofline.operators.rescale import Rescale
 from roofline.operators.scan import resumed
+from roofline.operators.sparse_counts import entries
 from roofline.operators.top_k import TopK
 from roofline.specs.base import Spec
 from roofline.specs.deployment import Conventions
@@ -35,7 +35,7 @@ Sharding = Literal["exact", "replicate", "split", "experts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class BlockContext:
     """The place of a block on one device: the width of the stream it reads, the step, formats and conventions.
 
     `tokens` are those that the device works on; `step` has the sequences as they are, on however many devices.
@@ -183,7 +183,7 @@ class Block(Spec):
         """The part of a model that the parameters of an operator are counted with, such as "attention" or "experts"."""
         return self.path.replace("_", " ")
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """The operators of one layer on one device.
 
         Args:
@@ -205,7 +205,7 @@ class Block(Spec):
 
 
 def per_segment(
-    site: Site,
+    site: BlockContext,
     window: Expr | None = None,
     form: Callable[[Segment], object] = lambda segment: None,
     *,
@@ -223,7 +223,7 @@ def per_segment(
     readers: dict[object, Segment] = {}
 
     def sees(segment: Segment) -> Expr:
-        return shared_in_sight(prefix, segment.cached, window, chunked=chunked)
+        return shared_prefix_in_window(prefix, segment.cached, window, chunked=chunked)
 
     for segment in step:
         first = readers.setdefault(form(segment), segment)
@@ -236,7 +236,7 @@ def per_segment(
     ]
 
 
-def gathered(site: Site, segment: Segment, width: Expr, vector: Dtypes, suffix: str) -> Operators:
+def gathered(site: BlockContext, segment: Segment, width: Expr, vector: Dtypes, suffix: str) -> Operators:
     """Where devices divide a prompt: what is cached of its tokens, new and old, `width` elements each, from all to each."""
     if site.context_ranks == 1 or segment.decode:
         return {}
@@ -245,7 +245,7 @@ def gathered(site: Site, segment: Segment, width: Expr, vector: Dtypes, suffix: 
     return {"kv_all_gather" + suffix: AllGather(elements=elements, world=site.context_ranks, stride=stride, dtypes=stored)}
 
 
-def joined(site: Site, segment: Segment, heads: Expr, width: Expr, vector: Dtypes, suffix: str) -> Operators:
+def joined(site: BlockContext, segment: Segment, heads: Expr, width: Expr, vector: Dtypes, suffix: str) -> Operators:
     """Where devices divide the keys of decoded tokens: the logarithms of all sums of exponentials to each device, the partial
     outputs weighted by them, and summed."""
     if site.context_ranks == 1 or not segment.decode:
@@ -330,7 +330,7 @@ class FeedForwardBlock(Block):
     path: ClassVar[str] = "mlp"
 
 
-def causal_conv(site: Site, channels: Expr, kernel: Expr, *, bias: bool = False) -> CausalConv:
+def causal_conv(site: BlockContext, channels: Expr, kernel: Expr, *, bias: bool = False) -> CausalConv:
     """The short convolution in front of a recurrence: one kernel for the sequences of all segments."""
     return CausalConv(
         tokens=site.tokens,
@@ -344,7 +344,12 @@ def causal_conv(site: Site, channels: Expr, kernel: Expr, *, bias: bool = False)
 
 
 def indexed(
-    site: Site, n_heads: Expr, head_dim: Expr, *, ratio: Expr | None = None, head_sum: Literal["matrix", "vector"] = "matrix"
+    site: BlockContext,
+    n_heads: Expr,
+    head_dim: Expr,
+    *,
+    ratio: Expr | None = None,
+    head_sum: Literal["matrix", "vector"] = "matrix",
 ) -> Operators:
     """An indexer's scores of the keys, or of entries that stand for `ratio` tokens, and its choice, for each segment."""
     vector, operators = site.precision.dtypes("norm"), Operators()

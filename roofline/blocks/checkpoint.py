@@ -13,7 +13,7 @@ from math import prod
 from roofline.blocks.base import Weight
 from roofline.blocks.model import LayerType, Model
 from roofline.errors import InputError
-from roofline.specs.huggingface.names import At, Names, names
+from roofline.specs.huggingface.names import Names, TensorName, names
 
 Shape = tuple[int, ...]
 
@@ -74,17 +74,17 @@ def modules(model: Model, experts: int = 1) -> dict[str, tuple[int | None, str]]
     }
 
 
-def _text(place: str | At) -> str:
+def _text(place: str | TensorName) -> str:
     return place if isinstance(place, str) else place.name
 
 
 def _placed(weights: Iterable[Weight], naming: Names, prefix: str, layer: int | None) -> Iterator[Tensor]:
     """Weights under their names; those that share one are joined, outputs below outputs."""
-    together: dict[At, list[Weight]] = {}
+    together: dict[TensorName, list[Weight]] = {}
     for weight in weights:
         if (place := naming.get(weight.key)) is None:
             raise InputError(f"what checkpoints call {weight.key!r} is not known here")
-        together.setdefault(At(place) if isinstance(place, str) else place, []).append(weight)
+        together.setdefault(TensorName(place) if isinstance(place, str) else place, []).append(weight)
     for place, parts in together.items():
         first = parts[0]
         rows = sum(part.shape[0] for part in parts)
@@ -96,7 +96,7 @@ def _placed(weights: Iterable[Weight], naming: Names, prefix: str, layer: int | 
                 yield Tensor(prefix + (place.bias or name + bias_ending), bias, layer, "")
 
 
-def _copies(place: At, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None]]:
+def _copies(place: TensorName, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None]]:
     """Names, shapes of the matrices and of the biases: one for each expert, or one for all of them."""
     shape = tuple(reversed(weight.shape)) if place.inputs_first else weight.shape
     bias = (weight.bias,) if weight.bias else None
@@ -112,7 +112,7 @@ def _copies(place: At, weight: Weight) -> Iterator[tuple[str, Shape, Shape | Non
         yield place.name, shape, bias
 
 
-def _heads(place: At, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None]]:
+def _heads(place: TensorName, weight: Weight) -> Iterator[tuple[str, Shape, Shape | None]]:
     heads = weight.heads or 1
     width = weight.shape[0] // heads
     bias = (weight.bias // heads,) if weight.bias else None

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, Weight, indexed, per_segment
+from roofline.blocks.base import BlockContext, Cache, MixerBlock, Operators, Sharding, Weight, indexed, per_segment
 from roofline.numeric import Expr, ratio
 from roofline.operators.compress import Compress
 from roofline.operators.compressed_attention import CompressedAttention
@@ -63,7 +63,7 @@ class CompressedAttentionBlock(MixerBlock):
             raise ValueError(msg)
         return self
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projections, the new key into the cache, entries, choice, attention, the two steps of the output projection."""
         n, d, tokens = self.num_attention_heads, self.head_dim, site.tokens
         down, up, vector = (site.precision.dtypes(role) for role in ("attention/a_proj", "attention/q_b_proj", "norm"))
@@ -95,7 +95,7 @@ class CompressedAttentionBlock(MixerBlock):
         operators["o_b_proj"] = Gemm(m=tokens, n=site.hidden_size, k=joint, dtypes=out)
         return operators
 
-    def _entries(self, site: Site, path: str, width: Expr) -> Operators:
+    def _entries(self, site: BlockContext, path: str, width: Expr) -> Operators:
         """Values and gates of the new tokens, and the entries of `width` that they complete, into the cache."""
         vector = site.precision.dtypes("norm")
         overlap = self.index_n_heads is not None
@@ -121,7 +121,7 @@ class CompressedAttentionBlock(MixerBlock):
         operators[f"{path}/write"] = Copy(elements=made * width, write="cache", dtypes=vector)
         return operators
 
-    def _indexer(self, site: Site) -> Operators:
+    def _indexer(self, site: BlockContext) -> Operators:
         """Entries of the indexer's own, its queries and weights of heads, scores and choice."""
         n: Expr = self.index_n_heads
         d: Expr = self.index_head_dim
@@ -133,7 +133,7 @@ class CompressedAttentionBlock(MixerBlock):
         operators["indexer/rope"] = Rope(tokens=tokens, heads=n, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
         return operators | indexed(site, n, d, ratio=self.compress_ratio, head_sum="vector")
 
-    def _cores(self, site: Site) -> Operators:
+    def _cores(self, site: BlockContext) -> Operators:
         """Attention of each segment."""
         choices = site.conventions
         return {

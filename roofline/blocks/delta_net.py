@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import MixerBlock, Operators, Sharding, Site, State, Weight, causal_conv, per_segment
+from roofline.blocks.base import BlockContext, MixerBlock, Operators, Sharding, State, Weight, causal_conv, per_segment
 from roofline.numeric import Expr
 from roofline.operators.delta_rule import DeltaRule
 from roofline.operators.gemm import Gemm
@@ -34,7 +34,7 @@ class KimiDeltaAttention(MixerBlock):
     def _width(self) -> Expr:
         return self.linear_num_heads * self.linear_head_dim
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projections, convolution, decay and beta, scan, output gate with the norm of each head, projection out."""
         heads, d_head, width = self.linear_num_heads, self.linear_head_dim, self._width
         tokens, d_model = site.tokens, site.hidden_size
@@ -126,7 +126,7 @@ class GatedDeltaNet(MixerBlock):
         """Channels of q, k and v."""
         return 2 * self.linear_num_key_heads * self.linear_key_head_dim + self._values
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projections in, convolution, scan, gated norm of each head, projection out."""
         heads, d_v, tokens = self.linear_num_value_heads, self.linear_value_head_dim, site.tokens
         vector = site.precision.dtypes("norm")

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, Weight, gathered, joined, per_segment
+from roofline.blocks.base import BlockContext, Cache, MixerBlock, Operators, Sharding, Weight, gathered, joined, per_segment
 from roofline.dtypes import Shape
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
@@ -89,7 +89,7 @@ class GroupedQueryAttention(MixerBlock):
     def _reach(self) -> int | None:
         return self.sliding_window if self.attention_chunk_size is None else self.attention_chunk_size
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projection, norm and rotation of queries and keys, the new keys and values into the cache, attention, output."""
         n_q, n_kv, d_head, d_v = self.num_attention_heads, self.num_key_value_heads, self.head_dim, self._d_v
         vector = site.precision.dtypes("norm")
@@ -165,7 +165,7 @@ class GroupedQueryAttention(MixerBlock):
         values = () if self.attention_k_eq_v else ((n_kv * self._d_v, d_model),)
         return (*queries, (n_kv * d_head, d_model), *values)
 
-    def _norms(self, site: Site) -> Operators:
+    def _norms(self, site: BlockContext) -> Operators:
         """Of queries, and of the keys and values that are the layer's own."""
         n_q, n_kv, vector = self.num_attention_heads, self.num_key_value_heads, site.precision.dtypes("norm")
         norms: Operators = {}

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from roofline.blocks.base import MixerBlock, Operators, Sharding, Site, State, Weight, per_segment
+from roofline.blocks.base import BlockContext, MixerBlock, Operators, Sharding, State, Weight, per_segment
 from roofline.operators.activation import Activation
 from roofline.operators.gemm import Gemm
 from roofline.operators.linear_attention import LinearAttention
@@ -30,7 +30,7 @@ class LightningAttention(MixerBlock):
     head_dim: Whole = Field(ge=1)
     chunk_size: Whole = Field(default=256, ge=1, description="tokens of a chunk in the scan of a prompt (MiniMax: block_size)")
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projection and SiLU, scan, norm, output gate, projection out."""
         heads, d_head, tokens, d_model = self.num_attention_heads, self.head_dim, site.tokens, site.hidden_size
         width = heads * d_head

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from roofline.blocks.base import Cache, FeedForwardBlock, MixerBlock, Operators, Site, Weight
+from roofline.blocks.base import BlockContext, Cache, FeedForwardBlock, MixerBlock, Operators, Weight
 from roofline.operators.gemm import Gemm
 
 
-def _product(site: Site, path: str, *, bias: bool) -> Operators:
+def _product(site: BlockContext, path: str, *, bias: bool) -> Operators:
     """A square matrix of the hidden size. Nothing divides it: every tensor-parallel device has the whole of it.
 
     Source: Bercovich et al. 2024 (Puzzle), arXiv:2411.19146, section 2.
@@ -27,7 +27,7 @@ class LinearMixer(MixerBlock):
     kind: Literal["linear_mixer"]
     bias: bool = False
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """The product."""
         return _product(site, self.path, bias=self.bias)
 
@@ -48,7 +48,7 @@ class LinearMlp(FeedForwardBlock):
     kind: Literal["linear_mlp"]
     bias: bool = False
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """The product."""
         return _product(site, self.path, bias=self.bias)
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import MixerBlock, Operators, Sharding, Site, State, Weight, causal_conv, per_segment
+from roofline.blocks.base import BlockContext, MixerBlock, Operators, Sharding, State, Weight, causal_conv, per_segment
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.gemm import Gemm
@@ -37,7 +37,7 @@ class Mamba(MixerBlock):
     use_bias: bool = Field(default=False, description="biases of the input and output projections")
     ssm_norms: bool = Field(default=False, description="norms of Delta, B and C (Jamba)")
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projection in, convolution, Delta, B and C, scan with its gate, projection out."""
         inner, state, rank = self.mamba_d_inner, self.ssm_state_size, self.time_step_rank
         tokens, d_model = site.tokens, site.hidden_size
@@ -125,7 +125,7 @@ class Mamba2(MixerBlock):
         """Channels of x, B and C."""
         return self._inner + 2 * self.n_groups * self.ssm_state_size
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projection in, convolution, scan, gated norm, projection out."""
         heads, inner, tokens = self.mamba_num_heads, self._inner, site.tokens
         vector = site.precision.dtypes("norm")

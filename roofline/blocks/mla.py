@@ -8,10 +8,21 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import Cache, MixerBlock, Operators, Sharding, Site, Weight, gathered, indexed, joined, per_segment
+from roofline.blocks.base import (
+    BlockContext,
+    Cache,
+    MixerBlock,
+    Operators,
+    Sharding,
+    Weight,
+    gathered,
+    indexed,
+    joined,
+    per_segment,
+)
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
-from roofline.operators.attention import shared_in_sight, shared_out
+from roofline.operators.attention import shared_out, shared_prefix_in_window
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
 from roofline.operators.latent_attention import LatentAttention
@@ -67,7 +78,7 @@ class LatentAttentionBlock(MixerBlock):
             raise ValueError(msg)
         return self
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Projections down and up, the latent into the cache, attention in the form of each segment, output."""
         n, d_model = self.num_attention_heads, site.hidden_size
         d_qk = self.qk_nope_head_dim + self.qk_rope_head_dim
@@ -107,7 +118,7 @@ class LatentAttentionBlock(MixerBlock):
         operators["o_proj"] = Gemm(m=site.tokens, n=d_model, k=n * self.v_head_dim, bias=self.attention_bias, dtypes=output)
         return operators
 
-    def _indexer(self, site: Site) -> Operators:
+    def _indexer(self, site: BlockContext) -> Operators:
         """Queries, key and weights of heads, the key into the cache, scores and choice."""
         n: Expr = self.index_n_heads
         d: Expr = self.index_head_dim
@@ -125,7 +136,7 @@ class LatentAttentionBlock(MixerBlock):
         operators["indexer/k_write"] = Copy(elements=tokens * d, write="cache", dtypes=vector)
         return operators | indexed(site, n, d)
 
-    def _cores(self, site: Site) -> Operators:
+    def _cores(self, site: BlockContext) -> Operators:
         """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
         n, rank, d_nope, d_v = self.num_attention_heads, self.kv_lora_rank, self.qk_nope_head_dim, self.v_head_dim
         expand, vector = site.precision.dtypes("attention/kv_b_proj"), site.precision.dtypes("norm")
@@ -148,7 +159,7 @@ class LatentAttentionBlock(MixerBlock):
             else:
                 # Expansion needs the latents of every token in sight, so those of earlier steps are fetched from the cache.
                 # NB: where queries are divided, each device expands all of them, which are gathered narrow.
-                common = shared_in_sight(choices.shared_prefix, segment.cached, None)
+                common = shared_prefix_in_window(choices.shared_prefix, segment.cached, None)
                 fetched = shared_out(segment.count * (segment.cached - common) + reads * common, key_ranks)
                 expanded_tokens = expanded_tokens + shared_out(segment.tokens, key_ranks) + fetched
                 if query_ranks is None and not (isinstance(segment.cached, int) and segment.cached == 0):

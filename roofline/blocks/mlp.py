@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site, Weight
+from roofline.blocks.base import BlockContext, FeedForwardBlock, Operators, Sharding, Weight
 from roofline.operators.activation import Activation
 from roofline.operators.gemm import Gemm
 from roofline.specs.base import Whole
@@ -23,7 +23,7 @@ class Mlp(FeedForwardBlock):
     bias: bool = False
     activation_parameters: Whole = Field(default=0, ge=0, description="learned scalars of the non-linearity (xIELU: 2)")
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Up, activation, down."""
         d_ff, up, down = self.intermediate_size, site.precision.dtypes("mlp/up_proj"), site.precision.dtypes("mlp/down_proj")
         return {
@@ -59,7 +59,7 @@ class GatedMlp(FeedForwardBlock):
     intermediate_size: Whole = Field(ge=1)
     bias: bool = False
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Gate and up together, activation, down."""
         d_ff, d_model = self.intermediate_size, site.hidden_size
         up, down = site.precision.dtypes("mlp/gate_up_proj"), site.precision.dtypes("mlp/down_proj")

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import FeedForwardBlock, Operators, Sharding, Site, Weight
+from roofline.blocks.base import BlockContext, FeedForwardBlock, Operators, Sharding, Weight
 from roofline.dtypes import Shape
 from roofline.numeric import Expr, ratio
 from roofline.operators.activation import Activation
@@ -93,7 +93,7 @@ class MixtureOfExperts(FeedForwardBlock):
         names = {"experts": "experts", "shared": "shared experts", "router": "router", "latent": "latent projections"}
         return names.get(first, "moe")
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """Router and choice; up, activation and down of the chosen experts; the weighted sum; the shared experts."""
         d_model, k = site.hidden_size, self.num_experts_per_tok
         vector, router = site.precision.dtypes("norm"), site.precision.dtypes("router")
@@ -141,7 +141,7 @@ class MixtureOfExperts(FeedForwardBlock):
             operators["experts/post_norm"] = self._norm(site, site.stream_tokens)
         return operators | self._shared(site)
 
-    def _shared(self, site: Site) -> Operators:
+    def _shared(self, site: BlockContext) -> Operators:
         """The shared experts, where there are any, and what their outputs and those of the routed ones become."""
         width, d_model = self.shared_intermediate_size, site.hidden_size
         if isinstance(width, int) and width == 0:
@@ -158,7 +158,7 @@ class MixtureOfExperts(FeedForwardBlock):
             operators["add"] = Add(elements=site.stream_tokens * d_model, dtypes=vector)
         return operators
 
-    def _dense(self, site: Site, role: str, n: Expr, k: Expr, m: Expr | None = None, parts: int = 1) -> Gemm:
+    def _dense(self, site: BlockContext, role: str, n: Expr, k: Expr, m: Expr | None = None, parts: int = 1) -> Gemm:
         """A product that every token has, or every one of `m`; its weights are stored as that many equal `parts`."""
         return Gemm(
             m=site.tokens if m is None else m,
@@ -169,7 +169,7 @@ class MixtureOfExperts(FeedForwardBlock):
             dtypes=site.precision.dtypes(role),
         )
 
-    def _norm(self, site: Site, rows: Expr | None = None) -> Norm:
+    def _norm(self, site: BlockContext, rows: Expr | None = None) -> Norm:
         return Norm(rows=site.tokens if rows is None else rows, width=site.hidden_size, dtypes=site.precision.dtypes("norm"))
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy
 
-from roofline.formulas.layout import Hold, Piece, Style, Writer, layout
+from roofline.formulas.layout import Piece, Precedence, Style, Writer, layout
 from roofline.formulas.symbolic import described, symbol
 from roofline.numeric import Expr
 from roofline.symbols import BY_NAME
@@ -21,12 +21,12 @@ def _raised(base: str, exponent: str) -> str:
 
 
 def _in_text(value: float) -> Piece:
-    return number(value), Hold.PRODUCT if value < 0 else Hold.ATOM
+    return number(value), Precedence.PRODUCT if value < 0 else Precedence.ATOM
 
 
 def _in_latex(value: float) -> Piece:
     text = number(value, as_latex=True)
-    return text, Hold.PRODUCT if value < 0 or r"\cdot" in text else Hold.ATOM
+    return text, Precedence.PRODUCT if value < 0 or r"\cdot" in text else Precedence.ATOM
 
 
 _TEXT = Style(
@@ -74,7 +74,7 @@ def text(expr: Expr) -> str:
     >>> text(2 * symbol("b_kv") * symbol("n_kv") * symbol("L") * symbol("d_head"))
     '2·L·n_kv·d_head·b_kv'
     """
-    return Writer(_TEXT, lambda variable: (name(variable), Hold.ATOM), _TEXT.times).write(layout(expr))
+    return Writer(_TEXT, lambda variable: (name(variable), Precedence.ATOM), _TEXT.times).write(layout(expr))
 
 
 def name(variable: sympy.Symbol) -> str:
@@ -95,7 +95,7 @@ def latex(expr: Expr) -> str:
     >>> latex(symbol("P") / symbol("beta"))
     '\\frac{P}{\\beta}'
     """
-    return Writer(_LATEX, lambda variable: (described(variable).latex, Hold.ATOM), _LATEX.times).write(layout(expr))
+    return Writer(_LATEX, lambda variable: (described(variable).latex, Precedence.ATOM), _LATEX.times).write(layout(expr))
 
 
 def substituted(expr: Expr, values: Mapping[sympy.Symbol, Any], *, as_latex: bool = False) -> str:

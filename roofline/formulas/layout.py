@@ -178,7 +178,7 @@ def _term_order(expr: Any) -> tuple[Any, ...]:
 # Writing: a formula that is laid out becomes text, with brackets where they are needed and nowhere else
 
 
-class Hold(IntEnum):
+class Precedence(IntEnum):
     """How tightly something written holds together."""
 
     SUM = 0
@@ -187,7 +187,7 @@ class Hold(IntEnum):
     ATOM = 3
 
 
-Piece = tuple[str, Hold]
+Piece = tuple[str, Precedence]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,16 +236,18 @@ class Writer:
             case Number(value):
                 return style.number(value)
             case Sum(terms):
-                return self._sum(terms), Hold.SUM
+                return self._sum(terms), Precedence.SUM
             case Product(factors):
-                return self.times.join(self._hold(factor, Hold.PRODUCT) for factor in factors), Hold.PRODUCT
+                return self.times.join(self._hold(factor, Precedence.PRODUCT) for factor in factors), Precedence.PRODUCT
             case Power(base, exponent):
-                return style.power(self._hold(base, Hold.ATOM), self._delimited(exponent, Hold.ATOM)), Hold.POWER
+                return style.power(
+                    self._hold(base, Precedence.ATOM), self._delimited(exponent, Precedence.ATOM)
+                ), Precedence.POWER
             case Root(inside):
-                return style.root(self._delimited(inside, Hold.ATOM)), Hold.POWER
+                return style.root(self._delimited(inside, Precedence.ATOM)), Precedence.POWER
             case Fraction(above, below):
-                written = style.fraction(self._delimited(above, Hold.PRODUCT), self._delimited(below, Hold.POWER))
-                return written, Hold.POWER if style.has_bars else Hold.PRODUCT
+                written = style.fraction(self._delimited(above, Precedence.PRODUCT), self._delimited(below, Precedence.POWER))
+                return written, Precedence.POWER if style.has_bars else Precedence.PRODUCT
             case Rounded(way, inside):
                 return self._between(style.ceiling if way == "up" else style.floor, (inside,))
             case Extreme(way, args):
@@ -254,23 +256,23 @@ class Writer:
     def _sum(self, terms: tuple[tuple[bool, Node], ...]) -> str:
         written = ""
         for negative, term in terms:
-            piece = self._hold(term, Hold.PRODUCT) if negative else self.write(term)
+            piece = self._hold(term, Precedence.PRODUCT) if negative else self.write(term)
             sign = self.style.minus if negative else self.style.plus
             written = f"{written}{sign}{piece}" if written else f"{self.style.negative if negative else ''}{piece}"
         return written
 
     def _between(self, signs: tuple[str, str], inside: tuple[Node, ...]) -> Piece:
         opening, closing = signs
-        return opening + self.style.comma.join(map(self.write, inside)) + closing, Hold.ATOM
+        return opening + self.style.comma.join(map(self.write, inside)) + closing, Precedence.ATOM
 
-    def _delimited(self, node: Node, at_least: Hold) -> str:
+    def _delimited(self, node: Node, at_least: Precedence) -> str:
         """What a fraction bar, a root or an exponent delimits: in brackets where the format has none of these."""
         if not self.style.has_bars:
             return self._hold(node, at_least)
         piece, hold = self._piece(node)
-        return piece if hold >= Hold.POWER else self.style.row(piece)
+        return piece if hold >= Precedence.POWER else self.style.row(piece)
 
-    def _hold(self, node: Node, at_least: Hold) -> str:
+    def _hold(self, node: Node, at_least: Precedence) -> str:
         piece, hold = self._piece(node)
         opening, closing = self.style.group
         return piece if hold >= at_least else opening + piece + closing

@@ -15,7 +15,7 @@ from unicodedata import lookup
 import sympy
 
 from roofline.formulas.latex import named, number
-from roofline.formulas.layout import Hold, Piece, Style, Writer, layout
+from roofline.formulas.layout import Piece, Precedence, Style, Writer, layout
 from roofline.formulas.symbolic import described
 from roofline.numeric import Expr
 
@@ -47,7 +47,7 @@ def _number(value: float) -> Piece:
         digits += f"{_sign(_DOT)}<msup><mn>10</mn>{_row(_number(int(exponent))[0])}</msup>"
     if value < 0:
         digits = _sign(_MINUS) + digits
-    return digits, Hold.PRODUCT if value < 0 or exponent else Hold.ATOM
+    return digits, Precedence.PRODUCT if value < 0 or exponent else Precedence.ATOM
 
 
 def spaced(value: float) -> str:
@@ -88,7 +88,7 @@ def mathml(expr: Expr) -> str:
     >>> mathml(symbol("P") / symbol("beta"))
     '<math><mfrac><mi>P</mi><mi>β</mi></mfrac></math>'
     """
-    return _math(Writer(_STYLE, lambda variable: (_named(described(variable).latex), Hold.ATOM), _STYLE.times), expr)
+    return _math(Writer(_STYLE, lambda variable: (_named(described(variable).latex), Precedence.ATOM), _STYLE.times), expr)
 
 
 def substituted_mathml(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> str:

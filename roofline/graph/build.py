@@ -5,10 +5,10 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 
-from roofline.blocks.base import Block, Site
+from roofline.blocks.base import Block, BlockContext
 from roofline.blocks.model import LayerType, Model
 from roofline.dtypes import Precision
-from roofline.graph.sharding import Stage, device_tokens, local, stages, stream_tokens
+from roofline.graph.sharding import Stage, device_tokens, shard_block, stages, stream_tokens
 from roofline.numeric import Expr, ceil_div, minimum, ratio
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add
@@ -17,7 +17,7 @@ from roofline.operators.collectives import AllGather, AllReduce, AllToAll, Reduc
 from roofline.operators.copy import Copy
 from roofline.operators.embedding import Embedding
 from roofline.operators.gemm import Gemm
-from roofline.operators.grouped_gemm import busiest
+from roofline.operators.grouped_gemm import expert_load_imbalance
 from roofline.operators.hyper_connections import HyperCollapse, HyperExpand
 from roofline.operators.norm import Norm
 from roofline.operators.sampling import Sampling
@@ -252,7 +252,7 @@ class _Builder:
         operators: dict[str, Operator] = {}
         blocks = [block for block in (layer.mixer, layer.mlp) if block is not None]
         for position, block in enumerate(blocks):
-            on_device = local(block, self.deployment)
+            on_device = shard_block(block, self.deployment)
             path = on_device.path
             before, after = self._streams(path)
             operators |= before
@@ -310,7 +310,7 @@ class _Builder:
         return operators
 
     def _block(self, block: Block) -> dict[str, Operator]:
-        site = Site(
+        site = BlockContext(
             hidden_size=self.model.hidden_size,
             step=self.step,
             tokens=self.tokens if block.divided else self.stream_tokens,
@@ -351,7 +351,7 @@ class _Builder:
         wanted = self.deployment.conventions.expert_imbalance
         if wanted == 1 or block.experts is None:
             return 1
-        return busiest(wanted, *block.experts, self.ep)
+        return expert_load_imbalance(wanted, *block.experts, self.ep)
 
 
 # One token, decoded: holds every weight exactly once (prefill of MLA holds some in another form).

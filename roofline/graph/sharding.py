@@ -144,7 +144,7 @@ def _listed(sizes: list[int]) -> str:
     return ", ".join(map(str, sizes))
 
 
-def local(block: B, deployment: Deployment) -> B:
+def shard_block(block: B, deployment: Deployment) -> B:
     """A block as one tensor-parallel device sees it: the dimensions of `sharding` divided, the largest part where uneven."""
     tp, ep = deployment.tensor_parallel_size, deployment.expert_parallel_size
     if tp == 1:
@@ -189,4 +189,4 @@ def _mixers(model: Model, deployment: Deployment, stage: Stage | None) -> Iterat
     for name, count in (stage or stages(model, 1)[0]).layers:
         mixer = model.layer_types[name].mixer
         if mixer is not None:
-            yield local(mixer, deployment), count
+            yield shard_block(mixer, deployment), count

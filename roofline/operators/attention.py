@@ -65,14 +65,15 @@ def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask, *, chunked: 
     return inside * cached + triangle(inside) + (new - inside) * window
 
 
-def shared_in_sight(prefix: Expr, cached: Expr, window: Expr | None, *, chunked: bool = False) -> Expr:
+def shared_prefix_in_window(prefix: Expr, cached: Expr, window: Expr | None, *, chunked: bool = False) -> Expr:
     """Cached tokens of a common prefix that the window, or the chunk of the next token, has not left behind.
 
-    >>> shared_in_sight(100, 40, None), shared_in_sight(100, 500, 401), shared_in_sight(100, 500, 128)
+    >>> shared_prefix_in_window(100, 40, None), shared_prefix_in_window(100, 500, 401), shared_prefix_in_window(100, 500, 128)
     (40, 0, 0)
-    >>> shared_in_sight(100, 500, 451)  # 50 tokens are out of sight
+    >>> shared_prefix_in_window(100, 500, 451)  # 50 tokens are out of sight
     50
-    >>> shared_in_sight(100, 500, 64, chunked=True), shared_in_sight(100, 120, 64, chunked=True)  # chunks start at 448 and 64
+    >>> window = {"window": 64, "chunked": True}  # chunks start at 448 and 64
+    >>> shared_prefix_in_window(100, 500, **window), shared_prefix_in_window(100, 120, **window)
     (0, 36)
     """
     if isinstance(prefix, int) and prefix == 0:
@@ -191,7 +192,7 @@ class Attention(Operator):
         chunked = self.chunked and self.mask == "causal"  # unmasked, the whole of what the cache keeps is read
         seen = pairs(self.new, self.cached, self.window, self.mask, chunked=chunked)
         keys = keys_read(self.new, self.cached, self.window, chunked=chunked)
-        shared = shared_in_sight(self.shared_prefix, self.cached, self.window, chunked=chunked)
+        shared = shared_prefix_in_window(self.shared_prefix, self.cached, self.window, chunked=chunked)
         new = shared_out(self.new, self.query_ranks)
         seen = shared_out(shared_out(seen, self.query_ranks), self.key_ranks)
         stored = self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes

@@ -8,7 +8,7 @@ from typing import ClassVar
 from roofline.cost import Cost
 from roofline.numeric import Expr, minimum
 from roofline.operators.base import Operator
-from roofline.operators.entries import entries
+from roofline.operators.sparse_counts import entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

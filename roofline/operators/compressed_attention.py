@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from roofline.cost import Cost
 from roofline.numeric import Expr
-from roofline.operators.attention import Mask, keys_read, pairs, shared_in_sight
+from roofline.operators.attention import Mask, keys_read, pairs, shared_prefix_in_window
 from roofline.operators.base import Operator
-from roofline.operators.entries import entries, entries_read, entry_pairs
+from roofline.operators.sparse_counts import entries, entries_read, entry_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class CompressedAttention(Operator):
         queries = self.batch * self.new * self.n_heads
         seen = pairs(self.new, self.cached, self.window, self.mask)
         row = keys = keys_read(self.new, self.cached, self.window)
-        shared = shared_in_sight(self.shared_prefix, self.cached, self.window)
+        shared = shared_prefix_in_window(self.shared_prefix, self.cached, self.window)
         if self.ratio is not None:
             chosen = None if self.mask == "full" else self.chosen
             read = entries_read(self.new, self.cached, self.ratio, chosen)
@@ -60,7 +60,7 @@ class CompressedAttention(Operator):
             keys = keys + read
             row = row + entries_read(1, self.cached + self.new - 1, self.ratio, chosen)
             if chosen is None:
-                shared = shared + entries(shared_in_sight(self.shared_prefix, self.cached, None), self.ratio)
+                shared = shared + entries(shared_prefix_in_window(self.shared_prefix, self.cached, None), self.ratio)
         seen = self.batch * self.n_heads * seen
         stored = self.batch * (keys - shared) + self.prefix_reads * shared
         activations = 2 * queries * self.head_dim

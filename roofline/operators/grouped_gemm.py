@@ -65,7 +65,11 @@ class GroupedGemm(Operator):
     @property
     def excess(self) -> Expr:
         """How many times the mean of the devices that share the experts this one has."""
-        return 1 if self.imbalance == 1 else busiest(self.imbalance, self.experts, self.top_k, self.experts / self.held)
+        return (
+            1
+            if self.imbalance == 1
+            else expert_load_imbalance(self.imbalance, self.experts, self.top_k, self.experts / self.held)
+        )
 
     def cost(self) -> Cost:
         """2nk FLOP a row; the distinct experts' weights once; rows in and out once."""
@@ -103,13 +107,13 @@ class GroupedGemm(Operator):
         return self.dtypes.elements_bytes(self.n, self.k, bias=self.bias) + self.metadata_bytes
 
 
-def busiest(imbalance: Expr, experts: Expr, top_k: Expr, ranks: Expr) -> Expr:
+def expert_load_imbalance(imbalance: Expr, experts: Expr, top_k: Expr, ranks: Expr) -> Expr:
     """How many times the mean the busiest of `ranks` devices has: what is said, as far as it is possible.
 
     A device holds h = E/ranks of E experts, so that of a token's k different experts at most min(k, h) are there. The mean is
     k/ranks, of which that is min(ranks, E/k) times as many.
 
-    >>> [busiest(9.0, 256, 8, ranks) for ranks in (1, 4, 16)], busiest(9.0, 8, 2, 8)
+    >>> [expert_load_imbalance(9.0, 256, 8, ranks) for ranks in (1, 4, 16)], expert_load_imbalance(9.0, 8, 2, 8)
     ([1, 4, 9.0], 4.0)
     """
     return minimum(imbalance, minimum(ranks, experts / top_k))

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 from roofline.cost import Cost
 from roofline.numeric import Expr
-from roofline.operators.attention import Mask, shared_in_sight
+from roofline.operators.attention import Mask, shared_prefix_in_window
 from roofline.operators.base import Operator
-from roofline.operators.entries import entries, entry_pairs
+from roofline.operators.sparse_counts import entries, entry_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class IndexScores(Operator):
         """Dot products of every pair in every head; queries and keys once; scores out."""
         in_heads = self.scores * self.n_heads
         matrix, vector = (self.head_dim + 1, 1) if self.head_sum == "matrix" else (self.head_dim, 3)
-        shared = entries(shared_in_sight(self.shared_prefix, self.cached, None), self.ratio)
+        shared = entries(shared_prefix_in_window(self.shared_prefix, self.cached, None), self.ratio)
         keys = self.batch * (entries(self.cached + self.new, self.ratio) - shared) + self.prefix_reads * shared
         queries = self.batch * self.new * self.n_heads * (self.head_dim + 1)
         return Cost(

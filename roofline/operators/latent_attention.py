@@ -8,9 +8,9 @@ from typing import ClassVar
 from roofline.cost import Cost
 from roofline.dtypes import FP32
 from roofline.numeric import Expr
-from roofline.operators.attention import Mask, as_one, shared_in_sight, shared_out
+from roofline.operators.attention import Mask, as_one, shared_out, shared_prefix_in_window
 from roofline.operators.base import Operator
-from roofline.operators.entries import entries_read, entry_pairs
+from roofline.operators.sparse_counts import entries_read, entry_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class LatentAttention(Operator):
         keys = entries_read(self.new, self.cached, None, chosen)
         activations = queries * (d_score + d_out)
         latents: Expr = 0
-        shared = shared_in_sight(self.shared_prefix, self.cached, None) if chosen is None else 0
+        shared = shared_prefix_in_window(self.shared_prefix, self.cached, None) if chosen is None else 0
         tokens = shared_out(self.batch * (keys - shared) + self.prefix_reads * shared, self.key_ranks)
         if self.absorbed:
             latents = tokens * (self.r_kv + self.d_rope)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline.numeric import Expr, ceil_div, maximum, minimum
-from roofline.operators.entries import entries
+from roofline.operators.sparse_counts import entries
 from roofline.specs.engine import CacheKind, KvCacheRules
 
 

@@ -10,7 +10,7 @@ from roofline.blocks.model import Model
 from roofline.dtypes import Precision
 from roofline.formatting import percent
 from roofline.graph.sharding import communicating, replicated, states
-from roofline.operators.grouped_gemm import busiest
+from roofline.operators.grouped_gemm import expert_load_imbalance
 from roofline.predict.efficiency.estimate import Estimator, beyond
 from roofline.predict.efficiency.fits import DEFAULT, Fitted
 from roofline.predict.efficiency.kernels import Kernel
@@ -94,7 +94,7 @@ def _imbalance(model: Model, deployment: Deployment) -> str:
     """What the busiest device of those that share the experts has."""
     wanted, ranks = deployment.conventions.expert_imbalance, deployment.expert_parallel_size
     counts = [block.experts for block in model.blocks if block.experts is not None]
-    most = max((float(busiest(wanted, experts, top_k, ranks)) for experts, top_k in counts), default=1.0)
+    most = max((float(expert_load_imbalance(wanted, experts, top_k, ranks)) for experts, top_k in counts), default=1.0)
     if not counts or ranks == 1:
         return "experts are not spread over devices: no device has more tokens than another"
     what = (

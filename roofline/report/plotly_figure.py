@@ -12,8 +12,8 @@ from typing import Any
 from roofline.report.axes import Span, axis_title, shorten, span, text_width
 from roofline.report.figure import Axis, Figure, Mark, Zone
 from roofline.report.layout import Frame, Label, above, inner_height, labels
-from roofline.report.looks import DARK, LIGHT, in_legend, look, steps
 from roofline.report.plotly_traces import plain, traces
+from roofline.report.styles import DARK, LIGHT, in_legend, look, steps
 
 _WIDE, _NARROW = 640.0, 190.0
 """Pixels that the inside of a plot is taken to have when texts are placed; plotly knows only once it draws."""

@@ -7,7 +7,7 @@ from typing import Any
 from roofline.report.axes import Slot, Span, ends, lying, position, shorten, slots, text_width
 from roofline.report.figure import Figure, Series
 from roofline.report.layout import Frame, Label, diameter, drawn_first
-from roofline.report.looks import (
+from roofline.report.styles import (
     DARK,
     FAINT,
     HEAT_DARK,

@@ -8,7 +8,7 @@ from itertools import pairwise
 from roofline.report.axes import Span, axis_title, position, shorten, slots, span, text_width
 from roofline.report.figure import Figure, Mark, Series, Zone
 from roofline.report.layout import Box, Frame, Label, above, across, down, inner_height, labels, zone_box
-from roofline.report.looks import Look, in_legend, is_hatched, look, looks, steps
+from roofline.report.styles import Look, in_legend, is_hatched, look, looks, steps
 from roofline.report.svg_shapes import (
     ANCHORS,
     band,

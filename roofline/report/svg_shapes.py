@@ -9,7 +9,7 @@ from typing import Literal
 from roofline.report.axes import Slot, ends, position, share, shorten, text_width
 from roofline.report.figure import Series
 from roofline.report.layout import Box, Frame, across, diameter, down, drawn_first, spot
-from roofline.report.looks import Look, Ramp, cell_text, is_hatched, ramp
+from roofline.report.styles import Look, Ramp, cell_text, is_hatched, ramp
 from roofline.text import clean
 
 _FORBIDDEN = re.compile("[^\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

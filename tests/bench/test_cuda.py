@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
-from roofline.measure.bench.devices import DeviceLostError, Effort
+from roofline.measure.bench.devices import DeviceLostError, SamplingBudget
 from roofline.measure.bench.devices.cuda import Cuda
 from roofline.measure.bench.machine import gpu_id, shipped_id
 
@@ -98,7 +98,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
 def test_short_kernels_are_replayed_in_whole_turns(cuda: Cuda) -> None:
     """With seven sets of inputs a graph holds a multiple of seven calls, each set as often as any other."""
     turns: list[int] = []
-    found = cuda.measure(lambda turn: turns.append(turn % 7), 7, Effort(0.01), launches=False, composed=False)
+    found = cuda.measure(lambda turn: turns.append(turn % 7), 7, SamplingBudget(0.01), launches=False, composed=False)
     (graph,) = Graph.captured
     captured = turns[3:]  # three calls warmed it up
     assert found.calls == len(captured)
@@ -120,7 +120,7 @@ def test_a_graph_that_is_over_too_soon_is_made_longer(cuda: Cuda, monkeypatch: p
         turns.append(turn)
         Clock.take(1e-4)
 
-    found = cuda.measure(slow_to_launch, 4, Effort(0.005), launches=False, composed=False)
+    found = cuda.measure(slow_to_launch, 4, SamplingBudget(0.005), launches=False, composed=False)
     first, second = Graph.captured
     assert first.replays == 4
     assert found.calls % 4 == 0
@@ -130,7 +130,7 @@ def test_a_graph_that_is_over_too_soon_is_made_longer(cuda: Cuda, monkeypatch: p
 
 def test_long_kernels_are_launched(cuda: Cuda) -> None:
     """From half a millisecond on, the gap between launches no longer matters."""
-    found = cuda.measure(lambda _: Clock.take(1e-3), 2, Effort(0.01), launches=False, composed=False)
+    found = cuda.measure(lambda _: Clock.take(1e-3), 2, SamplingBudget(0.01), launches=False, composed=False)
     assert Graph.captured == []
     assert (found.how, found.calls) == ("launched one by one", 1)
     assert found.samples >= 7
@@ -139,14 +139,14 @@ def test_long_kernels_are_launched(cuda: Cuda) -> None:
 
 def test_launches_are_never_hidden_in_a_graph(cuda: Cuda) -> None:
     """What a launch costs is measured by launching."""
-    found = cuda.measure(lambda _: None, 1, Effort(0.001), launches=True, composed=False)
+    found = cuda.measure(lambda _: None, 1, SamplingBudget(0.001), launches=True, composed=False)
     assert Graph.captured == []
     assert found.how == "launched one by one"
 
 
 def test_a_composed_call_is_captured_however_long_it_takes(cuda: Cuda) -> None:
     """A step of many kernels is a graph, with each set of inputs once at least."""
-    found = cuda.measure(lambda _: Clock.take(1e-3), 2, Effort(0.001), launches=False, composed=True)
+    found = cuda.measure(lambda _: Clock.take(1e-3), 2, SamplingBudget(0.001), launches=False, composed=True)
     assert (found.how, found.calls) == ("CUDA graph", 2)
 
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_captured_is_launched(cuda: Cuda, monkeypatch: pytest.Mon
         yield
 
     monkeypatch.setattr(torch.cuda, "graph", refuse)
-    how = cuda.measure(lambda _: None, 1, Effort(0.001), launches=False, composed=False).how
+    how = cuda.measure(lambda _: None, 1, SamplingBudget(0.001), launches=False, composed=False).how
     assert how.startswith("launched one by one, for a graph cannot hold it (operation not permitted")
 
 

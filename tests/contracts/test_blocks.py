@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline.blocks.base import Block, Site
+from roofline.blocks.base import Block, BlockContext
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import BF16, Precision
 from roofline.operators.gemm import Gemm
@@ -37,9 +37,9 @@ BLOCKS = _blocks()
 each_kind = pytest.mark.parametrize("kind", BLOCKS)
 
 
-def _site(step: Step) -> Site:
+def _site(step: Step) -> BlockContext:
     every = tokens(step)
-    return Site(
+    return BlockContext(
         hidden_size=2048,
         step=step,
         tokens=every,

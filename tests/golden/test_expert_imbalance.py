@@ -8,7 +8,7 @@ import pytest
 
 import roofline
 from roofline.errors import InputError
-from roofline.operators.grouped_gemm import GroupedGemm, busiest
+from roofline.operators.grouped_gemm import GroupedGemm, expert_load_imbalance
 from roofline.predict.result import Analysis, Phase
 
 BATCH, PROMPT = 32, 256
@@ -50,7 +50,7 @@ def test_the_experts_that_are_met() -> None:
 def test_no_routing_is_worse_than_the_cap(experts: int, top_k: int, ranks: int) -> None:
     """Whatever experts tokens choose, the busiest device has at most that; and some choice gives it."""
     chance, held, tokens = random.Random(5), experts // ranks, 40  # noqa: S311 - seeded on purpose
-    most = busiest(1e9, experts, top_k, ranks)
+    most = expert_load_imbalance(1e9, experts, top_k, ranks)
     for _ in range(200):
         weights = [chance.random() ** 4 for _ in range(experts)]
         loads = [0] * ranks

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from roofline.blocks import kinds
-from roofline.blocks.base import MixerBlock, Operators, Site
+from roofline.blocks.base import BlockContext, MixerBlock, Operators
 from roofline.blocks.model import Model
 from roofline.dtypes import BF16, Precision
 from roofline.operators.gemm import Gemm
@@ -188,7 +188,7 @@ each_family = pytest.mark.parametrize("name", FAMILIES)
 
 def operators(block: MixerBlock, step: Step) -> Operators:
     """The operators of one layer."""
-    site = Site(hidden_size=D, step=step, tokens=tokens(step), precision=PRECISION, conventions=Conventions())
+    site = BlockContext(hidden_size=D, step=step, tokens=tokens(step), precision=PRECISION, conventions=Conventions())
     return block.operators(site)
 
 

@@ -16,7 +16,7 @@ import pytest
 from roofline.blocks.model import Model
 from roofline.graph.build import CANONICAL, build
 from roofline.graph.sharding import caches
-from roofline.operators.entries import entry_pairs
+from roofline.operators.sparse_counts import entry_pairs
 from roofline.predict.parameters import TWO_BYTES, count_parameters
 from roofline.specs.deployment import Conventions, Deployment
 from roofline.specs.workload import Segment

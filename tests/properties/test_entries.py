@@ -13,9 +13,9 @@ from roofline.numeric import floor_div
 from roofline.operators.attention import Mask
 from roofline.operators.compress import Compress
 from roofline.operators.compressed_attention import CompressedAttention
-from roofline.operators.entries import entries, entries_read, entry_pairs
 from roofline.operators.index_scores import IndexScores
 from roofline.operators.latent_attention import LatentAttention
+from roofline.operators.sparse_counts import entries, entries_read, entry_pairs
 
 TOKENS, NEW = st.integers(0, 400), st.integers(1, 60)
 GROUP, CHOSEN = st.none() | st.integers(1, 130), st.none() | st.integers(1, 90)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from roofline.operators.attention import Attention, keys_read, pairs, shared_in_sight
+from roofline.operators.attention import Attention, keys_read, pairs, shared_prefix_in_window
 
 LIGHT = settings(deadline=None, max_examples=200)
 lengths = st.integers(0, 40)
@@ -52,7 +52,7 @@ def test_keys(new: int, cached: int, window: int | None, *, chunked: bool) -> No
 def test_shared_prefix_in_sight(prefix: int, cached: int, window: int | None, *, chunked: bool) -> None:
     """Of the first tokens, those that are cached and that the next query sees."""
     counted = sum(_seen(cached, key, window, chunked=chunked) for key in range(min(prefix, cached)))
-    assert shared_in_sight(prefix, cached, window, chunked=chunked) == counted
+    assert shared_prefix_in_window(prefix, cached, window, chunked=chunked) == counted
 
 
 @LIGHT

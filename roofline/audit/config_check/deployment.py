@@ -10,8 +10,8 @@ from typing import Any
 
 from roofline import files
 from roofline.audit.config_check.documents import LocatedValue
-from roofline.audit.config_check.forms import Launch
-from roofline.audit.config_check.servers import Understood, understand
+from roofline.audit.config_check.forms import EngineLaunch
+from roofline.audit.config_check.servers import ParsedFlags, understand
 from roofline.audit.engine_logs import names
 from roofline.audit.engine_logs.names import scheme
 from roofline.errors import InputError, RooflineError, SpecError
@@ -46,7 +46,7 @@ class CheckedDeployment:
         unknown: flags that are not known.
     """
 
-    launch: Launch
+    launch: EngineLaunch
     query: Query
     max_num_seqs: int
     longest: int | None
@@ -64,7 +64,7 @@ class CheckedDeployment:
 
 
 def checked_deployment(
-    launch: Launch, resolve: Callable[[str, str], Query], given: dict[str, Any], model: Any, hardware: Any, replicas: Any
+    launch: EngineLaunch, resolve: Callable[[str, str], Query], given: dict[str, Any], model: Any, hardware: Any, replicas: Any
 ) -> CheckedDeployment:
     """The deployment that a file starts; options given by the user come first.
 
@@ -100,7 +100,7 @@ def checked_deployment(
 
 
 def _adapted(
-    launch: Launch, query: Query, places: dict[str, LocatedValue], given: dict[str, Any]
+    launch: EngineLaunch, query: Query, places: dict[str, LocatedValue], given: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """Options of `analyze` for what the file says, with the sizes that are given instead of its own."""
     values = {name: value.value for name, value in places.items()}
@@ -115,7 +115,7 @@ def _adapted(
 
 
 def _record_options(
-    options: dict[str, Any], places: dict[str, LocatedValue], read: Understood, given: dict[str, Any], record: Record
+    options: dict[str, Any], places: dict[str, LocatedValue], read: ParsedFlags, given: dict[str, Any], record: Record
 ) -> None:
     """Put on record where options come from, but for defaults."""
     for name, value in options.items():
@@ -129,7 +129,7 @@ def _record_options(
             record.add(name, value, "given", f"in place of the file's {read.flags[name]}")
 
 
-def _counted(launch: Launch, options: dict[str, Any], places: dict[str, LocatedValue]) -> dict[str, Any]:
+def _counted(launch: EngineLaunch, options: dict[str, Any], places: dict[str, LocatedValue]) -> dict[str, Any]:
     """Options of which numbers are numbers."""
     counted = dict(options)
     for name in _COUNTS:
@@ -140,8 +140,8 @@ def _counted(launch: Launch, options: dict[str, Any], places: dict[str, LocatedV
 
 
 def _put_together(
-    launch: Launch, query: Query, options: dict[str, Any], replicas: int, places: dict[str, LocatedValue], read: Understood,
-    record: Record, remarks: list[str],
+    launch: EngineLaunch, query: Query, options: dict[str, Any], replicas: int, places: dict[str, LocatedValue],
+    read: ParsedFlags, record: Record, remarks: list[str],
 ) -> CheckedDeployment:  # fmt: skip
     max_num_seqs = int(options.pop("max_num_seqs"))
     length = options.pop("max_model_len", None)
@@ -222,7 +222,7 @@ class Record:
         self.notes.append(Assumption(name, value, origin, why))
 
 
-def _model(launch: Launch, named: LocatedValue | None, given: Any, record: Record) -> Any:
+def _model(launch: EngineLaunch, named: LocatedValue | None, given: Any, record: Record) -> Any:
     """The model: as given, else what a path or a name in the file means, for `load_model`."""
     if given is not None:
         if named is not None:
@@ -247,7 +247,7 @@ def _model(launch: Launch, named: LocatedValue | None, given: Any, record: Recor
     return model
 
 
-def _hardware(launch: Launch, given: Any, record: Record) -> Any:
+def _hardware(launch: EngineLaunch, given: Any, record: Record) -> Any:
     """The hardware, likewise; for a cluster's label the accelerator that it means."""
     named = launch.hardware
     if given is not None:
@@ -276,7 +276,7 @@ def _local_path(value: LocatedValue) -> str | None:
     return str(path) if path.suffix in (".yaml", ".yml", ".json") and files.is_file(path) else None
 
 
-def _replicas(launch: Launch, given: Any, record: Record) -> int:
+def _replicas(launch: EngineLaunch, given: Any, record: Record) -> int:
     """The number of replicas: as given, as the file says, or as its form means where it says nothing."""
     stated = launch.replicas
     if given is not None:

@@ -25,7 +25,7 @@ from roofline.specs.deployment import Conventions, Deployment
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class EngineLaunch:
     """One engine of a file. What the file does not say is None.
 
     Attributes:
@@ -87,7 +87,7 @@ class DeploymentForm:
     title: str
     keys: str
     matches: Callable[[Document], bool]
-    launches: Callable[[Document], Iterator[Launch]]
+    launches: Callable[[Document], Iterator[EngineLaunch]]
 
 
 # Our own form: `kind: deployment`, with a command line, its words, or options of `analyze`.
@@ -112,7 +112,7 @@ def _roofline_matches(document: Document) -> bool:
     return bool(document.get("kind") == "deployment")
 
 
-def _roofline_launches(document: Document) -> Iterator[Launch]:
+def _roofline_launches(document: Document) -> Iterator[EngineLaunch]:
     keys = document.file.validate(DeploymentFile)
     present = [name for name in ("command", "args", "options") if getattr(keys, name) is not None]
     if len(present) > 1 and not {"command", "args"} >= set(present):
@@ -124,7 +124,7 @@ def _roofline_launches(document: Document) -> Iterator[Launch]:
         server, settings = _roofline_launched(document, named)
     elif keys.options is not None:
         options = _roofline_options(document)
-    yield Launch(
+    yield EngineLaunch(
         where="the deployment",
         document=document,
         server=server,
@@ -203,7 +203,7 @@ def _kubernetes_matches(document: Document) -> bool:
     return document.get("apiVersion") is not None and document.get("kind") is not None
 
 
-def _kubernetes_launches(document: Document) -> Iterator[Launch]:
+def _kubernetes_launches(document: Document) -> Iterator[EngineLaunch]:
     kind = document.get("kind")
     if kind not in _KINDS:
         return
@@ -224,7 +224,7 @@ def _kubernetes_launches(document: Document) -> Iterator[Launch]:
         if (match := launched(words, variables, image)) is None:
             continue
         called = document.get("metadata", "name")
-        yield Launch(
+        yield EngineLaunch(
             replicas_key="spec.replicas",
             where=f"{kind} {called}, container {document.get(*keys, 'name')}",
             document=document,
@@ -286,7 +286,7 @@ def _compose_matches(document: Document) -> bool:
     return isinstance(document.get("services"), dict)
 
 
-def _compose_launches(document: Document) -> Iterator[Launch]:
+def _compose_launches(document: Document) -> Iterator[EngineLaunch]:
     for name in document.get("services"):
         keys: Keys = ("services", name)
         service = document.get(*keys)
@@ -302,7 +302,7 @@ def _compose_launches(document: Document) -> Iterator[Launch]:
         if (match := launched(words, variables, image)) is None:
             continue
         replicas = document.located(*keys, "deploy", "replicas") or document.located(*keys, "scale")
-        yield Launch(
+        yield EngineLaunch(
             where=f"service {name}",
             document=document,
             server=match[0],
@@ -354,7 +354,7 @@ def _vllm_config_matches(document: Document) -> bool:
     return any(VLLM.full(f"--{key}") in known for key in document.file.data)
 
 
-def _vllm_config_launches(document: Document) -> Iterator[Launch]:
+def _vllm_config_launches(document: Document) -> Iterator[EngineLaunch]:
     settings = []
     for key in document.file.data:
         value = document.get(key)
@@ -366,7 +366,7 @@ def _vllm_config_launches(document: Document) -> Iterator[Launch]:
             settings.append(Setting(name, value, source))
         else:
             settings.append(Setting(name, value if isinstance(value, str) else json.dumps(value), source))
-    yield Launch(
+    yield EngineLaunch(
         where="the flags",
         document=document,
         server=VLLM,
@@ -390,7 +390,7 @@ FORMS = Registry(
 )  # fmt: skip
 
 
-def read_launch(path: Path) -> Launch:
+def read_launch(path: Path) -> EngineLaunch:
     """The one engine that a file starts, in whatever form it is.
 
     Raises:

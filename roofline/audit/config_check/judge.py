@@ -24,7 +24,7 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError
 from roofline.predict.options import ALIASES
 from roofline.predict.result import dump_json
-from roofline.serving.planning.candidates import Draft, PoolSize, candidate
+from roofline.serving.planning.candidates import CandidateDraft, PoolSize, candidate
 from roofline.serving.planning.load import Query
 from roofline.serving.planning.performance import closed_loop_performance
 from roofline.serving.planning.plan import TRAFFIC, assemble, resolve
@@ -245,4 +245,4 @@ def _candidate(deployment: CheckedDeployment, capacity: ReplicaCapacity, serving
     performance = None
     if query.load.concurrency is not None:
         performance = closed_loop_performance(replica, query.load, query.load.concurrency / serving)
-    return candidate(query, Draft((PoolSize(option, "both", replica, serving),), query.spare, performance))
+    return candidate(query, CandidateDraft((PoolSize(option, "both", replica, serving),), query.spare, performance))

@@ -86,7 +86,7 @@ class Server:
 
 
 @dataclass(slots=True)
-class Understood:
+class ParsedFlags:
     """What settings mean.
 
     Attributes:
@@ -102,13 +102,13 @@ class Understood:
     unknown: list[str] = field(default_factory=list)
 
 
-def understand(server: Server, settings: list[Setting], overridden: Mapping[str, Any]) -> Understood:
+def understand(server: Server, settings: list[Setting], overridden: Mapping[str, Any]) -> ParsedFlags:
     """The settings under our names; of a flag that is there twice the last counts. What is `overridden` needs no value here.
 
     Raises:
         SpecError: a value that the engine would refuse, or that a variable hides, with its place.
     """
-    understood = Understood()
+    understood = ParsedFlags()
     for setting in settings:
         flag = server.full(setting.flag)
         if (name := _switched(server, flag)) is not None:

@@ -13,7 +13,7 @@ from roofline.audit.engine_logs.capacity import Capacity
 from roofline.audit.engine_logs.deployment import LoggedDeployment, logged_deployment
 from roofline.audit.engine_logs.engine_log import EngineLog
 from roofline.audit.engine_logs.names import Row, Unit
-from roofline.audit.engine_logs.reasons import Evidence, why
+from roofline.audit.engine_logs.reasons import RuleInput, why
 from roofline.errors import InputError
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.library import Input
@@ -101,7 +101,7 @@ def compare(
     bench = None if bench_path is None else _read_bench(Path(bench_path))
     about = logged_deployment(model, hardware, options, log, bench)
     request, load, rows = _predict(about, log, bench)
-    evidence = Evidence(request=request, deployment=about, log=log, bench=bench, load=load, rows=tuple(rows))
+    evidence = RuleInput(request=request, deployment=about, log=log, bench=bench, load=load, rows=tuple(rows))
     explained = tuple(replace(row, why=why(row, evidence)) for row in rows)
     noted = {note.name for note in about.notes}
     rest = (note for note in request.assumptions if note.name not in noted)

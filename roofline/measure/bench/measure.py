@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from roofline.measure.bench.devices import Device, Effort, Timing
+from roofline.measure.bench.devices import Device, SamplingBudget, Timing
 from roofline.measure.bench.kernels import make
 from roofline.measure.bench.kernels.base import NotRunnableError, Place, first_line, nbytes, tf32
 from roofline.measure.bench.point import COMPILED, Point
@@ -19,7 +19,7 @@ from roofline.measure.bench.suites import COLD, MOST_SETS
 _SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need memory too
 
 
-def measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:
+def measure(point: Point, device: Device, place: Place, effort: SamplingBudget, pace: SeenRates) -> Timing:
     """The time of a call. `NotRunnableError` where the device or the library cannot."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -42,7 +42,7 @@ def _words(caught: list[warnings.WarningMessage]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if not text.rstrip().endswith("not used because:")][:1]
 
 
-def _measure(point: Point, device: Device, place: Place, effort: Effort, pace: Pace) -> Timing:
+def _measure(point: Point, device: Device, place: Place, effort: SamplingBudget, pace: SeenRates) -> Timing:
     least = point.cost.bytes
     if least > _SHARE_OF_MEMORY * device.free_bytes():
         raise NotRunnableError(f"needs {least / 2**30:.1f} GiB, {device.free_bytes() / 2**30:.1f} GiB are free")
@@ -88,7 +88,7 @@ _LAUNCH = 1e-4  # seconds
 
 
 @dataclass(slots=True)
-class Pace:
+class SeenRates:
     """Rates of each (op, dtype, backend): the best so far. What has not been seen is taken to be fast."""
 
     longest: float

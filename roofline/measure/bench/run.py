@@ -14,12 +14,12 @@ import torch
 from roofline.errors import InputError, RooflineError
 from roofline.measure.bench.collectives import Group, groups
 from roofline.measure.bench.counters import count
-from roofline.measure.bench.devices import Device, DeviceLostError, Effort
+from roofline.measure.bench.devices import Device, DeviceLostError, SamplingBudget
 from roofline.measure.bench.devices import device as find_device
 from roofline.measure.bench.kernels.base import NotRunnableError, Place
 from roofline.measure.bench.ledger import Ledger
 from roofline.measure.bench.machine import Environment, gpu_id, measured_id, write_hardware
-from roofline.measure.bench.measure import Pace, measure, record
+from roofline.measure.bench.measure import SeenRates, measure, record
 from roofline.measure.bench.point import Point, Suite
 from roofline.measure.bench.suites import Scope, plan
 
@@ -114,8 +114,8 @@ class _Runner:
     """One run: `place`, `effort` and `pace` are set when its points are known."""
 
     place: Place
-    effort: Effort
-    pace: Pace
+    effort: SamplingBudget
+    pace: SeenRates
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class _Runner:
         alone = [point for point in todo if point.suite != "collectives"]
         together = [point for point in todo if point.suite == "collectives"]
         self.total, self.place = len(todo), Place(self.device.kind)
-        self.effort, self.pace = self._effort(len(alone)), Pace(self._longest())
+        self.effort, self.pace = self._effort(len(alone)), SeenRates(self._longest())
         # Collectives need processes of their own, which take seconds to start: with a budget a part of it is reserved for them.
         left = self.left or 0.0
         reserved = min(30.0, max(0.15 * left, min(6.0, 0.3 * left))) if together else 0.0
@@ -256,10 +256,10 @@ class _Runner:
                 return False
         return True
 
-    def _effort(self, points: int) -> Effort:
+    def _effort(self, points: int) -> SamplingBudget:
         """Longer samples where the budget allows them."""
         each = 0.1 if self.left is None else 0.5 * self.left / max(points, 1)
-        return Effort(min(max(each, 0.02), 0.25))
+        return SamplingBudget(min(max(each, 0.02), 0.25))
 
     def _longest(self) -> float:
         return 30.0 if self.left is None else max(2.0, min(10.0, 0.05 * self.left))

@@ -135,7 +135,7 @@ def groups(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def beneath(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def faster_than_bound(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The reasons for which points were faster than their bound: how many, how fast the fastest was, and where it stands."""
     fast = frame[frame["why"] != ""]
     fast = fast.assign(ratio=fast["measured_s"] / fast["bound_s"])
@@ -215,7 +215,7 @@ def to_dict(result: Validation) -> dict[str, Any]:
         "passed_by": result.passed_by,
         "overall": figures(frame),
         "groups": groups(frame),
-        "beneath_bound_reasons": beneath(frame),
+        "beneath_bound_reasons": faster_than_bound(frame),
         "beneath_bound": described(fast.loc[order[:MOST_ROWS]]),
         "worst": described(frame.loc[_worst(frame)]),
         "counters": counters(frame),

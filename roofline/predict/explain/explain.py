@@ -19,7 +19,7 @@ from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.cost import FIELDS, Cost
 from roofline.errors import InputError, UnknownNameError
-from roofline.formulas.questions import ridge_point
+from roofline.formulas.closed_forms import ridge_point
 from roofline.formulas.symbolic import Values, evaluate, quantity, symbol
 from roofline.graph.build import CANONICAL, build
 from roofline.numeric import Expr

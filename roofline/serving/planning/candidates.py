@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from roofline.formatting import percent
-from roofline.serving.planning.engine_flags import ENGINES, Start
+from roofline.serving.planning.engine_flags import ENGINES, ReplicaLaunch
 from roofline.serving.planning.load import Query
 from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
 from roofline.serving.planning.result import Candidate, Cost, Pool, Power
@@ -35,7 +35,7 @@ class PoolSize(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Draft:
+class CandidateDraft:
     """One pool, or a prefill and a decode pool, of a size that meets the objectives: what is needed to rank them.
 
     Args:
@@ -64,14 +64,14 @@ class Draft:
         return min(pool.sized.max_rate * pool.replicas for pool in self.pools)
 
 
-def drafts(query: Query, options: Sequence[Option]) -> list[Draft]:
+def drafts(query: Query, options: Sequence[Option]) -> list[CandidateDraft]:
     """Size every option so that it meets the objectives, whatever it costs."""
     if query.load.concurrency is not None:
         return [draft for option in options if (draft := _closed_loop_draft(query, option)) is not None]
     rate = query.load.rate
     assert rate is not None  # noqa: S101 - a load has either a rate or clients
     colocated = [
-        Draft((PoolSize(option, "both", sized, _needed(rate, sized)),), query.spare)
+        CandidateDraft((PoolSize(option, "both", sized, _needed(rate, sized)),), query.spare)
         for option in options if (sized := option.sized.get("both")) is not None and sized.max_rate > 0
     ]  # fmt: skip
     return colocated + list(_disaggregated(query, options, rate))
@@ -82,7 +82,7 @@ def _needed(rate: float, sized: SizedReplica) -> int:
     return max(math.ceil(rate / sized.max_rate * (1 - _TINY)), 1)
 
 
-def _disaggregated(query: Query, options: Sequence[Option], rate: float) -> Iterable[Draft]:
+def _disaggregated(query: Query, options: Sequence[Option], rate: float) -> Iterable[CandidateDraft]:
     """Prefill and decode pools on one kind of hardware in one precision: of each the one with fewest devices."""
     groups: dict[tuple[str, str], list[Option]] = {}
     for option in options:
@@ -97,10 +97,10 @@ def _disaggregated(query: Query, options: Sequence[Option], rate: float) -> Iter
             if able:
                 pools.append(min(able, key=lambda p: ((p.replicas + query.spare) * p.option.devices, p.option.devices)))
         if len(pools) == 2:
-            yield Draft(tuple(pools), query.spare)
+            yield CandidateDraft(tuple(pools), query.spare)
 
 
-def _closed_loop_draft(query: Query, option: Option) -> Draft | None:
+def _closed_loop_draft(query: Query, option: Option) -> CandidateDraft | None:
     """The fewest replicas with which the clients are within the objectives."""
     load, sized = query.load, option.sized.get("both")
     if sized is None or load.concurrency is None:
@@ -118,12 +118,12 @@ def _closed_loop_draft(query: Query, option: Option) -> Draft | None:
                 missed = closed_loop_performance(sized, load, clients / middle).misses(load)
                 low, high = (middle, high) if missed else (low, middle)
             seen = closed_loop_performance(sized, load, clients / high)
-            return Draft((PoolSize(option, "both", sized, high),), query.spare, seen)
+            return CandidateDraft((PoolSize(option, "both", sized, high),), query.spare, seen)
         before = replicas
     return None
 
 
-def order(query: Query, unordered: Sequence[Draft]) -> list[tuple[Draft, tuple[float, ...]]]:
+def order(query: Query, unordered: Sequence[CandidateDraft]) -> list[tuple[CandidateDraft, tuple[float, ...]]]:
     """Sort drafts by the query's rank.
 
     Ties go to fewer devices, then to lower latency. Ranked by cost, drafts without a price come last.
@@ -146,7 +146,7 @@ def order(query: Query, unordered: Sequence[Draft]) -> list[tuple[Draft, tuple[f
     return [(draft, measures) for draft, _, measures in ranked]
 
 
-def _mean_times(query: Query, draft: Draft) -> tuple[float, float]:
+def _mean_times(query: Query, draft: CandidateDraft) -> tuple[float, float]:
     """Mean TTFT and TPOT of a draft, s, without bands and percentiles."""
     if draft.closed_loop is not None:
         seen = draft.closed_loop.performance
@@ -162,7 +162,7 @@ def _mean_times(query: Query, draft: Draft) -> tuple[float, float]:
     )
 
 
-def cost_per_hour(query: Query, draft: Draft) -> float | None:
+def cost_per_hour(query: Query, draft: CandidateDraft) -> float | None:
     """Cost per hour of all devices; None without a price."""
     price = query.prices.of(draft.option.hardware)
     return None if price is None else price.value * draft.devices
@@ -177,7 +177,7 @@ def watts(hardware: Hardware, devices: int = 1) -> float | None:
     return None if power is None else power.value * devices
 
 
-def candidate(query: Query, draft: Draft) -> Candidate:
+def candidate(query: Query, draft: CandidateDraft) -> Candidate:
     """A draft with its performance, cost, power, deployments and notes."""
     seen, rate, mean_rate = _performance(query, draft)
     load, hardware = query.load, draft.option.hardware
@@ -203,7 +203,7 @@ def candidate(query: Query, draft: Draft) -> Candidate:
     )
 
 
-def _performance(query: Query, draft: Draft) -> tuple[Performance, float, float]:
+def _performance(query: Query, draft: CandidateDraft) -> tuple[Performance, float, float]:
     """Performance, requests/s at the peak, and mean requests/s."""
     if draft.closed_loop is not None:
         rate = draft.closed_loop.rate * draft.pools[0].replicas
@@ -215,7 +215,7 @@ def _performance(query: Query, draft: Draft) -> tuple[Performance, float, float]
     return performance(first.sized, last.sized, query.load, rates, after), rate, mean
 
 
-def _cost(query: Query, draft: Draft, seen: Performance, inputs: float, outputs: float) -> Cost:
+def _cost(query: Query, draft: CandidateDraft, seen: Performance, inputs: float, outputs: float) -> Cost:
     """Cost at mean input and output tokens/s."""
     price = query.prices.of(draft.option.hardware)
     if price is None:
@@ -240,7 +240,7 @@ def _cost(query: Query, draft: Draft, seen: Performance, inputs: float, outputs:
     )
 
 
-def _scaled(query: Query, draft: Draft, hour: float) -> float | None:
+def _scaled(query: Query, draft: CandidateDraft, hour: float) -> float | None:
     """Mean cost per hour with as many replicas as each part of the day needs."""
     profile, mean = query.traffic.profile, query.load.mean_rate
     if profile is None or mean is None:
@@ -252,13 +252,13 @@ def _scaled(query: Query, draft: Draft, hour: float) -> float | None:
     return hour * sum(devices) / len(devices)
 
 
-def _pool(query: Query, draft: Draft, size: PoolSize, seen: Performance) -> Pool:
+def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance) -> Pool:
     sized, request = size.sized, size.sized.replica.request
     hits = any(service.mix.hit > 0 for service in query.load.services)
     batch = sized.slots * request.deployment.data_parallel_size
     full = replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
     pool = None if size.role == "both" else size.role
-    start = Start(request=full, longest=size.option.longest, pool=pool, prefix_caching=hits)
+    start = ReplicaLaunch(request=full, longest=size.option.longest, pool=pool, prefix_caching=hits)
     lines = {engine.label(request): flags for engine in ENGINES.values() if (flags := engine.flags(start)) is not None}
     return Pool(
         role=size.role,
@@ -296,7 +296,7 @@ def deployment(size: PoolSize) -> dict[str, Any]:
     }
 
 
-def _notes(query: Query, draft: Draft, seen: Performance) -> Iterable[str]:
+def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[str]:
     option, load = draft.option, query.load
     if draft.pools[0].sized.replica.basis == BOUND:
         name = option.hardware.accelerator.name

@@ -15,7 +15,7 @@ _VLLM_KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class ReplicaLaunch:
     """A replica to start.
 
     Args:
@@ -42,7 +42,7 @@ class EngineFlags:
     """
 
     name: str
-    flags: Callable[[Start], list[str] | None]
+    flags: Callable[[ReplicaLaunch], list[str] | None]
     version: str | None = None
 
     def label(self, request: ResolvedRequest) -> str:
@@ -50,7 +50,7 @@ class EngineFlags:
         return f"{self.name}@{self.version or request.engine.version}"
 
 
-def _vllm_flags(start: Start) -> list[str]:
+def _vllm_flags(start: ReplicaLaunch) -> list[str]:
     """VLLM's server.
 
     Sources: https://docs.vllm.ai/en/latest/configuration/engine_args.html; a cache that moves between servers:
@@ -65,7 +65,7 @@ def _vllm_flags(start: Start) -> list[str]:
     return words
 
 
-def _sglang_flags(start: Start) -> list[str] | None:
+def _sglang_flags(start: ReplicaLaunch) -> list[str] | None:
     """SGLang's server, as far as its options mean the same.
 
     Source: https://docs.sglang.io/advanced_features/server_arguments.html, read 2026-11-22. NB: `--mem-fraction-static` is a

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.serving.planning.candidates import Draft, cost_per_hour
+from roofline.serving.planning.candidates import CandidateDraft, cost_per_hour
 from roofline.serving.planning.load import TPOT, TTFT, Query
 from roofline.serving.planning.performance import closed_loop_performance
-from roofline.serving.planning.search import Option, Unfit
+from roofline.serving.planning.search import Option, RejectedLayout
 from roofline.serving.planning.sizing import SizedReplica, unloaded
 
 _LARGER = "Allow more or larger devices; a node such as dgx-h100 joins more than its own"
@@ -16,7 +16,9 @@ _MARGIN = 1.001
 """A relaxed objective is a thousandth above what is achieved, so that it is met when it is set."""
 
 
-def infeasible(query: Query, options: Sequence[Option], unfit: Sequence[Unfit], drafted: Sequence[Draft]) -> dict[str, Any]:
+def infeasible(
+    query: Query, options: Sequence[Option], unfit: Sequence[RejectedLayout], drafted: Sequence[CandidateDraft]
+) -> dict[str, Any]:
     """Explain why a query has no candidate.
 
     Args:
@@ -33,7 +35,7 @@ def infeasible(query: Query, options: Sequence[Option], unfit: Sequence[Unfit], 
     return _beyond_limits(query, drafted) if drafted else _too_slow(query, options)
 
 
-def _memory(unfit: Sequence[Unfit]) -> dict[str, Any]:
+def _memory(unfit: Sequence[RejectedLayout]) -> dict[str, Any]:
     known = [one for one in unfit if one.weights_bytes and one.budget_bytes]
     if not known:
         why = f"{unfit[0].hardware.name}: {unfit[0].why}" if unfit else "no hardware is left to look at"
@@ -48,7 +50,7 @@ def _layout(layout: dict[str, int]) -> str:
     return " ".join(f"{name}={size}" for name, size in layout.items()) or "one device"
 
 
-def _beyond_limits(query: Query, drafted: Sequence[Draft]) -> dict[str, Any]:
+def _beyond_limits(query: Query, drafted: Sequence[CandidateDraft]) -> dict[str, Any]:
     """Every objective can be met, with more devices or money than allowed."""
     priced = [one for one in drafted if cost_per_hour(query, one) is not None]
     relax: list[dict[str, Any]] = []
@@ -74,7 +76,7 @@ def _beyond_limits(query: Query, drafted: Sequence[Draft]) -> dict[str, Any]:
     return {"nearest": _of_draft(query, nearest), "relax": relax}
 
 
-def _of_draft(query: Query, draft: Draft) -> dict[str, Any]:
+def _of_draft(query: Query, draft: CandidateDraft) -> dict[str, Any]:
     return {
         "hardware": draft.option.hardware.name, "devices": draft.devices, "layout": draft.option.layout,
         "precision": draft.option.precision, "cost_per_hour": cost_per_hour(query, draft),

@@ -18,13 +18,13 @@ from roofline.predict.analyze import estimate_notes
 from roofline.predict.options import ALIASES
 from roofline.predict.request import COUNTS, ResolvedRequest
 from roofline.serving.options import ObjectiveOptions, TrafficOptions
-from roofline.serving.planning.candidates import Draft, candidate, cost_per_hour, drafts, order
+from roofline.serving.planning.candidates import CandidateDraft, candidate, cost_per_hour, drafts, order
 from roofline.serving.planning.infeasible import infeasible
 from roofline.serving.planning.inventory import parse_inventory
 from roofline.serving.planning.load import BURSTIEST, MODES, RANKS, Load, Mode, Query
 from roofline.serving.planning.prices import Prices, load_prices
 from roofline.serving.planning.result import Candidate, Plan
-from roofline.serving.planning.search import Option, Unfit, search
+from roofline.serving.planning.search import Option, RejectedLayout, search
 from roofline.serving.planning.sizing import UTILISATION
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
@@ -99,7 +99,7 @@ def plan(
 def run(query: Query) -> Plan:
     """Compute the plan of a resolved query."""
     options: list[Option] = []
-    unfit: list[Unfit] = []
+    unfit: list[RejectedLayout] = []
     for option in search(query):
         (options if isinstance(option, Option) else unfit).append(option)  # type: ignore[arg-type]
     if not options and (wrong := [one.error for one in unfit if one.error is not None]) and len(wrong) == len(unfit):
@@ -155,7 +155,7 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
     )  # fmt: skip
 
 
-def _within_limits(query: Query, draft: Draft) -> bool:
+def _within_limits(query: Query, draft: CandidateDraft) -> bool:
     if draft.devices > query.devices(draft.option.hardware):
         return False
     cost = cost_per_hour(query, draft)

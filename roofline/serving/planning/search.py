@@ -64,7 +64,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Unfit:
+class RejectedLayout:
     """A deployment that holds no request, or that was refused; `error`: what was wrong with a given option."""
 
     hardware: Hardware
@@ -76,7 +76,7 @@ class Unfit:
     error: RooflineError | None = None
 
 
-def search(query: Query) -> Iterator[Option | Unfit]:
+def search(query: Query) -> Iterator[Option | RejectedLayout]:
     """Size every deployment: hardware by precision by layout."""
     for hardware in query.hardware:
         known: dict[str, Estimator] = {}  # fits are looked up once for each kind of hardware
@@ -90,15 +90,15 @@ def search(query: Query) -> Iterator[Option | Unfit]:
                 yield _no_layout(query, hardware, precision, most)
 
 
-def _no_layout(query: Query, hardware: Hardware, precision: str, most: int) -> Unfit:
+def _no_layout(query: Query, hardware: Hardware, precision: str, most: int) -> RejectedLayout:
     """Why no layout is left to try."""
     if most < 1:
-        return Unfit(hardware, precision, {}, f"there are none of {hardware.name}")
+        return RejectedLayout(hardware, precision, {}, f"there are none of {hardware.name}")
     try:
         devices = prepare(query.model, hardware, **query.fixed, input_len=1, phase="decode").deployment.devices
     except RooflineError as error:
-        return Unfit(hardware, precision, {}, str(error), error=error)
-    return Unfit(hardware, precision, {}, f"a replica as given takes {devices} devices, and {most} are allowed")
+        return RejectedLayout(hardware, precision, {}, str(error), error=error)
+    return RejectedLayout(hardware, precision, {}, f"a replica as given takes {devices} devices, and {most} are allowed")
 
 
 def _precisions(query: Query, hardware: Hardware) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -116,13 +116,13 @@ def _precisions(query: Query, hardware: Hardware) -> Iterator[tuple[str, dict[st
 
 def _option(
     query: Query, hardware: Hardware, precision: str, fixed: dict[str, Any], layout: Layout, known: dict[str, Estimator]
-) -> Option | Unfit:
+) -> Option | RejectedLayout:
     load = query.load
     ranks = int(fixed.get("data_parallel_size") or 1)
     try:
         request = prepare(query.model, hardware, **{**fixed, "batch": ranks, "input_len": 1, "phase": "decode"})
     except RooflineError as error:
-        return Unfit(hardware, precision, layout, str(error), error=error)
+        return RejectedLayout(hardware, precision, layout, str(error), error=error)
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))
     wanted = int(fixed.get("max_model_len") or min(load.longest, query.model.max_position_embeddings))
     budgets = [request.memory.max_num_batched_tokens] if fixed.get("max_num_batched_tokens") else list(BUDGETS)
@@ -148,7 +148,7 @@ def _option(
         sized["prefill"] = size_replica(replica, load, [largest], memory_slots, "prefill", after)
         sized["decode"] = size_replica(replica, load, settings[:1], memory_slots, "decode")
     if not sized:
-        return Unfit(hardware, precision, layout, "its pools have no known link between them")
+        return RejectedLayout(hardware, precision, layout, "its pools have no known link between them")
     return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
 
 
@@ -167,7 +167,7 @@ def with_settings(request: ResolvedRequest, slots: int | None, budget: int) -> R
 
 def _unfit(
     request: ResolvedRequest, hardware: Hardware, precision: str, layout: Layout, load: Load, wanted: int, *, fits: bool
-) -> Unfit:
+) -> RejectedLayout:
     part = request.memory.fullest
     gib = 2**30
     why = f"weights take {part.weights_bytes / gib:.1f} GiB of the {part.budget_bytes / gib:.1f} GiB that a device has for it"
@@ -175,7 +175,7 @@ def _unfit(
         why = f"one request of {wanted:,} tokens does not fit beside the weights"
     elif part.weights_bytes < part.budget_bytes:
         why += f", and no request of {load.mean_input + load.mean_output:,.0f} tokens fits beside them"
-    return Unfit(hardware, precision, layout, why, part.weights_bytes, part.budget_bytes)
+    return RejectedLayout(hardware, precision, layout, why, part.weights_bytes, part.budget_bytes)
 
 
 def slots_in_memory(request: ResolvedRequest, load: Load) -> int:

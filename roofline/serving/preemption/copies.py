@@ -58,7 +58,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class SwapBandwidths:
     """Both directions: out of the device, and back."""
 
     out: Curve
@@ -69,9 +69,9 @@ class Ways:
         """Rate of large copies out and back, one after the other: the harmonic mean, bytes/s."""
         return 2 / (1 / self.out.rate + 1 / self.back.rate)
 
-    def shared(self, devices: int) -> Ways:
+    def shared(self, devices: int) -> SwapBandwidths:
         """The curves of one of several devices that copy over one link at the same time."""
-        return Ways(Curve(self.out.call, self.out.rate / devices), Curve(self.back.call, self.back.rate / devices))
+        return SwapBandwidths(Curve(self.out.call, self.out.rate / devices), Curve(self.back.call, self.back.rate / devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Copies:
         inputs: files that were read.
     """
 
-    ways: Ways
-    quick: Ways
-    slow: Ways
+    ways: SwapBandwidths
+    quick: SwapBandwidths
+    slow: SwapBandwidths
     peak: float
     basis: Basis
     notes: tuple[Assumption, ...] = ()
@@ -141,7 +141,9 @@ def _measured(fits: Fits) -> tuple[Fitted, Fitted] | None:
     return (out, back) if known and out is not None and back is not None else None
 
 
-def _fitted_ways(measured: tuple[Fitted, Fitted], peak: float, *, given: bool) -> tuple[Ways, Ways, Ways]:
+def _fitted_ways(
+    measured: tuple[Fitted, Fitted], peak: float, *, given: bool
+) -> tuple[SwapBandwidths, SwapBandwidths, SwapBandwidths]:
     """Curves of the fits, and of the ends of their bands."""
     ways = []
     for end in (None, 0, 1):  # of a band: measured over estimated
@@ -150,11 +152,13 @@ def _fitted_ways(measured: tuple[Fitted, Fitted], peak: float, *, given: bool) -
             factor = 1.0 if end is None else fit.family.bands.get("all", (0.5, 2.0))[end]
             reached = peak * (1.0 if given else float(fit.values["link"]))
             curves.append(Curve(float(fit.values["call"]) * factor, min(reached / factor, peak)))
-        ways.append(Ways(*curves))
+        ways.append(SwapBandwidths(*curves))
     return ways[0], ways[1], ways[2]
 
 
-def _typical_ways(typical: HostCopies, peak: float, *, pinned: bool, given: bool) -> tuple[Ways, Ways, Ways]:
+def _typical_ways(
+    typical: HostCopies, peak: float, *, pinned: bool, given: bool
+) -> tuple[SwapBandwidths, SwapBandwidths, SwapBandwidths]:
     """Curves of the typical values, and of the ends of what others measured."""
 
     def curve(call: str, speed: str) -> Curve:
@@ -166,7 +170,7 @@ def _typical_ways(typical: HostCopies, peak: float, *, pinned: bool, given: bool
         return Curve(float(getattr(kind.call, call)), rate)
 
     ends = (("value", "value"), ("low", "high"), ("high", "low"))  # a call is quick where it is short
-    middle, quick, slow = (Ways(made, made) for made in (curve(*end) for end in ends))
+    middle, quick, slow = (SwapBandwidths(made, made) for made in (curve(*end) for end in ends))
     return middle, quick, slow
 
 

@@ -19,11 +19,11 @@ from typing import Literal
 from roofline.errors import InputError
 from roofline.graph.sharding import Stage, caches, stages, states
 from roofline.numeric import Expr, maximum
-from roofline.operators.entries import entries
+from roofline.operators.sparse_counts import entries
 from roofline.predict.allocation import Kind
 from roofline.predict.memory import MemoryModel, StageMemory
 from roofline.predict.request import ResolvedRequest
-from roofline.serving.preemption.copies import Copies, Curve, Ways, copies
+from roofline.serving.preemption.copies import Copies, Curve, SwapBandwidths, copies
 from roofline.serving.preemption.recompute import Recompute
 
 Cheaper = Literal["recompute", "swap"]
@@ -152,7 +152,7 @@ class Swap:
     bandwidth: float
     share: int = 1
 
-    def seconds(self, tokens: Expr, prefix: int = 0, ways: Ways | None = None) -> tuple[Expr, Expr]:
+    def seconds(self, tokens: Expr, prefix: int = 0, ways: SwapBandwidths | None = None) -> tuple[Expr, Expr]:
         """Seconds out and back of `tokens` tokens after `prefix` ones that stay; `ways`: other curves. Counts may be arrays."""
         ways = ways or self.copies.ways
         return self._one_way(ways.out, tokens, prefix), self._one_way(ways.back, tokens, prefix)

@@ -153,13 +153,13 @@ def _swapped(costs: Preemption, tokens: int) -> Swapped:
     )
 
 
-def _stolen(costs: Preemption, query: Query, recompute: Recomputed, swap: Swapped) -> Stolen:
+def _stolen(costs: Preemption, query: Query, recompute: Recomputed, swap: Swapped) -> DeviceTimeLost:
     """Time that other sequences lose. Copies that are not overlapped block the device, as vLLM's did at first."""
     lost = float(costs.swap.overlapped_cost(query.tokens, query.prefix)) if query.overlapped else swap.seconds
     if not query.batch:
-        return Stolen(recompute.seconds, lost, None, None)
+        return DeviceTimeLost(recompute.seconds, lost, None, None)
     step = costs.recompute.alone[costs.recompute.basis]
-    return Stolen(recompute.seconds, lost, query.batch * recompute.seconds / step, query.batch * lost / step)
+    return DeviceTimeLost(recompute.seconds, lost, query.batch * recompute.seconds / step, query.batch * lost / step)
 
 
 def _assumptions(costs: Preemption, query: Query, host_memory: float | None) -> list[Assumption]:
@@ -270,7 +270,7 @@ class Swapped:
 
 
 @dataclass(frozen=True, slots=True)
-class Stolen:
+class DeviceTimeLost:
     """Seconds in which the device does not work for other sequences, either way; the tokens that they lose (None if none
     runs)."""
 
@@ -311,7 +311,7 @@ class Answer:
     crossover_tokens: tuple[int, ...]
     crossover_block_size: int | None
     partial: tuple[Partial, ...]
-    stolen: Stolen
+    stolen: DeviceTimeLost
     host: HostMemory
     variants: tuple[VariantRow, ...]
     curves: tuple[Point, ...]

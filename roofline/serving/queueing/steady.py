@@ -167,7 +167,7 @@ def steady(server: BatchServer, rates: ArrayLike) -> Steady:
         occupied = occupancy(server, rate, stretch / (1 - work.rho) * rate * server.mean_steps, prefilling)
         cycle = cycles(work, occupied.step, occupied.step_variance, server.cv)
         prompt = ttft(server, work, added, occupied, cycle)
-        extra = work_left_behind(server, work, prompt, cycle)
+        extra = excess_prefill_time(server, work, prompt, cycle)
         behind = server.mean(x * (d.decode_steps > 0) for x, d in zip(extra, server.demands, strict=True))
         used = stretch
         waiting = rate * (prompt.own_mean + prompt.others + prompt.queue)
@@ -376,7 +376,7 @@ def ttft(server: BatchServer, work: PromptWork, added: list[Array], occupied: Oc
     return FirstTokenTimes(own, server.mean(own), residual, others, queue, cap, wait)
 
 
-def work_left_behind(server: BatchServer, work: PromptWork, first: FirstTokenTimes, cycle: Cycles) -> list[Array]:
+def excess_prefill_time(server: BatchServer, work: PromptWork, first: FirstTokenTimes, cycle: Cycles) -> list[Array]:
     """Part 4: per class, the seconds of prompts beyond the mean in the decode steps of each request, (rates, K2).
 
     They arrived while the request's own prompt waited. The rest decays as rho^j, so that m steps compute x (1 - rho^m)/(1 -

@@ -100,7 +100,7 @@ class Line:
 
 
 @dataclass
-class Plane:
+class BilinearTable:
     """A function of two whole numbers, bilinear between the points of a grid and beyond its ends."""
 
     xs: list[int]
@@ -290,7 +290,7 @@ class StepTables:
         return [0.0, *np.broadcast_to(several - one, at.shape).tolist()]
 
     @cached_property
-    def _past(self) -> Plane:
+    def _past(self) -> BilinearTable:
         """What the past of a chunk adds, by its new tokens and those before it."""
         import numpy as np
 
@@ -302,7 +302,7 @@ class StepTables:
         new, before = np.array(xs, dtype=np.float64)[:, None], np.array(ys, dtype=np.float64)
         with_past = sum(parts.total for parts in self.costs.seconds((Segment(1, new, before),)))
         without = sum(parts.total for parts in self.costs.seconds((Segment(1, new, 0),)))
-        return Plane(xs, ys, np.asarray(with_past - without).tolist())
+        return BilinearTable(xs, ys, np.asarray(with_past - without).tolist())
 
 
 def _at(pieces: Sequence[Cell], num_cached_tokens: int) -> float:

@@ -109,7 +109,7 @@ def switched_windows(config: Config, count: int, rule: Callable[[int], str]) -> 
     return windows(config, attention_kinds(config, count, (FULL, SLIDING), rule))
 
 
-def slides_from(config: Config) -> Callable[[int], str]:
+def sliding_from_layer(config: Config) -> Callable[[int], str]:
     """The rule of Qwen2 and Qwen3: layers from `max_window_layers` on slide."""
     first: list[int] = []
 

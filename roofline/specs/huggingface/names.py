@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class TensorName:
     """A name, and how the tensor lies where it is no matrix with its outputs first, called NAME.weight."""
 
     name: str
@@ -24,12 +24,12 @@ class At:
     """The name of the bias, where it is another than NAME.bias."""
 
 
-Place = str | At
+Place = str | TensorName
 Names = dict[str, Place]
 
 
-def _bare(name: str) -> At:
-    return At(name, bare=True)
+def _bare(name: str) -> TensorName:
+    return TensorName(name, bare=True)
 
 
 def _all(prefix: str, **words: str) -> Names:
@@ -107,12 +107,12 @@ def _mamba(prefix: str) -> Names:
 
 def _stacked(prefix: str, *, inputs_first: bool = False) -> Names:
     """Experts as two tensors, gate and up in one of them."""
-    up = At(f"{prefix}.gate_up_proj", inputs_first=inputs_first, bare=True)
-    return {"experts.gate": up, "experts.up": up, "experts.down": At(f"{prefix}.down_proj", inputs_first, bare=True)}
+    up = TensorName(f"{prefix}.gate_up_proj", inputs_first=inputs_first, bare=True)
+    return {"experts.gate": up, "experts.up": up, "experts.down": TensorName(f"{prefix}.down_proj", inputs_first, bare=True)}
 
 
 def _qkv(name: str, *, inputs_first: bool = False) -> Names:
-    return {f"attention.{part}": At(name, inputs_first) for part in "qkv"}
+    return {f"attention.{part}": TensorName(name, inputs_first) for part in "qkv"}
 
 
 _TRANSFORMER: Names = {
@@ -164,9 +164,9 @@ _DBRX: Names = {
     **_qkv("norm_attn_norm.attn.Wqkv"),
     "attention.o": "norm_attn_norm.attn.out_proj",
     "router": "ffn.router.layer",
-    "experts.gate": At("ffn.experts.mlp.w1", bare=True, flat=True),
-    "experts.up": At("ffn.experts.mlp.v1", bare=True, flat=True),
-    "experts.down": At("ffn.experts.mlp.w2", inputs_first=True, bare=True, flat=True),
+    "experts.gate": TensorName("ffn.experts.mlp.w1", bare=True, flat=True),
+    "experts.up": TensorName("ffn.experts.mlp.v1", bare=True, flat=True),
+    "experts.down": TensorName("ffn.experts.mlp.w2", inputs_first=True, bare=True, flat=True),
 }
 _NEOX: Names = {
     **_MEGATRON,
@@ -323,7 +323,7 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     "bloom": (_FALCON,),
     "dbrx": (_DBRX,),
     "deepseek_v4": (_DEEPSEEK_V4,),
-    "ernie4_5_moe": ({"router": At("mlp.gate", bias="mlp.moe_statics.e_score_correction_bias")},),
+    "ernie4_5_moe": ({"router": TensorName("mlp.gate", bias="mlp.moe_statics.e_score_correction_bias")},),
     "falcon": (_FALCON,),
     "falcon_mamba": (_BACKBONE,),
     "gemma4_text": (
@@ -333,8 +333,8 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
     "glm": (_GATE_UP,),
     "glm4": ({**_GATE_UP, **_GLM4_NORMS},),
     "glm4v_text": ({**_GATE_UP, **_GLM4_NORMS},),
-    "gpt2": ({**_BIGCODE, **_qkv("attn.c_attn", inputs_first=True), "attention.o": At("attn.c_proj", inputs_first=True),
-              "mlp.up": At("mlp.c_fc", inputs_first=True), "mlp.down": At("mlp.c_proj", inputs_first=True)},),
+    "gpt2": ({**_BIGCODE, **_qkv("attn.c_attn", inputs_first=True), "attention.o": TensorName("attn.c_proj", inputs_first=True),
+              "mlp.up": TensorName("mlp.c_fc", inputs_first=True), "mlp.down": TensorName("mlp.c_proj", inputs_first=True)},),
     "gpt_bigcode": (_BIGCODE,),
     "gpt_neo": (
         {**_BIGCODE, **{f"attention.{part}": f"attn.attention.{part}_proj" for part in "qkv"},

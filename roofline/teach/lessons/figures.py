@@ -18,7 +18,7 @@ from roofline.report.axes import axis_title
 from roofline.report.cells import number_cell as digits
 from roofline.report.figure import Axis, Figure, Mark, Series
 from roofline.report.html import escape
-from roofline.report.looks import DARK, HEAT_DARK, HEAT_DARK_TEXT, HEAT_LIGHT, HEAT_LIGHT_TEXT, LIGHT
+from roofline.report.styles import DARK, HEAT_DARK, HEAT_DARK_TEXT, HEAT_LIGHT, HEAT_LIGHT_TEXT, LIGHT
 from roofline.report.svg import svg
 from roofline.specs.library import shipped
 from roofline.teach.lessons.items import Item, Table

@@ -11,7 +11,7 @@ from roofline.blocks.base import MixerBlock, State
 from roofline.dtypes import BF16, Precision
 from roofline.errors import InputError
 from roofline.graph.build import Graph, build
-from roofline.graph.sharding import local, states
+from roofline.graph.sharding import shard_block, states
 from roofline.operators.causal_conv import CausalConv
 from roofline.operators.gemm import Gemm
 from roofline.operators.scan import Scan
@@ -120,7 +120,7 @@ def test_devices_share_heads_and_state(kind: str) -> None:
 
 def test_groups_are_replicated() -> None:
     """Four groups of B and C on eight devices: one each, which two devices hold; the result says so."""
-    block = local(hybrid("mamba2").layer_types["recurrent"].mixer, Deployment(tensor_parallel_size=8))  # type: ignore[arg-type]
+    block = shard_block(hybrid("mamba2").layer_types["recurrent"].mixer, Deployment(tensor_parallel_size=8))  # type: ignore[arg-type]
     assert (block.n_groups, block.mamba_num_heads) == (1, 8)  # type: ignore[attr-defined]
     notes = {note.name: note for note in prepare(hybrid("mamba2"), "dgx-h100", tp=8).assumptions}
     assert notes["n_groups"].value == "replicated"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from roofline.formulas.questions import (
+from roofline.formulas.closed_forms import (
     context_where_kv_overtakes_weights,
     critical_batch,
     intensity,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline
-from roofline.blocks.base import MixerBlock, Operators, Site, State
+from roofline.blocks.base import BlockContext, MixerBlock, Operators, State
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import FORMATS
@@ -28,7 +28,7 @@ class Remembers(MixerBlock):
 
     kind: str = "remembers"  # no literal, so that no model's file can ask for it
 
-    def operators(self, site: Site) -> Operators:
+    def operators(self, site: BlockContext) -> Operators:
         """None."""
         return {}
 

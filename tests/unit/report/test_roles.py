@@ -11,7 +11,7 @@ import pytest
 from figure_samples import BATCHES, TTFT
 
 from roofline.report.figure import Axis, Figure, Series
-from roofline.report.looks import DARK, HEAT_DARK, HEAT_DARK_TEXT, HEAT_LIGHT, HEAT_LIGHT_TEXT, LIGHT, in_legend, look, looks
+from roofline.report.styles import DARK, HEAT_DARK, HEAT_DARK_TEXT, HEAT_LIGHT, HEAT_LIGHT_TEXT, LIGHT, in_legend, look, looks
 
 _THEMES = {"light": LIGHT, "dark": DARK}
 _HUES = [name for name in LIGHT if name not in ("ground", "grid")]

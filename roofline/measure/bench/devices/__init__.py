@@ -82,7 +82,7 @@ def timing(samples: list[float], calls: int, how: str) -> Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SamplingBudget:
     """How long a point may be sampled, and how often at least and at most."""
 
     seconds: float
@@ -110,7 +110,7 @@ class Device:
         """Memory that may be taken now."""
         raise NotImplementedError
 
-    def measure(self, run: Run, sets: int, effort: Effort, *, launches: bool, composed: bool) -> Timing:
+    def measure(self, run: Run, sets: int, effort: SamplingBudget, *, launches: bool, composed: bool) -> Timing:
         """Time a call on `sets` sets of inputs in turn. `launches`: include what launching each call takes; `composed`: a
         call is many kernels."""
         raise NotImplementedError

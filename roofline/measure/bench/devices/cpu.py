@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from roofline.measure.bench.devices import CORES, Device, Effort, Run, Timing, timing
+from roofline.measure.bench.devices import CORES, Device, Run, SamplingBudget, Timing, timing
 
 _REGION = 2e-4  # seconds of one sample at least: a thousand times what reading the clock takes
 _MAX_LOAD = 0.6  # load a core
@@ -38,7 +38,7 @@ class Cpu(Device):
         """What the system says can be had without swapping."""
         return _memory("MemAvailable")
 
-    def measure(self, run: Run, sets: int, effort: Effort, *, launches: bool, composed: bool) -> Timing:
+    def measure(self, run: Run, sets: int, effort: SamplingBudget, *, launches: bool, composed: bool) -> Timing:
         """Samples of a few calls each, long enough for the clock."""
         turn = 0
 

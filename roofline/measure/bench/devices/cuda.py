@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from roofline.measure.bench.devices import Device, DeviceLostError, Effort, Run, Timing, timing
+from roofline.measure.bench.devices import Device, DeviceLostError, Run, SamplingBudget, Timing, timing
 from roofline.measure.bench.kernels.base import NotRunnableError, first_line
 
 _GRAPH_BELOW = 5e-4  # seconds: above it the time between two launches no longer matters
@@ -46,7 +46,7 @@ class Cuda(Device):
         free, _ = torch.cuda.mem_get_info()
         return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
-    def measure(self, run: Run, sets: int, effort: Effort, *, launches: bool, composed: bool) -> Timing:
+    def measure(self, run: Run, sets: int, effort: SamplingBudget, *, launches: bool, composed: bool) -> Timing:
         """Events around replays of a graph of calls, or around each call where it is long."""
         each, how = self._warm_up(run), "launched one by one"
         if not launches and (composed or each < _GRAPH_BELOW):
@@ -102,7 +102,7 @@ class Cuda(Device):
                 run(turn)
         return graph
 
-    def _replayed(self, run: Run, sets: int, each: float, effort: Effort) -> Timing:
+    def _replayed(self, run: Run, sets: int, each: float, effort: SamplingBudget) -> Timing:
         """A graph of whole turns over the sets, so that each replay finds the caches as the last one left them.
 
         What a call takes with its launch says how long a graph has to be at most; once one was replayed, what a call takes

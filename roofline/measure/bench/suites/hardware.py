@@ -108,7 +108,7 @@ OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p")
 _GLOO = ("all_reduce", "all_gather", "p2p")  # what gloo has on a host
 
 
-def worlds(scope: Scope) -> list[int]:
+def world_sizes(scope: Scope) -> list[int]:
     """Sizes of groups: powers of two up to what there is. A host runs two processes."""
     if not scope.large:
         return [2]
@@ -118,7 +118,7 @@ def worlds(scope: Scope) -> list[int]:
 def collectives(scope: Scope) -> Iterator[Point]:
     """Each op over message sizes."""
     sizes = [4096 * 4**step for step in range(10 if scope.large else 7)]
-    for world in worlds(scope):
+    for world in world_sizes(scope):
         for op in OPS if scope.large else _GLOO:
             if op == "p2p" and world > 2:
                 continue

@@ -35,8 +35,8 @@ from dataclasses import dataclass
 
 from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
 from roofline.operators.attention import Attention, keys_read
-from roofline.operators.entries import entries_read
 from roofline.operators.latent_attention import LatentAttention
+from roofline.operators.sparse_counts import entries_read
 from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
 from roofline.predict.efficiency.forms.gemm import root, square
 
@@ -56,7 +56,7 @@ HALVED = ("ampere", "hopper", "blackwell")
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class SplitKv:
     """How a kernel cuts one call into thread blocks. Fields may be arrays."""
 
     blocks: Expr
@@ -76,7 +76,7 @@ class Cut:
     """Fixed time of a block, by that of a block for heads of 128."""
 
 
-Policy = Callable[[Attention, Expr, Chip], Cut]
+Policy = Callable[[Attention, Expr, Chip], SplitKv]
 
 
 def _flash_3(*, most: int, whole: int, paged: bool, prepared: float) -> Policy:
@@ -84,7 +84,7 @@ def _flash_3(*, most: int, whole: int, paged: bool, prepared: float) -> Policy:
     window that
     slides lies across one step more. Values of one byte are transposed in the block: half of its cost goes with their width."""
 
-    def cut(core: Attention, length: Expr, chip: Chip) -> Cut:
+    def cut(core: Attention, length: Expr, chip: Chip) -> SplitKv:
         heads = core.batch * core.n_kv_heads * ceil_div(core.new * core.n_heads, ROWS * core.n_kv_heads)
         steps = ceil_div(length, STEP)
         if core.window is not None and paged:
@@ -94,12 +94,12 @@ def _flash_3(*, most: int, whole: int, paged: bool, prepared: float) -> Policy:
         parts = ceil_div(steps, each)
         scheduled = core.batch * (core.batch <= prepared)
         start = 1 if core.dtypes.kv.bytes > 1 else (core.head_dim + STEP) / (2 * STEP)
-        return Cut(blocks=heads * parts, parts=parts, keys=each * STEP, kernels=parts > 1, scheduled=scheduled, start=start)
+        return SplitKv(blocks=heads * parts, parts=parts, keys=each * STEP, kernels=parts > 1, scheduled=scheduled, start=start)
 
     return cut
 
 
-def _flash_2(core: Attention, length: Expr, chip: Chip) -> Cut:
+def _flash_2(core: Attention, length: Expr, chip: Chip) -> SplitKv:
     packs = (core.n_heads > core.n_kv_heads) * (core.new == 1) * (1 if core.window is None else 0)
     tiles = ceil_div(core.n_heads, ROWS * core.n_kv_heads)
     heads = core.batch * (core.n_heads + packs * (core.n_kv_heads * tiles - core.n_heads))
@@ -113,10 +113,10 @@ def _flash_2(core: Attention, length: Expr, chip: Chip) -> Cut:
     each = ceil_div(steps, parts)
     parts = ceil_div(steps, each)
     swaps = packs * (core.batch > 1) * (core.n_kv_heads > 1)
-    return Cut(blocks=heads * parts, parts=parts, keys=each * step, kernels=(parts > 1) + swaps)
+    return SplitKv(blocks=heads * parts, parts=parts, keys=each * step, kernels=(parts > 1) + swaps)
 
 
-def _multi_block(core: Attention, length: Expr, chip: Chip) -> Cut:
+def _multi_block(core: Attention, length: Expr, chip: Chip) -> SplitKv:
     heads = core.batch * core.n_kv_heads
     pieces = maximum(1, floor_div(core.cached + core.new, STEP))
     parts = minimum(pieces, (8 * pieces) ** 0.5)  # more would be long in joining
@@ -131,7 +131,7 @@ def _multi_block(core: Attention, length: Expr, chip: Chip) -> Cut:
     blocks = heads * parts + older * (single * fill - heads * parts)
     parts = parts + older * (fill - parts)
     keys = maximum(length, STEP) / parts
-    return Cut(blocks=blocks, parts=parts, keys=keys, kernels=parts > 1, older=older, slow=slow)
+    return SplitKv(blocks=blocks, parts=parts, keys=keys, kernels=parts > 1, older=older, slow=slow)
 
 
 def resident(between: Expr, chip: Chip) -> Expr:

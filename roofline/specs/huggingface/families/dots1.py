@@ -13,7 +13,7 @@ from roofline.specs.huggingface.layer_types import (
     attention_kinds,
     dense_block,
     layer_names,
-    slides_from,
+    sliding_from_layer,
     sparse_after,
     windows,
 )
@@ -26,7 +26,7 @@ def dots1(config: Config) -> Draft:
     count = layers_of(config)
     n_q, n_kv, head_dim = heads(config)
     biased = config.flag("attention_bias", default=False)
-    rule = slides_from(config) if config.has("sliding_window") else lambda index: FULL
+    rule = sliding_from_layer(config) if config.has("sliding_window") else lambda index: FULL
     kinds = attention_kinds(config, count, (FULL, SLIDING), rule)
     config.harmless("max_window_layers", "use_sliding_window")
     blocks = sparse_after(config, count)

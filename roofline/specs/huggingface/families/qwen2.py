@@ -13,7 +13,7 @@ from roofline.specs.huggingface.layer_types import (
     dense_block,
     kinds_of_windows,
     layer_names,
-    slides_from,
+    sliding_from_layer,
     sparse_by_step,
     switched_windows,
 )
@@ -26,7 +26,7 @@ def qwen2(config: Config) -> Draft:
     config.only("attention_bias", True, "Qwen2 has biases of Q, K and V whatever this says")
     n_q, n_kv, head_dim = heads(config)
     width, count = config.whole("intermediate_size"), layers_of(config)
-    widths = switched_windows(config, count, slides_from(config))
+    widths = switched_windows(config, count, sliding_from_layer(config))
     layers = [
         Layer(name, gqa(n_q, n_kv, head_dim, qkv_bias=True, sliding_window=window), gated_mlp(width))
         for name, window in zip(layer_names(kinds_of_windows(widths)), widths, strict=True)

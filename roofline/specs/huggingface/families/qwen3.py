@@ -11,7 +11,7 @@ from roofline.specs.huggingface.layer_types import (
     dense_block,
     kinds_of_windows,
     layer_names,
-    slides_from,
+    sliding_from_layer,
     sparse_by_step,
     switched_windows,
 )
@@ -21,7 +21,7 @@ from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, head
 @family("qwen3", architectures=("Qwen3ForCausalLM",), source=transformers("qwen3"))
 def qwen3(config: Config) -> Draft:
     """Dense layers; a window, where there is one, from `max_window_layers` on."""
-    return _dense(config, switched_windows(config, layers_of(config), slides_from(config)))
+    return _dense(config, switched_windows(config, layers_of(config), sliding_from_layer(config)))
 
 
 @family("qwen3_vl_text", architectures=("Qwen3VLForConditionalGeneration",), source=transformers("qwen3_vl"))

@@ -14,7 +14,7 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 @cache
 def _crossing(name: str, batch: int) -> tuple[float, float]:
     """Cached tokens of each sequence, and the bytes of the weights that a step reads."""
-    from roofline.formulas.questions import context_where_kv_overtakes_weights
+    from roofline.formulas.closed_forms import context_where_kv_overtakes_weights
 
     weights = facts.floor(name, "h200-sxm", 1, 1, 0).weight_bytes
     layers = [(cache.per_token * 2, cache.window, count) for cache, count in caches(facts.model(name), Deployment())]
