@@ -11,7 +11,7 @@ from roofline.audit.config_check.deployment import CheckedDeployment
 from roofline.errors import InputError, RooflineError, SpecError
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.planning.load import TTFT, Load, Service
-from roofline.serving.planning.performance import ClosedLoopPerformance, Times, band, closed_loop_performance
+from roofline.serving.planning.performance import ClosedLoopPerformance, LatencyStats, band, closed_loop_performance
 from roofline.serving.planning.search import Option, longest_held, slots_in_memory, with_chosen
 from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server, size_replica
 from roofline.serving.queueing.replica import ESTIMATE, BatchServer, Replica
@@ -333,7 +333,7 @@ def _quantile(state: Steady, name: str, which: int, share: float) -> float:
     return float(quantile[0])
 
 
-def _stretch(times: Times, end: float | None, otherwise: float) -> float:
+def _stretch(times: LatencyStats, end: float | None, otherwise: float) -> float:
     return end / times.mean if times.mean and end is not None else otherwise
 
 

@@ -36,7 +36,7 @@ _ITERATIONS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class LatencyStats:
     """Statistics of TTFT or TPOT, in seconds. None: unknown or unbounded.
 
     Args:
@@ -65,13 +65,13 @@ class Times:
             "bound": self.bound,
         }  # fmt: skip
 
-    def mapped(self, change: Callable[[float], float], ends: Callable[[float], float]) -> Times:
+    def mapped(self, change: Callable[[float], float], ends: Callable[[float], float]) -> LatencyStats:
         """The statistics under a change of the distribution, and another of the means (mean, low, high, bound)."""
 
         def each(apply: Callable[[float], float], value: float | None) -> float | None:
             return None if value is None else apply(value)
 
-        return Times(
+        return LatencyStats(
             each(ends, self.mean), each(change, self.p50), each(change, self.at), each(ends, self.low), each(ends, self.high),
             each(ends, self.bound), self.percentile,
         )  # fmt: skip
@@ -91,9 +91,9 @@ class Performance:
         prompt_share: share of the busy time that prompts take.
     """
 
-    ttft: Times
-    tpot: Times
-    classes: dict[str, tuple[Times, Times]]
+    ttft: LatencyStats
+    tpot: LatencyStats
+    classes: dict[str, tuple[LatencyStats, LatencyStats]]
     running: float
     slot_wait_s: float
     utilisation: float
@@ -171,7 +171,7 @@ def _steady_states(
     return prefills, (prefills if last is first else state(last, rates[1]))
 
 
-def _ttft(states: States, classes: list[int], shares: list[float], percentile: float) -> Times:
+def _ttft(states: States, classes: list[int], shares: list[float], percentile: float) -> LatencyStats:
     """TTFT of some classes: of the prefill replica, and the wait for a slot of the decode replica."""
 
     def mean(prefills: Steady, decodes: Steady, k: int) -> float:
@@ -184,11 +184,11 @@ def _ttft(states: States, classes: list[int], shares: list[float], percentile: f
     return _statistics(states, classes, shares, percentile, mean, waits, state, state.ttft_within, tpot=False)
 
 
-def _tpot(states: States, classes: list[int], shares: list[float], percentile: float) -> Times:
+def _tpot(states: States, classes: list[int], shares: list[float], percentile: float) -> LatencyStats:
     """TPOT of some classes, of the decode replica; none if no output has more than one token."""
     state = states["mean"][1]
     if all(float(state.server.demands[k].decode_steps.max()) == 0 for k in classes):
-        return Times(None, None, None, None, None, None, percentile)
+        return LatencyStats(None, None, None, None, None, None, percentile)
 
     def mean(prefills: Steady, decodes: Steady, k: int) -> float:
         return float(decodes.tpot_mean(k)[0])
@@ -202,7 +202,7 @@ def _statistics(
     states: States, classes: list[int], shares: list[float], percentile: float,
     class_mean: Callable[[Steady, Steady, int], float], waits: dict[str, float], state: Steady,
     within: Callable[[int, Array], Array], *, tpot: bool,
-) -> Times:  # fmt: skip
+) -> LatencyStats:  # fmt: skip
     total = sum(shares)
     weights = [share / total for share in shares]
 
@@ -224,7 +224,7 @@ def _statistics(
     low, bound = mean("low"), mean("bound")
     if low is not None and bound is not None:
         low = max(low, bound)  # steps at the low end of the band may be shorter than the hardware allows
-    return Times(mean("mean"), p50, at, low, mean("high"), bound, percentile)
+    return LatencyStats(mean("mean"), p50, at, low, mean("high"), bound, percentile)
 
 
 def _prompt_share(prefills: Steady, decodes: Steady) -> float:
@@ -277,7 +277,7 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
     seen = performance(sized, sized, load, (min(rate, top),) * 2)
     low, high = (float(loop[end]) if name == "estimate" else None for end in ("low", "high"))
     waits = max(clients / rate - mean_ttft(rate) - steps * tpot, 0.0)
-    closed = Times(tpot, tpot, tpot, low, high, float(loop["bound"]), seen.tpot.percentile)
+    closed = LatencyStats(tpot, tpot, tpot, low, high, float(loop["bound"]), seen.tpot.percentile)
     if seen.tpot.mean is None:  # no output has more than a token
         closed = seen.tpot
     return ClosedLoopPerformance(
@@ -298,7 +298,7 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
     )
 
 
-def _scaled_to(open_loop: Times, closed: Times, mean: float | None = None) -> Times:
+def _scaled_to(open_loop: LatencyStats, closed: LatencyStats, mean: float | None = None) -> LatencyStats:
     """The mean of the closed loop, with the relative distribution of random arrivals. `mean`: of all classes."""
     average = open_loop.mean if mean is None else mean
     if not average or closed.mean is None or open_loop.mean is None:
@@ -309,6 +309,6 @@ def _scaled_to(open_loop: Times, closed: Times, mean: float | None = None) -> Ti
     return scaled.mapped(lambda value: value * factor, lambda value: value * own)
 
 
-def _delayed(times: Times, seconds: float) -> Times:
+def _delayed(times: LatencyStats, seconds: float) -> LatencyStats:
     """The times after a wait; the bound has none."""
     return replace(times.mapped(lambda value: value + seconds, lambda value: value + seconds), bound=times.bound)
