@@ -38,6 +38,7 @@ class Backend(Protocol):
 
 
 _backends: list[Backend] = []
+_NUMBERS = (int, float)
 
 
 def register(backend: Backend) -> None:
@@ -49,17 +50,13 @@ def _backend(a: Expr, b: Expr) -> Backend | None:
     return next((backend for backend in _backends if backend.accepts(a) or backend.accepts(b)), None)
 
 
-def _plain(a: Expr, b: Expr) -> bool:
-    return isinstance(a, (int, float)) and isinstance(b, (int, float))
-
-
 def maximum(a: Expr, b: Expr) -> Expr:
     """The larger of two numbers, element by element.
 
     >>> maximum(3, 5)
     5
     """
-    if _plain(a, b):
+    if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
         return max(a, b)
     if backend := _backend(a, b):
         return backend.maximum(a, b)
@@ -74,7 +71,7 @@ def minimum(a: Expr, b: Expr) -> Expr:
     >>> minimum(3, 5)
     3
     """
-    if _plain(a, b):
+    if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
         return min(a, b)
     if backend := _backend(a, b):
         return backend.minimum(a, b)
@@ -107,7 +104,7 @@ def ceil_div(a: Expr, b: Expr) -> Expr:
     >>> ceil_div(7, 2), ceil_div(525, 75)
     (4, 7)
     """
-    if _plain(a, b):
+    if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
         return -(-a // b)
     if backend := _backend(a, b):
         return backend.ceil_div(a, b)

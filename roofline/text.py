@@ -16,7 +16,10 @@ def clean(text: object, *, keep_lines: bool = False) -> str:
     >>> clean("a\x1b[31mb")
     'a[31mb'
     """
-    return (_CONTROL_BUT_NEWLINE if keep_lines else _CONTROL).sub("", str(text))
+    text = str(text)
+    if text.isprintable():  # almost all are, and none of what is taken away is
+        return text
+    return (_CONTROL_BUT_NEWLINE if keep_lines else _CONTROL).sub("", text)
 
 
 @dataclass(frozen=True, slots=True)

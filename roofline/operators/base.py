@@ -80,8 +80,14 @@ class Operator:
     @classmethod
     def dimensions(cls) -> tuple[str, ...]:
         """Names of the fields that are dimensions."""
-        return tuple(field.name for field in fields(cls) if field.type in ("Expr", "Expr | None"))
+        if cls not in _DIMENSIONS:
+            _DIMENSIONS[cls] = tuple(field.name for field in fields(cls) if field.type in ("Expr", "Expr | None"))
+        return _DIMENSIONS[cls]
 
     def dims(self) -> dict[str, Expr]:
         """The dimensions by name; an absent one (no window) is left out."""
         return {name: value for name in self.dimensions() if (value := getattr(self, name)) is not None}
+
+
+_DIMENSIONS: dict[type[Operator], tuple[str, ...]] = {}
+"""Of each class, as they were collected for its first operator."""

@@ -183,6 +183,8 @@ def cleaned(value: Any) -> Any:
     """The same value, its texts without control characters and marks that turn the direction of text."""
     if isinstance(value, str):
         return clean(value, keep_lines=True)
+    if value is None or isinstance(value, (int, float)):
+        return value  # NB: before the abstract classes, which take their time to say no
     if isinstance(value, Mapping):
         return {cleaned(key): cleaned(entry) for key, entry in value.items()}
     if isinstance(value, Sequence):
