@@ -36,10 +36,10 @@ def steps_until(time: float, start: float, seconds: float, slope: float, num_ste
         steps = ceil((sqrt(max(half * half + 2 * slope * left, 0.0)) - half) / slope)
     else:
         steps = ceil(left / seconds)
-    # the root is rounded
-    while steps > 1 and start + run_seconds(steps - 1, seconds, slope) >= time:
+    # the root is rounded; each sum is `run_seconds`
+    while steps > 1 and start + ((steps - 1) * seconds + slope * ((steps - 1) * (steps - 2) * 0.5)) >= time:
         steps -= 1
-    while steps < num_steps and start + run_seconds(steps, seconds, slope) < time:
+    while steps < num_steps and start + (steps * seconds + slope * (steps * (steps - 1) * 0.5)) < time:
         steps += 1
     return steps
 
@@ -65,8 +65,9 @@ class DecodeBatch:
 
     def add(self, request: Request, num_cached_tokens: int) -> None:
         """A request decodes from the next step on."""
-        request.cache_offset = num_cached_tokens - self.num_steps
-        request.final_step = final_step = self.num_steps + request.max_tokens - request.num_output_tokens
+        num_steps = self.num_steps
+        request.cache_offset = num_cached_tokens - num_steps
+        request.final_step = final_step = num_steps + request.max_tokens - request.num_output_tokens
         heappush(self.ends, (final_step, request.index, request))
         self.num_sequences += 1
         self.num_cached_tokens += num_cached_tokens
@@ -88,15 +89,18 @@ class DecodeBatch:
             top = ends[0]
         return top[0] - self.num_steps
 
-    def pop_ended(self) -> list[Request]:
-        """Return the requests whose final step is done; they are still to be removed."""
+    def pop_ended(self) -> list[tuple[Request, int]]:
+        """Take out the requests whose final step is done; returns each with its cached tokens."""
         ends, num_steps = self.ends, self.num_steps
         ended = []
         while ends and ends[0][0] <= num_steps:
             final_step, _, request = heappop(ends)
             if request.final_step == final_step:
                 request.final_step = -1  # a request that was swapped may be in the heap twice
-                ended.append(request)
+                num_cached_tokens = request.cache_offset + num_steps
+                self.num_sequences -= 1
+                self.num_cached_tokens -= num_cached_tokens
+                ended.append((request, num_cached_tokens))
         return ended
 
     # Sequences that wait for their next token while steps without decodes, or copies, go on

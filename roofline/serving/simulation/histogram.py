@@ -77,15 +77,6 @@ class Histogram:
         middle = MIN_S * RATIO**place * 2 * RATIO / (1 + RATIO)
         return min(max(middle, self.min), self.max)
 
-    def within(self, limit: float) -> float:
-        """Return the share of the numbers that is at most `limit`, to the bin."""
-        import numpy as np
-
-        if not self.weight:
-            return 0.0
-        place = int(math.log(max(limit, MIN_S) / MIN_S) / math.log(RATIO))
-        return float(np.sum(self._counts[:place]) / self.weight)
-
     def curve(self) -> dict[str, list[float]]:
         """Return the distribution in at most 200 points: `seconds`, ascending, and the `share` of the numbers up to each.
 

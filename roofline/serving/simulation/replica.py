@@ -107,12 +107,13 @@ class Replica:
                 self._plan()
                 return
         scheduler.schedule(self.now)
-        if scheduler.prefills:
-            if len(scheduler.prefills) == 1:  # in most steps
-                ((request, num_new_tokens),) = scheduler.prefills
+        prefills = scheduler.prefills
+        if prefills:
+            if len(prefills) == 1:  # in most steps
+                ((request, num_new_tokens),) = prefills
                 parts = [(num_new_tokens, request.num_computed_tokens)]
             else:
-                parts = [(num_new_tokens, request.num_computed_tokens) for request, num_new_tokens in scheduler.prefills]
+                parts = [(num_new_tokens, request.num_computed_tokens) for request, num_new_tokens in prefills]
             num_sequences, num_cached_tokens = (batch.num_sequences, batch.num_cached_tokens) if scheduler.decodes else (0, 0)
             self.ends = self.now + scheduler.copy_s + self.step_time.mixed(num_sequences, num_cached_tokens, parts)
         else:
@@ -140,7 +141,8 @@ class Replica:
         if scheduler.may_change:
             self.num_steps, self.ends = 1, start + first_s
             return
-        num_steps = batch.steps_until_end()
+        final_step, _, request = batch.ends[0]
+        num_steps = final_step - batch.num_steps if request.final_step == final_step else batch.steps_until_end()
         if below != INF and num_cached_tokens + num_steps * num_sequences > below:
             num_steps = min(num_steps, -int((num_cached_tokens - below) // num_sequences))
         if (
@@ -150,7 +152,7 @@ class Replica:
         ):
             num_steps = cache.steps_until_short(batch.num_steps, num_steps, num_sequences)
         self.num_steps = num_steps
-        self.ends = start + run_seconds(num_steps, first_s, slope_s)
+        self.ends = start + (num_steps * first_s + slope_s * (num_steps * (num_steps - 1) * 0.5))  # `run_seconds`
 
     def _cut(self, time: float) -> float:
         """End the planned run with the first step that ends at `time` or after it, under asynchronous scheduling with the one
@@ -169,7 +171,8 @@ class Replica:
         """What is planned is done."""
         scheduler, batch, ends, num_steps = self.scheduler, self.batch, self.ends, self.num_steps
         if self._async:
-            scheduler.free_pending()
+            if scheduler.num_leaving:
+                scheduler.free_pending()
             scheduler.known_until = self.now  # the last step began when the one before had ended
             if num_steps > 1:
                 scheduler.known_until = self._start + run_seconds(num_steps - 1, self._first_s, self._slope_s)
@@ -179,17 +182,18 @@ class Replica:
             self._complete_mixed()
         self.now = ends
         if batch.ends and batch.ends[0][0] <= batch.num_steps:
-            for request in batch.pop_ended():
-                scheduler.decode_ended(request, ends)
+            for request, num_cached_tokens in batch.pop_ended():
+                scheduler.decode_ended(request, num_cached_tokens, ends)
 
     def _complete_decodes(self, num_steps: int) -> None:
         """A run of steps without prompts."""
         scheduler, batch, cache, ends = self.scheduler, self.batch, self.kv_cache, self.ends
         num_sequences = batch.num_sequences
         grown = cache.blocks_needed(batch.num_steps + 1, num_steps - 1, num_sequences) if num_steps > 1 else 0
+        num_waiting = self._mean_waiting() if self._num_arrived else len(scheduler.waiting) + len(scheduler.swapped)
         self._append_run((
             self.now, ends, scheduler.copy_s, num_steps, num_sequences, batch.num_cached_tokens, 0, 0, len(scheduler.running),
-            self._mean_waiting(), cache.num_blocks - cache.num_free_blocks + grown / 2, self._first_s, self._slope_s,
+            num_waiting, cache.num_blocks - cache.num_free_blocks + grown / 2, self._first_s, self._slope_s,
             batch.num_stalled, grown,
         ))  # fmt: skip
         if batch.num_stalled:

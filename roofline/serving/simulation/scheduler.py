@@ -231,10 +231,10 @@ class Scheduler:
         cache = self.kv_cache
         if cache.preallocates:
             return
-        residue = self.batch.num_steps % cache.block_size
-        while cache.growth[residue] > cache.num_free_blocks:
+        growth, residue = cache.growth, self.batch.num_steps % cache.block_size
+        while growth[residue] > cache.num_free_blocks:
             self.preempt(self.policy.preemption_candidate(self))
-        cache.num_free_blocks -= cache.growth[residue]
+        cache.num_free_blocks -= growth[residue]
         self.decodes_allocated = True
 
     def allocate_chunk(self, request: Request, num_new_tokens: int) -> bool:
@@ -387,10 +387,9 @@ class Scheduler:
         else:
             self._decode(request, request.num_tokens)
 
-    def decode_ended(self, request: Request, time: float) -> None:
-        """A request that decodes has its last token at `time`."""
+    def decode_ended(self, request: Request, num_cached_tokens: int, time: float) -> None:
+        """A request that decoded has its last token at `time`; the batch no longer has it."""
         cache = self.kv_cache
-        num_cached_tokens = self.batch.remove(request)
         if cache.preallocates:
             self._finish(request, time, request.num_blocks)
         else:
@@ -408,7 +407,8 @@ class Scheduler:
             if not self.running:
                 cache.free_retained()
         else:
-            cache.free(num_blocks)
+            cache.num_free_blocks += num_blocks
+            cache.num_returned_blocks += num_blocks
         if self.watch:
             self.watch(("end", time, request.index))
         self.log.end(request, time, self.index)

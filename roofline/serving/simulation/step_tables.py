@@ -140,7 +140,7 @@ class StepTables:
         """The formulas that are tabulated."""
         return StepCosts(self.request, self.basis)
 
-    @property
+    @cached_property
     def num_microbatches(self) -> int:
         """Microbatches at a time."""
         return self.request.deployment.pipeline_parallel_size

@@ -50,7 +50,7 @@ def test_parts_are_the_whole() -> None:
 def test_the_ends() -> None:
     """Of nothing there is nothing; of one number it is every percentile; 0 counts as little; shares are shares."""
     empty = Histogram()
-    assert (empty.mean, empty.quantile(0.5), empty.within(1.0)) == (None, None, 0.0)
+    assert (empty.mean, empty.quantile(0.5)) == (None, None)
     one = Histogram()
     one.add(np.array([0.25]))
     assert [one.quantile(share) for share in SHARES] == [0.25] * len(SHARES)
@@ -60,14 +60,6 @@ def test_the_ends() -> None:
     for share in (0.0, 1.5, -1.0):
         with pytest.raises(InputError, match="a share must be"):
             one.quantile(share)
-
-
-def test_within() -> None:
-    """Nine of ten are below a second, all below a minute."""
-    histogram = Histogram()
-    histogram.add(np.array([*np.linspace(0.1, 0.9, 9), 30.0]))
-    assert histogram.within(1.0) == pytest.approx(0.9)
-    assert histogram.within(60.0) == pytest.approx(1.0)
 
 
 def test_a_curve_of_few_is_theirs() -> None:
