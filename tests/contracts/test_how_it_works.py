@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import roofline
+
 ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = Path(roofline.__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
 MAX_STOPS = 8
 
@@ -42,7 +45,7 @@ def test_stops_exist(what: str) -> None:
     stops = walks()[what]
     assert 5 <= len(stops) <= MAX_STOPS
     for file, name in stops:
-        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        tree = ast.parse((INSTALLED / file).read_text(encoding="utf-8"))
         defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         assert name in defined, f"{file} has no {name}"
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import roofline
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "roofline"
+PACKAGE = Path(roofline.__file__).resolve().parent
 
 BANNED = frozenset(
     """
