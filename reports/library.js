@@ -24,6 +24,8 @@ const library = (() => {
       const found = $.list(names).find((name) => data.steps[name] !== undefined);
       return found === undefined ? null : [named("steps", found), input("engine steps", found)];
     },
+    load_prior: () => [once("prior", () => $.revive(data.prior)), input("fit prior", "prior")],
+    measured_engines: () => Object.keys(data.steps).sort(),
     load_spread: () => once("spread", () => $.revive(data.spread)),
     fit_files: () =>
       once("files", () => {

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from roofline import errors, registry
-from roofline.version import __version__
+from roofline.documents import __version__
 
 if TYPE_CHECKING:
     from roofline.blocks.model import Model
@@ -45,14 +45,32 @@ __all__ = [
 
 
 def load_model(name: str | PathLike[str], assume: str | None = None) -> Model:
-    """A model by shipped id, or by the path of a YAML file or a config.json, which may be read as one of a family."""
+    """Read a model from its file.
+
+    Args:
+        name: a shipped id, or the path of a YAML file or of a Hugging Face `config.json`.
+        assume: the model type as which a `config.json` of an unknown family is read; None: its own.
+
+    Raises:
+        roofline.errors.UnknownNameError: no model has that name.
+        roofline.errors.SpecError: the file cannot be read, or a key or value in it is wrong.
+    """
     from roofline.blocks.model_files import load_model
 
     return load_model(name, assume)[0]
 
 
 def load_hardware(name: str | PathLike[str]) -> Hardware:
-    """An accelerator or node by shipped id, alias, or path of a YAML file."""
+    """Read an accelerator or node from its file.
+
+    Args:
+        name: a shipped id, an alias, or the path of a YAML file.
+
+    Raises:
+        roofline.errors.UnknownNameError: no hardware has that name.
+        roofline.errors.AmbiguousNameError: the name is the beginning of several.
+        roofline.errors.SpecError: the file cannot be read, or a key or value in it is wrong.
+    """
     from roofline.specs.library import load_hardware
 
     return load_hardware(name)[0]

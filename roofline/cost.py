@@ -9,7 +9,9 @@ from roofline.numeric import Expr, plus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Work and compulsory traffic of one operator, or of a sum of them. Each field is a number of any kind.
+    """Work and compulsory traffic of one operator, or of a sum of them, on one device.
+
+    Each field is a Python number, a NumPy array or a SymPy expression. Costs add up, and multiply by a number of repeats.
 
     >>> 2 * Cost(matrix_flops=6) + Cost(weight_bytes=4)
     Cost(matrix_flops=12, weight_bytes=4)
@@ -46,19 +48,23 @@ class Cost:
 
     @property
     def flops(self) -> Expr:
-        """All FLOP."""
+        """Return matrix and vector FLOP together."""
         return plus(self.matrix_flops, self.vector_flops)
 
     @property
     def bytes(self) -> Expr:
-        """All bytes that cross the device's memory bus. NB: link bytes are apart."""
+        """Return all bytes that cross the bus of device memory. Link bytes are not among them."""
         cache = plus(self.kv_write_bytes, self.kv_read_bytes)
         state = plus(self.state_read_bytes, self.state_write_bytes)
         return plus(plus(plus(self.weight_bytes, self.activation_bytes), state), cache)
 
     @property
     def arithmetic_intensity(self) -> Expr:
-        """FLOP per byte of device memory traffic."""
+        """Return FLOP per byte of device memory traffic.
+
+        Raises:
+            ZeroDivisionError: the operator moves no bytes (plain numbers).
+        """
         return self.flops / self.bytes
 
     def __repr__(self) -> str:

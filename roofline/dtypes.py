@@ -19,10 +19,14 @@ Shape = tuple[Expr, Expr]
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """A tensor that is stored beside the elements of a weight matrix: scales, zero points, indices.
+    """A tensor that is stored with the elements of a weight matrix: scales, zero points, indices.
 
-    It has `bytes` for each block of `rows` outputs by `columns` inputs (None: of all), or, where `elements` is given, of
-    that many elements one after another, whatever the shape.
+    Args:
+        name: of the tensor.
+        bytes: size of one entry of it.
+        rows: outputs that share an entry; None: all.
+        columns: inputs that share an entry; None: all.
+        elements: instead of rows and columns: consecutive elements that share an entry, whatever the shape.
 
     >>> Metadata("scales", 2, columns=128).size((4096, 1000))  # 4096 rows, and ceil(1000/128) = 8 groups in each
     65536
@@ -37,7 +41,11 @@ class Metadata:
     elements: int | None = None
 
     def size(self, *matrices: Shape) -> Expr:
-        """Bytes for matrices of n outputs and k inputs."""
+        """Return its bytes for the matrices of one product.
+
+        Args:
+            matrices: shapes (n, k), in elements: n outputs, k inputs. At least one.
+        """
         if self.elements is not None:
             return self.bytes * sum(ceil_div(n * k, self.elements) for n, k in matrices)
         _, first = matrices[0]
@@ -54,9 +62,9 @@ def _blocks(length: Expr, block: int | None) -> Expr:
 class Format:
     """How elements lie in memory.
 
-    `bytes` is the size of an element; `multiply` names the matrix peak that weights in the format are multiplied at,
-    activations being converted to it (None: the weights are converted to the activations' dtype); `metadata` is what a
-    matrix of such weights has in addition.
+    `bytes` is the size of one element. `multiply` names the matrix peak at which weights in the format are multiplied, with
+    activations converted to it; None: weights are converted to the activations' dtype. Where the activations' own dtype is
+    named, it was stated: weights are multiplied in it and in no narrower one. `metadata` is stored with the elements.
     """
 
     name: str
@@ -65,7 +73,12 @@ class Format:
     metadata: tuple[Metadata, ...] = ()
 
     def metadata_bytes(self, matrices: Iterable[Shape], count: Expr = 1) -> Expr:
-        """Bytes beside the elements of `count` times these matrices."""
+        """Return the bytes of metadata of `count` copies of these matrices.
+
+        Args:
+            matrices: shapes (n, k), in elements.
+            count: how often all of them are stored.
+        """
         return count * sum(tensor.size(*matrices) for tensor in self.metadata) if self.metadata else 0
 
 
@@ -74,7 +87,7 @@ FP32 = Format("fp32", 4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dtypes:
-    """The formats that one operator meets."""
+    """The formats of the tensors that one operator reads and writes."""
 
     weight: Format
     activation: Format
@@ -86,11 +99,21 @@ class Dtypes:
 
     @property
     def matrix(self) -> str:
-        """The dtype in which the operator would like to multiply."""
+        """Return the name of the dtype in which the operator multiplies, where the hardware has a peak for it."""
         return self.weight.multiply or self.activation.name
 
+    @property
+    def weight_only(self) -> bool:
+        """Return whether weights alone are quantised: they are widened to the activations' dtype for the product."""
+        return self.weight.bytes < self.activation.bytes and self.weight.multiply in (None, self.activation.name)
+
     def elements_bytes(self, n: Expr, k: Expr, *, bias: bool = False) -> Expr:
-        """Bytes of the elements of a weight matrix of n outputs and k inputs, and of its biases.
+        """Return the bytes of a weight matrix without its metadata.
+
+        Args:
+            n: outputs.
+            k: inputs.
+            bias: whether n bias elements are stored with it.
 
         >>> BF16.elements_bytes(4, 5, bias=True)  # 2 B*(4*5 + 4)
         48
@@ -112,7 +135,7 @@ ROLES = ("linear", *_LINEAR, "experts", "router", "lm_head", "embedding")
 
 @cache
 def within(role: str) -> tuple[str, ...]:
-    """A role and the wider ones that it is part of, narrowest first.
+    """Return a role of weights and the wider roles that contain it, narrowest first.
 
     >>> within("attention/o_proj"), within("experts")
     (('attention/o_proj', 'attention', 'linear'), ('experts',))
@@ -124,8 +147,7 @@ def within(role: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """The formats of a whole model: of activations, of the KV cache, of recurrent state, and of weights by their role in
-    the model."""
+    """The formats of a whole model: of activations, of the KV cache, of recurrent state, and of weights by their role."""
 
     weight: Format
     activation: Format
@@ -137,7 +159,11 @@ class Precision:
     """Roles whose weights are in `weight` after all, by layer type."""
 
     def dtypes(self, role: str) -> Dtypes:
-        """What an operator meets whose weights have that role."""
+        """Return the formats of an operator.
+
+        Args:
+            role: of its weights: one of `ROLES`, or a part of one, such as "attention/o_proj".
+        """
         weight = self.weight
         if self.roles:
             known = dict(self.roles)
@@ -147,7 +173,7 @@ class Precision:
         return Dtypes(weight=weight, activation=self.activation, kv=self.kv, state=self.state, bias=self.weight)
 
     def of_layer(self, layer_type: str) -> Precision:
-        """The formats in layers of one type."""
+        """Return the formats in layers of one type, with its exemptions from quantization resolved."""
         exempt = dict(self.exempt).get(layer_type, ()) if self.exempt else ()
         if not exempt:
             return self
@@ -176,7 +202,7 @@ _ALIASES = {
 
 
 def parse_dtype(name: str, what: str = "dtype") -> Format:
-    """The format of that name, also in the spellings of PyTorch and of the engines.
+    """Return the format of a name, also in the spellings of PyTorch and of the engines.
 
     Args:
         name: such as "bf16", "torch.bfloat16" or "fp8_e4m3".

@@ -48,7 +48,10 @@ _RUN: ContextVar[_Run | None] = ContextVar("run", default=None)
 
 @contextmanager
 def run() -> Iterator[None]:
-    """The extent of a command, whose inputs are remembered and not written over. Within another one it is a part of that."""
+    """Mark the extent of a command: files that it reads are remembered, and `check_target` refuses to write over them.
+
+    A `run` inside another is part of that one.
+    """
     if _RUN.get() is not None:
         yield
         return
@@ -71,27 +74,27 @@ def _stat(path: Path | str) -> os.stat_result | None:
 
 
 def exists(path: Path | str) -> bool:
-    """Whether there is something at a path; False also where it cannot be a path."""
+    """Return whether there is something at a path; False also for text that cannot be a path."""
     return _stat(path) is not None
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether there is a regular file at a path."""
+    """Return whether there is a regular file at a path, links followed."""
     return (state := _stat(path)) is not None and stat.S_ISREG(state.st_mode)
 
 
 def is_folder(path: Path | str) -> bool:
-    """Whether there is a folder at a path."""
+    """Return whether there is a folder at a path, links followed."""
     return (state := _stat(path)) is not None and stat.S_ISDIR(state.st_mode)
 
 
-def is_pipe(path: Path | str) -> bool:
+def _is_pipe(path: Path | str) -> bool:
     """Whether there is a pipe at a path, such as `/dev/stdin` or what a shell's `<(...)` stands for."""
     return (state := _stat(path)) is not None and stat.S_ISFIFO(state.st_mode)
 
 
 def identity(path: Path | str) -> Identity | None:
-    """Which file is at a path, the same for all its names; None where there is none."""
+    """Return device and inode of the file at a path, the same for all its names; None where there is none."""
     return None if (state := _stat(path)) is None else (state.st_dev, state.st_ino)
 
 
@@ -105,31 +108,36 @@ def _special(mode: int) -> str | None:
 
 
 def note_input(path: Path | str, what: str) -> None:
-    """Put on record that the command reads a file, and what it is, with its article."""
+    """Record that the command reads a file, so that it is not written over.
+
+    Args:
+        path: of the file; one that the command has written itself is not recorded.
+        what: what the file is, with its article, such as "a trace"; messages say it.
+    """
     if (current := _RUN.get()) is not None and (key := identity(path)) is not None and key not in current.written:
         current.inputs[key] = what
 
 
 def note_read(path: Path, what: str) -> None:
-    """The same for a file of which nothing more is known yet."""
+    """Record that the command reads a file, unless a more specific `note_input` has been made; same arguments."""
     if (current := _RUN.get()) is not None and (key := identity(path)) is not None and key not in current.written:
         current.inputs.setdefault(key, what)
 
 
 def release(path: Path | str) -> None:
-    """Take a file off the record that was looked into and is no input: it may be written."""
+    """Remove a file from the record: the command may write it, for it was only looked into."""
     if (current := _RUN.get()) is not None and (key := identity(path)) is not None:
         current.inputs.pop(key, None)
 
 
 def read_bytes(path: Path, limit: int, what: str = "a file", *, is_input: bool = True) -> bytes:
-    """The content of a file or pipe.
+    """Return the content of a file or pipe. Within one `run` a pipe can be read repeatedly.
 
     Args:
         path: of the file.
         limit: bytes; a larger file is refused.
         what: what is read, for messages, with its article.
-        is_input: whether the command must not write over it; not so for files that it keeps itself, or only looks into.
+        is_input: whether the command must not write over it; False for files that it keeps itself, or only looks into.
 
     Raises:
         SpecError: no such file, a folder, a device, larger than the limit, cannot be read.
@@ -143,16 +151,16 @@ def read_bytes(path: Path, limit: int, what: str = "a file", *, is_input: bool =
         while part := file.read(max(size + 1, _CHUNK)):
             parts.append(part)
     content = b"".join(parts)
-    if current is not None and key is not None and is_pipe(path):
+    if current is not None and key is not None and _is_pipe(path):
         current.pipes[key] = content
     return content
 
 
 def read_text(path: Path, limit: int, what: str = "a text file", *, is_input: bool = True, encoding: str = "utf-8") -> str:
-    """The text of a file or pipe; arguments as of `read_bytes`.
+    """Return the text of a file or pipe; arguments as of `read_bytes`.
 
     Raises:
-        SpecError: as `read_bytes`, and where it is not text.
+        SpecError: as `read_bytes`, and where the content is not text in `encoding`.
     """
     try:
         return read_bytes(path, limit, what, is_input=is_input).decode(encoding)
@@ -162,7 +170,7 @@ def read_text(path: Path, limit: int, what: str = "a text file", *, is_input: bo
 
 @contextmanager
 def open_input(path: Path, limit: int, what: str = "a file", *, is_input: bool = True) -> Iterator[io.BufferedReader]:
-    """A file or pipe to read from, as binary; arguments and errors as of `read_bytes`."""
+    """Open a file or pipe to read bytes from; arguments and errors as of `read_bytes`, the limit applies while reading."""
     file: io.BufferedReader = io.BufferedReader(_Input(path, limit, what), _CHUNK)
     with file:
         if is_input:
@@ -236,7 +244,7 @@ class _Input(io.RawIOBase):
 
 
 def check_target(path: Path) -> Path:
-    """Refuse a place to which no result can be written; the file that is written, which a link may point to.
+    """Return the file that a result would be written to: the path with links resolved.
 
     Raises:
         InputError: no such folder, or one that is read-only; a folder, a pipe or a device; an input of this command.
@@ -278,12 +286,13 @@ def _naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file to write to. It lies beside the one that it becomes, and is renamed at the end: a reader never sees half
-    of it. Whatever ends the block early removes it, and an older file stays as it was. A link stays, and what it points to
-    is written.
+    """Open a binary file to write to, which appears at its path whole or not at all.
+
+    The bytes go to a temporary file in the same folder, which is renamed at the end. If the block is left early, it is removed
+    and an older file stays as it was. A link stays a link, and the file that it points to is written.
 
     Raises:
-        InputError: a place that `check_target` refuses; the system refuses, such as a disk that is full.
+        InputError: a place that `check_target` refuses; an error of the system, such as a full disk.
     """
     target = check_target(path)
     # the name is known before the file is there, so that it can be removed whenever a signal comes

@@ -20,7 +20,7 @@ _HALF = 0.5
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A plain number to `digits` significant digits; all digits of its whole part, in groups of three.
+    """Return a plain number to `digits` significant digits; numbers from 1,000 on with all digits before the point, in groups.
 
     >>> number(3130.4), number(0.5), number(1234567), number(31.25), number(999.96)
     ('3,130', '0.5', '1,234,567', '31.25', '1,000')
@@ -32,7 +32,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def plural(value: float, noun: str) -> str:
-    """A number with its noun.
+    """Return a number with its noun, which gets an "s" unless the number is 1.
 
     >>> plural(1, "sequence"), plural(2048, "token"), plural(0.5, "request")
     ('1 sequence', '2,048 tokens', '0.5 requests')
@@ -42,7 +42,14 @@ def plural(value: float, noun: str) -> str:
 
 
 def quantity(value: float, unit: str, digits: int = 4) -> str:
-    """A quantity with the decimal prefix that suits it; seconds have prefixes below one alone.
+    """Return a quantity with the decimal prefix that keeps its number below 1,000.
+
+    Seconds have prefixes below one only.
+
+    Args:
+        value: in `unit`, without a prefix.
+        unit: such as "B/s", "FLOP" or "s".
+        digits: significant digits.
 
     >>> quantity(2.039e12, "B/s"), quantity(0.00763, "s"), quantity(0, "FLOP"), quantity(3600, "s")
     ('2.039 TB/s', '7.63 ms', '0 FLOP', '3,600 s')
@@ -67,7 +74,7 @@ def _reaches(value: float, size: float, digits: int) -> bool:
 
 
 def binary(value: float, digits: int = 4) -> str:
-    """Bytes with a binary prefix, for all that is compared with figures of a driver or an engine.
+    """Return bytes with a binary prefix, as drivers and engines print them.
 
     >>> binary(85899345920), binary(131072), binary(0)
     ('80 GiB', '128 KiB', '0 B')
@@ -78,7 +85,7 @@ def binary(value: float, digits: int = 4) -> str:
 
 
 def seconds(value: float | None, digits: int = 3) -> str:
-    """A time.
+    """Return a time in seconds with a prefix; a dash for None.
 
     >>> seconds(0.0123456), seconds(None)
     ('12.3 ms', '–')
@@ -87,7 +94,7 @@ def seconds(value: float | None, digits: int = 3) -> str:
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
-    """An interval of times, in brackets with a space before it; nothing where there is none.
+    """Return an interval of times in seconds, in brackets after a space; "" where an end is None.
 
     >>> interval(0.0123, 0.5), interval(None, 1.0)
     (' (12.3 ms to 500 ms)', '')
@@ -96,7 +103,13 @@ def interval(low: float | None, high: float | None, digits: int = 3) -> str:
 
 
 def percent(share: float | None, decimals: int | None = None, *, digits: int = 3, sign: bool = False) -> str:
-    """A share in percent, with `decimals` places after the point; without, with up to `digits` significant digits.
+    """Return a share in percent; a dash for None.
+
+    Args:
+        share: a fraction: 0.5 is 50 %.
+        decimals: places after the point; None: as many as give `digits` significant digits.
+        digits: significant digits, where `decimals` is None.
+        sign: whether positive shares have a plus.
 
     >>> percent(0.95), percent(0.99983, digits=4), percent(0.106, 1), percent(0.05, 0, sign=True), percent(None)
     ('95 %', '99.98 %', '10.6 %', '+5 %', '–')
@@ -109,7 +122,7 @@ def percent(share: float | None, decimals: int | None = None, *, digits: int = 3
 
 
 def money(value: float) -> str:
-    """An amount of money, without its currency: in hundredths, below 1 to three digits.
+    """Return an amount of money without its currency: two decimals; three significant digits below 1.
 
     >>> money(8.85), money(12345.6), money(0.03599), money(0.1649)
     ('8.85', '12,345.60', '0.036', '0.165')

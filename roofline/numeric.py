@@ -22,7 +22,7 @@ Expr: TypeAlias = Any
 
 
 class Backend(Protocol):
-    """What another kind of number has to offer to be used in formulas."""
+    """What another kind of number implements to be used in formulas."""
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is a number of this kind."""
@@ -42,7 +42,7 @@ _NUMBERS = (int, float)
 
 
 def register(backend: Backend) -> None:
-    """Make another kind of number known to this module."""
+    """Register a kind of number, so that `maximum`, `minimum` and `ceil_div` accept it."""
     _backends.append(backend)
 
 
@@ -51,7 +51,7 @@ def _backend(a: Expr, b: Expr) -> Backend | None:
 
 
 def maximum(a: Expr, b: Expr) -> Expr:
-    """The larger of two numbers, element by element.
+    """Return the larger of two numbers, element by element for arrays.
 
     >>> maximum(3, 5)
     5
@@ -66,7 +66,7 @@ def maximum(a: Expr, b: Expr) -> Expr:
 
 
 def minimum(a: Expr, b: Expr) -> Expr:
-    """The smaller of two numbers, element by element.
+    """Return the smaller of two numbers, element by element for arrays.
 
     >>> minimum(3, 5)
     3
@@ -81,7 +81,7 @@ def minimum(a: Expr, b: Expr) -> Expr:
 
 
 def plus(a: Expr, b: Expr) -> Expr:
-    """The sum of two numbers, where a plain 0 is no pass over an array.
+    """Return the sum of two numbers. A Python int 0 is left out, which saves a pass over an array.
 
     >>> plus(2, 3), plus(0, 3), plus(2.5, 0)
     (5, 3, 2.5)
@@ -94,12 +94,15 @@ def plus(a: Expr, b: Expr) -> Expr:
 
 
 def ceil_div(a: Expr, b: Expr) -> Expr:
-    """The smallest whole number that is at least a/b.
+    """Return a/b rounded up to a whole number.
 
     Exact for whole numbers, also those held in floats and arrays: floor division rounds after dividing exactly.
     NB: never `ceiling(a / b)` in symbols: a code generator may turn the division into a product with a rounded reciprocal. On
     arrays of floats it is that, several times as fast: what is no whole number lies at least 1/b from one, and the rounding
     of a division is less as long as a < 2^53.
+
+    Raises:
+        ZeroDivisionError: b is 0 (plain numbers).
 
     >>> ceil_div(7, 2), ceil_div(525, 75)
     (4, 7)
@@ -116,7 +119,7 @@ def ceil_div(a: Expr, b: Expr) -> Expr:
 
 
 def floor_div(a: Expr, b: Expr) -> Expr:
-    """The largest whole number that is at most a/b, of whole numbers: the smallest that is at least (a - (b-1))/b.
+    """Return a/b rounded down, for whole numbers: the same as (a - (b - 1))/b rounded up, which every backend has.
 
     >>> floor_div(7, 2), floor_div(525, 75), floor_div(0, 4)
     (3, 7, 0)
@@ -127,7 +130,7 @@ def floor_div(a: Expr, b: Expr) -> Expr:
 
 
 def ratio(a: Expr, b: Expr) -> Expr:
-    """a/b, kept a Python int where both are ints and the division leaves nothing over.
+    """Return a/b, as a Python int where both are ints and b divides a.
 
     >>> ratio(6, 3), ratio(1, 2)
     (2, 0.5)
@@ -138,7 +141,7 @@ def ratio(a: Expr, b: Expr) -> Expr:
 
 
 def log2(value: Expr) -> Expr:
-    """The logarithm to base 2 of numbers and arrays.
+    """Return the logarithm to base 2 of a number or of each element of an array.
 
     >>> log2(8)
     3.0
@@ -151,7 +154,7 @@ def log2(value: Expr) -> Expr:
 
 
 def triangle(n: Expr) -> Expr:
-    """1 + 2 + ... + n.
+    """Return 1 + 2 + ... + n.
 
     >>> triangle(4)
     10
@@ -160,10 +163,13 @@ def triangle(n: Expr) -> Expr:
 
 
 def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
-    """Indices of the points that no other dominates, smaller being better.
+    """Return the indices of the points that no other dominates; smaller is better.
 
-    A point dominates another that it is no larger than in every coordinate and smaller than in one. Equal points do not
-    dominate each other: all of them are on the front.
+    A point dominates another if it is no larger in every coordinate and smaller in one. Equal points do not dominate each
+    other: all of them are on the front.
+
+    Args:
+        points: n tuples of d coordinates each.
 
     >>> pareto_front([(1.0, 9.0), (2.0, 5.0), (2.0, 6.0), (1.0, 9.0)])
     [0, 1, 3]
@@ -175,10 +181,16 @@ def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
 
 
 def pareto_front_of_rows(values: NDArray[np.float64]) -> NDArray[Any]:
-    """The same for the rows of an array, millions of them: of equal rows the first alone, in the order of the first column.
+    """Return the row indices of the Pareto front of an array; smaller is better. Meant for millions of rows.
 
-    In the order of the first column, then of the others, then of the rows, a row is dominated by earlier ones alone: of two
-    columns it is dominated unless its second is less than all before it; of more it is compared with those on the front.
+    Sorted by their columns, first column first, rows are dominated by earlier ones only. With two columns a row is dominated
+    unless its second value is below all before it; with more, rows are compared with those already on the front.
+
+    Args:
+        values: n rows by d columns, without NaN.
+
+    Returns:
+        Indices in the order of the first column; of equal rows only the first.
 
     >>> import numpy as np
     >>> pareto_front_of_rows(np.array([[1.0, 9.0], [2.0, 5.0], [2.0, 6.0], [3.0, 5.0], [4.0, 1.0], [1.0, 9.0]])).tolist()

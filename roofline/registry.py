@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -19,9 +20,10 @@ class Registry(Mapping[str, T], Generic[T]):
 
     Args:
         kind: what one of them is called in messages, such as "scheduler".
-        items: those that ship. The package that makes the registry imports them by statement.
+        items: those that ship. The package that makes the registry imports them by statement; or they are given by name as
+            references, "package.module:object" as entry points have them, and each is imported when it is looked up.
         group: the entry-point group by which other packages add theirs; an entry point loads to an item. They are loaded
-            at the first lookup. "" if the kind is closed.
+            when all items are listed, or one is looked up that does not ship. "" if the kind is closed.
         key: the name of an item; its attribute `name` unless given.
         accepts: the type that an entry point has to load to; None: any.
 
@@ -37,7 +39,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def __init__(
         self,
         kind: str,
-        items: Iterable[T] = (),
+        items: Iterable[T] | Mapping[str, str] = (),
         *,
         group: str = "",
         key: Callable[[T], str] = attrgetter("name"),
@@ -46,9 +48,13 @@ class Registry(Mapping[str, T], Generic[T]):
         self.kind, self.group = kind, group
         self._key, self._accepts = key, accepts
         self._items: dict[str, T] = {}
+        self._references: dict[str, str] = {}
         self._loaded = not group
-        for item in items:
-            self.register(item)
+        if isinstance(items, Mapping):
+            self._references.update(items)
+        else:
+            for item in items:
+                self.register(item)
 
     def register(self, item: T) -> T:
         """Add an item and return it, so that it can decorate a class or a function.
@@ -57,42 +63,61 @@ class Registry(Mapping[str, T], Generic[T]):
             TypeError: another item has its name.
         """
         name = self._key(item)
-        if self._items.setdefault(name, item) is not item:
-            msg = f"two {self.kind}s are called {name!r}: {_where(self._items[name])} and {_where(item)}"
+        if (known := self._shipped(name)) is None:
+            known = self._items[name] = item
+        if known is not item:
+            msg = f"two {self.kind}s are called {name!r}: {_where(known)} and {_where(item)}"
             raise TypeError(msg)
         return item
 
-    def __getitem__(self, name: str) -> T:
+    def __getitem__(self, name: object) -> T:
         """The item of a name.
 
         Raises:
             UnknownNameError: there is none; it lists them and names the nearest.
         """
-        self._load()
-        try:
-            return self._items[name]
-        except (KeyError, TypeError):
-            raise UnknownNameError(self.kind, name, self._items, list_all=True) from None
+        item: T | None = self.get(name)
+        if item is None:
+            raise UnknownNameError(self.kind, name, self, list_all=True)
+        return item
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: object, default: Any = None) -> Any:
         """The item of a name, or `default` if there is none."""
+        if not isinstance(name, str):
+            return default
+        # NB: packages are searched for plug-ins only where nothing that ships has the name
+        if (item := self._shipped(name)) is not None:
+            return item
         self._load()
         return self._items.get(name, default)
 
     def __contains__(self, name: object) -> bool:
         """Whether there is an item of that name."""
+        if name in self._items or name in self._references:
+            return True
         self._load()
         return name in self._items
 
     def __iter__(self) -> Iterator[str]:
         """Names, in order of registration."""
         self._load()
-        return iter(self._items)
+        return iter([*self._references, *(name for name in self._items if name not in self._references)])
 
     def __len__(self) -> int:
         """Number of items."""
         self._load()
-        return len(self._items)
+        return len(self._references.keys() | self._items.keys())
+
+    def _shipped(self, name: str) -> T | None:
+        """The item of a name, if it was registered or there is a reference to it."""
+        if name not in self._items and name in self._references:
+            module, _, attribute = self._references[name].partition(":")
+            item: T = getattr(import_module(module), attribute)
+            if self._key(item) != name:
+                msg = f"{self._references[name]} is {self.kind} {self._key(item)!r}, not {name!r}"
+                raise TypeError(msg)
+            self._items[name] = item
+        return self._items.get(name)
 
     def _load(self) -> None:
         if self._loaded:
@@ -116,10 +141,10 @@ def _where(item: object) -> str:
 
 
 class Provided(Generic[T]):
-    """Something that a package provides to packages below it, which do not import it. It is loaded when it is first used.
+    """Something that a package provides to packages below it, which do not import it. It is loaded at its first use.
 
     Args:
-        what: what it is called in messages.
+        what: its name in messages.
     """
 
     def __init__(self, what: str) -> None:
@@ -131,7 +156,7 @@ class Provided(Generic[T]):
         self._load = load
 
     def __call__(self) -> T:
-        """What was provided.
+        """Return what was provided.
 
         Raises:
             LookupError: nothing was.

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """One quantity: its name in code, in LaTeX, its unit, its meaning, and its key in a model's file."""
+    """One quantity: its name in code, its LaTeX, its unit, its meaning, and its key in a model's file.
+
+    `whole`: it takes whole numbers only.
+    """
 
     name: str
     latex: str

@@ -11,7 +11,11 @@ _CONTROL_BUT_NEWLINE = re.compile(r"(?!\n)[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-
 
 
 def clean(text: object, *, keep_lines: bool = False) -> str:
-    r"""Text without control characters.
+    r"""Return a text without control characters and without marks that change the direction of text.
+
+    Args:
+        text: anything; its `str` is taken.
+        keep_lines: whether line feeds stay.
 
     >>> clean("a\x1b[31mb")
     'a[31mb'
@@ -24,7 +28,7 @@ def clean(text: object, *, keep_lines: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table to read. Cells are text; `right` says which columns are numbers."""
+    """A table as text. `right` says for each column whether it is aligned right, as numbers are."""
 
     title: str
     note: str
@@ -34,7 +38,7 @@ class Table:
 
 
 def csv_cell(value: object) -> object:
-    """A value that a spreadsheet does not take for a formula.
+    """Return a value that no spreadsheet takes for a formula: texts that begin like one get an apostrophe in front.
 
     >>> csv_cell("=1+1"), csv_cell(-3)
     ("'=1+1", -3)
@@ -46,12 +50,12 @@ def csv_cell(value: object) -> object:
 
 
 def markdown_cell(value: object) -> str:
-    """A value inside a Markdown table."""
+    """Return a value as text for a cell of a Markdown table, its markup escaped."""
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", clean(value))
 
 
 def escaped(document: str) -> str:
-    r"""A JSON document whose strings have no raw control characters: JSON itself escapes only the first 32.
+    r"""Return a JSON document with control characters in strings as \u escapes: JSON itself requires only the first 32.
 
     >>> print(escaped('{"name": "\u202egnp"}'))
     {"name": "\u202egnp"}
@@ -63,7 +67,7 @@ _PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./
 
 
 def quoted(text: str) -> str:
-    """Text as one word of a POSIX shell.
+    """Return a text as one word of a POSIX shell.
 
     NB: `shlex.quote` does the same; this is also translated to JavaScript.
 

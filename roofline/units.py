@@ -60,7 +60,14 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(
 
 
 def parse_quantity(text: object, unit: str) -> int | float:
-    """A quantity in base units: FLOP/s, byte/s, byte, s, Hz or W. Whole numbers come back as int.
+    """Return a quantity in base units, as an int where it is whole.
+
+    Args:
+        text: a number with a unit, such as "3.35 TB/s".
+        unit: the base unit: FLOP/s, byte/s, byte, s, Hz or W.
+
+    Raises:
+        UnitError: no number, no unit, a unit of something else, a negative or absurdly large quantity.
 
     >>> parse_quantity("3.35 TB/s", "byte/s")
     3350000000000
@@ -68,9 +75,6 @@ def parse_quantity(text: object, unit: str) -> int | float:
     85899345920
     >>> parse_quantity("50 ms", "s"), parse_quantity("1.5 h", "s")
     (0.05, 5400)
-
-    Raises:
-        UnitError: no number, no unit, or a unit of something else.
     """
     how = f"such as {_EXAMPLES[unit]} (units: {_ALLOWED[unit]})"
     if not isinstance(text, str):
@@ -104,7 +108,15 @@ MAX_COUNT = 2**53
 
 
 def parse_count(text: object, what: str = "count", minimum: int = 0) -> int:
-    """A whole number of tokens, sequences or devices; `8k` is 8192 and `1M` is 1048576.
+    """Return a whole number of tokens, sequences or devices.
+
+    Args:
+        text: a whole number, or text: `8k` is 8192 and `1M` is 1048576; commas and underscores group digits.
+        what: what is counted, for messages.
+        minimum: the smallest number allowed.
+
+    Raises:
+        UnitError: no whole number, one below `minimum`, or one above 2^53.
 
     >>> parse_count("8k")
     8192

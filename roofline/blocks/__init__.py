@@ -8,47 +8,44 @@ from __future__ import annotations
 from typing import get_args
 
 from roofline.blocks.base import Block, Role
-from roofline.blocks.csa import CompressedAttentionBlock
-from roofline.blocks.delta_net import GatedDeltaNet, KimiDeltaAttention
-from roofline.blocks.gqa import GroupedQueryAttention
-from roofline.blocks.lightning_attention import LightningAttention
-from roofline.blocks.linear import LinearMixer, LinearMlp
-from roofline.blocks.mamba import Mamba, Mamba2
-from roofline.blocks.mla import LatentAttentionBlock
-from roofline.blocks.mlp import GatedMlp, Mlp
-from roofline.blocks.moe import MixtureOfExperts
 from roofline.registry import Registry
+from roofline.specs.base import AnyOf
 
 
 def name_of(block: type[Block]) -> str:
-    """Role and kind: two roles may each have a kind of one name."""
+    """The name of a block class in the registry: its role and kind, such as "mixer/gqa". Two roles may use one kind name."""
     return f"{block.role}/{get_args(block.model_fields['kind'].annotation)[0]}"
 
 
 BLOCKS: Registry[type[Block]] = Registry(
     "block",
-    (
-        CompressedAttentionBlock,
-        GatedDeltaNet,
-        GroupedQueryAttention,
-        KimiDeltaAttention,
-        LightningAttention,
-        LinearMixer,
-        Mamba,
-        Mamba2,
-        LatentAttentionBlock,
-        GatedMlp,
-        LinearMlp,
-        Mlp,
-        MixtureOfExperts,
-    ),
+    {
+        "mixer/csa": "roofline.blocks.csa:CompressedAttentionBlock",
+        "mixer/gated_delta_net": "roofline.blocks.delta_net:GatedDeltaNet",
+        "mixer/gqa": "roofline.blocks.gqa:GroupedQueryAttention",
+        "mixer/kda": "roofline.blocks.delta_net:KimiDeltaAttention",
+        "mixer/lightning_attention": "roofline.blocks.lightning_attention:LightningAttention",
+        "mixer/linear_mixer": "roofline.blocks.linear:LinearMixer",
+        "mixer/mamba": "roofline.blocks.mamba:Mamba",
+        "mixer/mamba2": "roofline.blocks.mamba:Mamba2",
+        "mixer/mla": "roofline.blocks.mla:LatentAttentionBlock",
+        "mlp/gated_mlp": "roofline.blocks.mlp:GatedMlp",
+        "mlp/linear_mlp": "roofline.blocks.linear:LinearMlp",
+        "mlp/mlp": "roofline.blocks.mlp:Mlp",
+        "mlp/moe": "roofline.blocks.moe:MixtureOfExperts",
+    },
     group="roofline.blocks",
     key=name_of,
     accepts=Block,
 )
-"""By role and kind, such as "mixer/gqa"."""
+"""By role and kind, such as "mixer/gqa"; each is imported when it is looked up."""
 
 
 def kinds(role: Role) -> dict[str, type[Block]]:
-    """Blocks of a role, by kind in alphabetical order."""
-    return {name.partition("/")[2]: BLOCKS[name] for name in sorted(BLOCKS) if BLOCKS[name].role == role}
+    """The block classes of a role, by kind in alphabetical order, those of other installed packages included."""
+    return {name.partition("/")[2]: BLOCKS[name] for name in sorted(BLOCKS) if name.startswith(f"{role}/")}
+
+
+def any_kind(role: Role) -> AnyOf:
+    """The annotation of a section that is a block of a role, of whatever kind it names."""
+    return AnyOf("kind", lambda kind: BLOCKS.get(f"{role}/{kind}"), lambda: kinds(role).values())

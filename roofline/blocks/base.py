@@ -12,7 +12,7 @@ from roofline.numeric import Expr, minimum, ratio
 from roofline.operators.attention import shared_prefix_in_window
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
-from roofline.operators.collectives import AllGather, AllReduce
+from roofline.operators.collectives import AllGather, AllReduce, ExpertRouting, ReduceScatter
 from roofline.operators.index_scores import IndexScores
 from roofline.operators.rescale import Rescale
 from roofline.operators.scan import resumed
@@ -36,9 +36,10 @@ Sharding = Literal["exact", "replicate", "split", "experts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockContext:
-    """The place of a block on one device: the width of the stream it reads, the step, formats and conventions.
+    """What a block needs to know to give its operators on one device: residual stream, step, formats and conventions.
 
-    `tokens` are those that the device works on; `step` has the sequences as they are, on however many devices.
+    `hidden_size` is the width of the residual stream in elements. `tokens` are those that the device works on; `step` has the
+    sequences as they are, on however many devices.
     """
 
     hidden_size: Expr
@@ -48,6 +49,8 @@ class BlockContext:
     conventions: Conventions
     expert_ranks: int = 1
     """Devices over which whole experts are spread."""
+    redundant_experts: int = 0
+    """Slots of these devices that have copies of experts."""
     expert_tokens: Expr = 0
     """Tokens whose experts may be on this device: those of all devices that share the experts."""
     exchanged: bool = False
@@ -60,20 +63,28 @@ class BlockContext:
     """Devices that divide the tokens of each sequence (context parallelism)."""
     context_stride: int = 1
     """How far apart these are."""
+    decode_ranks: int = 1
+    """Tensor-parallel devices, side by side, that have the same KV heads and divide the cached tokens of each sequence."""
+
+    @property
+    def key_ranks(self) -> int:
+        """Devices that divide the keys of decoded tokens."""
+        return self.context_ranks * self.decode_ranks
 
     @property
     def written_tokens(self) -> Expr:
-        """Tokens that this device puts into its cache."""
-        return self.tokens if self.context_ranks == 1 else ratio(tokens(self.step), self.context_ranks)
+        """Tokens whose keys and values this device writes into its KV cache: its share where devices divide the tokens."""
+        return self.tokens if self.key_ranks == 1 else ratio(tokens(self.step), self.key_ranks)
 
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one layer keeps: `elements` of each token, of the last `window` tokens (None: of all), or of each entry that
-    stands for `ratio` tokens (None: each token has its own).
+    """The KV cache of one layer and sequence: `elements` of each token that is kept.
 
-    `chunked`: the window does not slide; it is the chunk of the newest token that is in sight. `index`: those of the
-    elements that are an indexer's key, which engines keep in a format of its own.
+    `window`: only the last `window` tokens are kept (None: all). `ratio`: one entry for each `ratio` tokens (None: one per
+    token). `chunked`: the window does not slide; it is the chunk of the newest token. `index`: those of the elements that are
+    an indexer's key, which engines store in a format of its own. `elements` are numbers, not bytes: the format is that of the
+    KV cache.
     """
 
     elements: Expr
@@ -84,11 +95,11 @@ class Cache:
 
     @property
     def per_token(self) -> Expr:
-        """Elements that one more token adds below the window; of an entry, the token's share."""
+        """Elements that one more token adds, as long as the window is not full; of a compressed entry, the token's share."""
         return self.elements if self.ratio is None else ratio(self.elements, self.ratio)
 
     def retained(self, length: Expr) -> Expr:
-        """Tokens, or entries, that a sequence of `length` tokens keeps.
+        """The number of tokens, or of entries, that the cache holds of a sequence of `length` tokens.
 
         >>> [Cache(1).retained(300), Cache(1, window=128).retained(300), Cache(1, ratio=128).retained(300)]
         [300, 128, 2]
@@ -98,10 +109,10 @@ class Cache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What one layer keeps of each sequence, however long it is.
+    """The recurrent state of one layer and sequence, of the same size at any length.
 
-    `conv` channels of a causal convolution, each with the inputs that its next output needs; `recurrent` elements of
-    state. The former are in the activations' format, the latter in that of the state.
+    `conv` channels of a causal convolution, each with the inputs that its next output needs, in the format of activations;
+    `recurrent` elements of state, in the format of state.
     """
 
     conv: Expr = 0
@@ -110,8 +121,12 @@ class State:
     recurrent: Expr = 0
 
     def bytes(self, precision: Precision, *, allocated: bool) -> Expr:
-        """Bytes per sequence: as Hugging Face's cache lays them out, with a column for every tap of the convolution; or as
-        engines allocate them, where the newest input comes with its token and the column before the oldest is let go.
+        """Bytes of recurrent state per sequence.
+
+        Args:
+            precision: formats of activations (inputs of the convolution) and of state.
+            allocated: as engines allocate it, with conv_kernel - 1 inputs per channel; else as Hugging Face's cache does, with
+                one for every tap of the convolution.
 
         >>> from roofline.dtypes import BF16, Precision
         >>> precision = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
@@ -125,9 +140,12 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A matrix, a table or a vector. `role` is that of the operator which holds it, and empty for what is never quantised;
-    `bias` is the length of the bias beside it (0: none); `copies` are experts that have one each, `heads` those that have a
-    part of it each (0: none)."""
+    """A weight of a model: a matrix with its outputs first, a table or a vector.
+
+    `shape` is in elements. `role` is that of the operator that holds it, empty if it is never quantised; `bias` is the length
+    of its bias (0: none); `copies` is the number of experts that have one each, `heads` the number of heads that have a part
+    of it each (0: none).
+    """
 
     key: str
     shape: tuple[int, ...]
@@ -158,21 +176,30 @@ class Block(Spec):
 
     @property
     def experts(self) -> tuple[int, int] | None:
-        """Routed experts, and how many of them a token uses; None where there are none."""
+        """The numbers of routed experts and of those that a token uses; None without experts."""
+        return None
+
+    @property
+    def routing(self) -> ExpertRouting | None:
+        """Where the experts of a token may be; None without experts."""
         return None
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """Branches whose outputs tensor-parallel devices sum one by one; none: the block's output is summed as a whole."""
+        """Names of branches whose outputs tensor-parallel devices sum one by one; empty: the block's output is summed once."""
         return ()
 
     @property
     def has_shared_experts(self) -> bool:
-        """Whether experts that every token uses stand beside the routed ones."""
+        """Whether there are experts that every token uses, in addition to the routed ones."""
         return False
 
     def routed_width(self, hidden: Expr) -> Expr:
-        """Elements of a token that are sent to an expert, `hidden` being the width of the stream."""
+        """Elements per token that are sent to a routed expert.
+
+        Args:
+            hidden: width of the residual stream, in elements.
+        """
         return hidden
 
     def describe(self) -> str:
@@ -180,14 +207,18 @@ class Block(Spec):
         return self.kind
 
     def part_of(self, operator: str) -> str:
-        """The part of a model that the parameters of an operator are counted with, such as "attention" or "experts"."""
+        """The part of a model whose parameter count an operator belongs to, such as "attention" or "experts".
+
+        Args:
+            operator: the operator's name within the block, such as "experts/up_proj".
+        """
         return self.path.replace("_", " ")
 
     def operators(self, site: BlockContext) -> Operators:
         """The operators of one layer on one device.
 
         Args:
-            site: where the block stands: width of the stream, step, formats and conventions.
+            site: width of the residual stream, step, formats and conventions.
 
         Returns:
             Operators in the order in which they run, by name. `norm`, `add` and the names of collectives are the graph's.
@@ -195,10 +226,13 @@ class Block(Spec):
         raise NotImplementedError
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
-        """The weights of one layer in a checkpoint, `hidden` elements being the width of the stream.
+        """The weights of one layer in a checkpoint, with names, shapes and roles.
+
+        Args:
+            hidden: width of the residual stream, in elements.
 
         Raises:
-            InputError: the block does not say.
+            InputError: the class does not list its weights.
         """
         msg = f"how checkpoints store the weights of a {self.kind} block is not known"
         raise InputError(msg)
@@ -211,10 +245,16 @@ def per_segment(
     *,
     chunked: bool = False,
 ) -> list[tuple[str, int, Segment]]:
-    """The segments of a step: what to add to an operator's name, how often it reads the common prefix, and the segment.
+    """The segments of a step, each with a suffix for operator names and how often it reads the shared prefix: 0 or 1.
 
     The prefix is read for the segment that sees most of it; the others find it there, unless they work on it in another
-    `form`. A step of one segment needs no names for it.
+    `form`. The suffix is empty for a step of one segment.
+
+    Args:
+        site: the step and its shared prefix.
+        window: tokens that a query sees, itself included; None: all.
+        form: the form in which a segment reads the prefix; each form reads it once.
+        chunked: the window does not slide, see `keys_read`.
     """
     step = site.step
     if len(step) == 1:
@@ -236,31 +276,79 @@ def per_segment(
     ]
 
 
-def gathered(site: BlockContext, segment: Segment, width: Expr, vector: Dtypes, suffix: str) -> Operators:
-    """Where devices divide a prompt: what is cached of its tokens, new and old, `width` elements each, from all to each."""
-    if site.context_ranks == 1 or segment.decode:
+def kv_all_gather(site: BlockContext, segment: Segment, width: Expr, vector: Dtypes, suffix: str) -> Operators:
+    """The all-gather of a prompt's keys and values where devices divide its tokens; empty otherwise and for decode segments.
+
+    Under context parallelism new tokens are gathered too. Tensor-parallel devices that divide the cache have the new ones.
+
+    Args:
+        site: devices that divide the tokens, and the distance between them.
+        segment: sequences whose keys and values, new and cached, are gathered.
+        width: elements of the KV cache per token.
+        vector: formats; elements are sent as they are cached.
+        suffix: of the operator's name.
+    """
+    alone = site.context_ranks == 1  # then what is new is on every device
+    if site.key_ranks == 1 or segment.decode or (alone and isinstance(segment.cached, int) and segment.cached == 0):
         return {}
     stored = replace(vector, activation=vector.kv)  # NB: as it is cached; an engine may send it wider
-    elements, stride = segment.count * (segment.cached + segment.new) * width, site.context_stride
-    return {"kv_all_gather" + suffix: AllGather(elements=elements, world=site.context_ranks, stride=stride, dtypes=stored)}
+    elements, stride = segment.count * (segment.cached + (0 if alone else segment.new)) * width, site.context_stride
+    stride = 1 if alone else stride
+    return {"kv_all_gather" + suffix: AllGather(elements=elements, world=site.key_ranks, stride=stride, dtypes=stored)}
 
 
-def joined(site: BlockContext, segment: Segment, heads: Expr, width: Expr, vector: Dtypes, suffix: str) -> Operators:
-    """Where devices divide the keys of decoded tokens: the logarithms of all sums of exponentials to each device, the partial
-    outputs weighted by them, and summed."""
-    if site.context_ranks == 1 or not segment.decode:
+def query_all_gather(site: BlockContext, segment: Segment, heads: Expr, width: Expr, vector: Dtypes, suffix: str) -> Operators:
+    """The all-gather of decoded queries to the tensor-parallel devices that divide the cache of their KV heads.
+
+    Args:
+        site: these devices.
+        segment: the decoded sequences.
+        heads: query heads on this device.
+        width: elements of one head's query.
+        vector: formats of the queries.
+        suffix: of the operator's name.
+    """
+    if site.decode_ranks == 1 or not segment.decode:
         return {}
-    rows, world, stride = segment.tokens * heads, site.context_ranks, site.context_stride
+    elements = segment.tokens * heads * site.decode_ranks * width
+    return {f"core{suffix}/query_all_gather": AllGather(elements=elements, world=site.decode_ranks, dtypes=vector)}
+
+
+def merge_partial_outputs(
+    site: BlockContext, segment: Segment, heads: Expr, width: Expr, vector: Dtypes, suffix: str
+) -> Operators:
+    """The operators that merge partial attention outputs, where devices divide the keys of decoded tokens.
+
+    An all-gather of the log-sum-exp of each query and head (fp32), the rescaling of the partial outputs, and their sum: an
+    all-reduce under context parallelism, a reduce-scatter of the heads of all where tensor-parallel devices divide the cache.
+    Empty on one device and for prompts.
+
+    Args:
+        site: these devices and the distance between them.
+        segment: the decoded sequences.
+        heads: query heads on this device.
+        width: elements of one head's output.
+        vector: formats of the outputs.
+        suffix: of the operators' names.
+    """
+    if site.key_ranks == 1 or not segment.decode:
+        return {}
+    rows, world = segment.tokens * heads * site.decode_ranks, site.key_ranks
+    stride = site.context_stride if site.decode_ranks == 1 else 1
     sums = replace(vector, activation=FP32)
-    return {
+    merged: Operators = {
         f"core{suffix}/lse_all_gather": AllGather(elements=rows * world, world=world, stride=stride, dtypes=sums),
         f"core{suffix}/rescale": Rescale(rows=rows, width=width, parts=world, dtypes=vector),
-        f"core{suffix}/all_reduce": AllReduce(elements=rows * width, world=world, stride=stride, dtypes=vector),
     }
+    if site.decode_ranks == 1:
+        merged[f"core{suffix}/all_reduce"] = AllReduce(elements=rows * width, world=world, stride=stride, dtypes=vector)
+    else:
+        merged[f"core{suffix}/reduce_scatter"] = ReduceScatter(elements=rows * width, world=world, dtypes=vector)
+    return merged
 
 
 class MixerBlock(Block):
-    """Mixes tokens: attention and what stands in its place."""
+    """Mixes tokens: attention, or a recurrence instead of it."""
 
     role: ClassVar[Role] = "mixer"
     path: ClassVar[str] = "attention"
@@ -268,39 +356,39 @@ class MixerBlock(Block):
     """Whether what is cached has no heads to divide: every tensor-parallel device holds all of it."""
 
     def cache(self) -> Cache | None:
-        """What a layer keeps of each token; None where it keeps nothing per token."""
+        """The KV cache of one layer; None where nothing is kept per token."""
         return None
 
     def state(self) -> State | None:
-        """What a layer keeps of each sequence, whatever its length; None where it keeps nothing but its cache."""
+        """The recurrent state of one layer; None without one."""
         return None
 
     def caches(self) -> tuple[Cache, ...]:
-        """All that a layer keeps of tokens: its one cache, unless it has several that grow differently."""
+        """All caches of one layer: that of `cache`, unless there are several that grow differently."""
         one = self.cache()
         return () if one is None else (one,)
 
     @property
     def kv_shape(self) -> tuple[int, int, int] | None:
-        """KV heads, and the widths of keys and values, of a cache that a later layer may read; None where none may."""
+        """KV heads, elements of a key and elements of a value, of a cache that a later layer may read; None if none may."""
         return None
 
     @property
     def reads_earlier_cache(self) -> bool:
-        """Whether its keys and values are those of an earlier layer."""
+        """Whether the layer has no KV cache of its own, but reads that of an earlier layer."""
         return False
 
     @property
     def selected(self) -> tuple[int, str] | None:
-        """How many keys a query attends to at most, of those that an indexer chooses from, and what they are."""
+        """How many keys an indexer chooses for a query, at most, and what they are ("keys" or "entries"); None: all."""
         return None
 
     def without_window(self) -> MixerBlock | None:
-        """The block with every token in sight; None where it has no window, or cannot be without."""
+        """The block with full attention; None where it has no window, or cannot do without."""
         return None
 
     def why_undivided(self) -> str | None:
-        """Why devices cannot divide the tokens of a sequence (context parallelism); None where they can."""
+        """Why context parallelism cannot divide the tokens of a sequence, for an error message; None where it can."""
         if self.state() is not None:
             return f"a layer ({self.kind}) hands a state from token to token"
         if self.reads_earlier_cache:
@@ -313,7 +401,7 @@ class MixerBlock(Block):
         return None
 
     def cache_kinds(self) -> set[CacheKind]:
-        """What is kept of sequences, in the words of engines' rules."""
+        """The kinds of cache that a layer keeps ("full", "window", "state", ...), as the rules of engines name them."""
         words: set[CacheKind] = {"state"} if self.state() is not None else set()
         for cache in self.caches():
             if cache.window is not None:
@@ -324,14 +412,21 @@ class MixerBlock(Block):
 
 
 class FeedForwardBlock(Block):
-    """Works on each token alone."""
+    """Works on each token alone: a feed-forward block, dense or of experts."""
 
     role: ClassVar[Role] = "mlp"
     path: ClassVar[str] = "mlp"
 
 
 def causal_conv(site: BlockContext, channels: Expr, kernel: Expr, *, bias: bool = False) -> CausalConv:
-    """The short convolution in front of a recurrence: one kernel for the sequences of all segments."""
+    """The short convolution in front of a recurrence: one kernel for the sequences of all segments.
+
+    Args:
+        site: tokens, step and formats.
+        channels: of the convolution on this device.
+        kernel: tokens that an output sees, itself included.
+        bias: whether each channel has a bias.
+    """
     return CausalConv(
         tokens=site.tokens,
         sequences=sequences(site.step),
@@ -343,7 +438,7 @@ def causal_conv(site: BlockContext, channels: Expr, kernel: Expr, *, bias: bool 
     )
 
 
-def indexed(
+def indexer_operators(
     site: BlockContext,
     n_heads: Expr,
     head_dim: Expr,
@@ -351,7 +446,15 @@ def indexed(
     ratio: Expr | None = None,
     head_sum: Literal["matrix", "vector"] = "matrix",
 ) -> Operators:
-    """An indexer's scores of the keys, or of entries that stand for `ratio` tokens, and its choice, for each segment."""
+    """The scores and the top-k selection of an indexer, two operators for each segment.
+
+    Args:
+        site: step, formats and conventions.
+        n_heads: heads of the indexer.
+        head_dim: elements of one of its queries, and of a key.
+        ratio: tokens that a key stands for; None: one.
+        head_sum: whether the weighted sum over heads is a matrix product or vector work.
+    """
     vector, operators = site.precision.dtypes("norm"), Operators()
     for suffix, reads, segment in per_segment(site):
         scores = IndexScores(

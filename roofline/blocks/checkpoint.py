@@ -20,7 +20,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of a checkpoint. `layer` is None for what is of no layer; `role` as in `Weight`, that of a bias empty."""
+    """A tensor of a checkpoint. `layer`: index from 0, None outside the layers; `role`: as in `Weight`, empty for a bias."""
 
     name: str
     shape: tuple[int, ...]
@@ -29,35 +29,42 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """How many numbers it holds."""
+        """The number of elements."""
         return prod(self.shape)
 
 
 def tensors(model: Model, naming: Names, experts: int | None = None) -> Iterator[Tensor]:
-    """Every tensor that a checkpoint of a model has, in the order of its layers.
+    """Every tensor in a checkpoint of a model, in the order of its layers.
 
     Args:
         model: what is stored.
-        naming: what checkpoints of its family call each weight (`specs.huggingface.names.names`).
+        naming: names that checkpoints of its family have for each weight (`specs.huggingface.names.names`).
         experts: number of experts of a layer whose tensors are listed (default: all).
 
     Raises:
-        InputError: a block does not say how its weights are stored, or a weight has no name in `naming`.
+        InputError: a block does not list its weights, or a weight has no name in `naming`.
     """
 
     def few(weights: Iterable[Weight]) -> list[Weight]:
         return [weight if experts is None else replace(weight, copies=min(weight.copies, experts)) for weight in weights]
 
-    yield from _placed(few(outside(model)), naming, "", None)
-    of_type = {name: few(of_layer(model, layer)) for name, layer in model.layer_types.items()}
+    yield from _placed(few(non_layer_weights(model)), naming, "", None)
+    of_type = {name: few(layer_weights(model, layer)) for name, layer in model.layer_types.items()}
     for index, name in enumerate(model.layer_sequence):
         yield from _placed(of_type[name], naming, _text(naming["layer"]).replace("{i}", str(index)) + ".", index)
 
 
 def modules(model: Model, experts: int = 1) -> dict[str, tuple[int | None, str]]:
-    """Layer and role of each module that holds a weight matrix, by its name in a checkpoint: what the patterns of a
-    `quantization_config` point at. The first `experts` of a layer stand for all of them. Empty where the names of the family
-    are not known.
+    """Layer index and role of each module that holds a weight matrix, by its name in a checkpoint.
+
+    The patterns of a `quantization_config` match these names. Empty where the names of the family are not known.
+
+    Args:
+        model: what is stored; its `family` says how modules are called.
+        experts: number of experts of a layer that are listed and stand for all of them.
+
+    Raises:
+        InputError: a block does not list its weights, or a weight has no name in the family.
 
     >>> from roofline.blocks.model_files import load_model
     >>> model = load_model("mixtral-8x7b")[0].model_copy(update={"family": "mixtral"})
@@ -119,8 +126,8 @@ def _heads(place: TensorName, weight: Weight) -> Iterator[tuple[str, Shape, Shap
     yield from ((place.name.replace("{h}", str(head)), (width,), bias) for head in range(heads))
 
 
-def outside(model: Model) -> Iterator[Weight]:
-    """What stands before and behind the layers."""
+def non_layer_weights(model: Model) -> Iterator[Weight]:
+    """The weights outside the layers: embeddings, projections of them, final norm, LM head."""
     hidden, width = model.hidden_size, model.embedding_width
     yield Weight("embedding", (model.vocab_size, width), "embedding")
     if model.learned_positions:
@@ -145,11 +152,11 @@ def outside(model: Model) -> Iterator[Weight]:
         yield Weight("lm_head_bias", (model.vocab_size,))
 
 
-def of_layer(model: Model, layer: LayerType) -> Iterator[Weight]:
-    """One layer's: norms, blocks, and what a model adds to every layer.
+def layer_weights(model: Model, layer: LayerType) -> Iterator[Weight]:
+    """The weights of one layer of a type: norms, blocks, and what a model adds to every layer.
 
     Raises:
-        InputError: the layer has a kind of block whose weights are not listed here.
+        InputError: a block does not list its weights.
     """
     if model.norm.weight:
         yield from (_norm(model, f"norm.{place}") for place in _places(layer))

@@ -20,15 +20,17 @@ from roofline.specs.huggingface.read import Origin, read_keys
 
 
 def read(document: Document, origin: Origin, assume: str | None = None) -> Model:
-    """The model that a config describes.
+    """The model that a config.json describes, with the quantisation of its published weights.
 
     Args:
         document: the parsed config.json.
         origin: the name that the model gets.
-        assume: the family whose keys it has, whatever its `model_type` is.
+        assume: the family whose keys it has, whatever its `model_type` is; keys that it does not know are then left aside.
 
     Raises:
         SpecError: a key is missing, wrong, or not understood; the message names it and its place in the file.
+        UnknownNameError: no family is called `assume`.
+        InputError: `quantization_config` or its relatives are no JSON object.
     """
     keys = read_keys(document, origin, assume)
     model = _validated(keys.data, keys.config)

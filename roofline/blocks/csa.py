@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import BlockContext, Cache, MixerBlock, Operators, Sharding, Weight, indexed, per_segment
+from roofline.blocks.base import BlockContext, Cache, MixerBlock, Operators, Sharding, Weight, indexer_operators, per_segment
 from roofline.numeric import Expr, ratio
 from roofline.operators.compress import Compress
 from roofline.operators.compressed_attention import CompressedAttention
@@ -47,7 +47,7 @@ class CompressedAttentionBlock(MixerBlock):
     index_n_heads: Whole | None = Field(default=None, ge=1, description="heads of the indexer; none: all entries are seen")
     index_head_dim: Whole | None = Field(default=None, ge=1, description="width of an indexer's head, and of its entries")
     index_topk: Whole | None = Field(default=None, ge=1, description="entries that a query attends to, at most")
-    sinks: bool = Field(default=False, description="one learned attention sink a query head")
+    sinks: bool = Field(default=False, description="one learned attention sink per query head")
 
     @model_validator(mode="after")
     def _consistent(self) -> CompressedAttentionBlock:
@@ -131,7 +131,7 @@ class CompressedAttentionBlock(MixerBlock):
         operators["indexer/q_b_proj"] = Gemm(m=tokens, n=n * d, k=self.q_lora_rank, dtypes=chooser)
         operators["indexer/weights_proj"] = Gemm(m=tokens, n=n, k=site.hidden_size, dtypes=site.precision.dtypes("router"))
         operators["indexer/rope"] = Rope(tokens=tokens, heads=n, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
-        return operators | indexed(site, n, d, ratio=self.compress_ratio, head_sum="vector")
+        return operators | indexer_operators(site, n, d, ratio=self.compress_ratio, head_sum="vector")
 
     def _cores(self, site: BlockContext) -> Operators:
         """Attention of each segment."""
@@ -168,7 +168,7 @@ class CompressedAttentionBlock(MixerBlock):
 
     @property
     def selected(self) -> tuple[int, str] | None:
-        """As `index_topk` says."""
+        """At most `index_topk` entries."""
         return None if self.index_topk is None else (self.index_topk, "entries")
 
     def describe(self) -> str:

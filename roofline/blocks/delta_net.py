@@ -70,7 +70,7 @@ class KimiDeltaAttention(MixerBlock):
         return operators
 
     def state(self) -> State:
-        """The last inputs of the convolutions of q, k and v, and a matrix a head."""
+        """The last inputs of the convolutions of q, k and v, and one matrix per head."""
         recurrent = self._width * self.linear_head_dim
         return State(conv=3 * self._width, conv_kernel=self.linear_conv_kernel_dim, recurrent=recurrent)
 
@@ -161,7 +161,7 @@ class GatedDeltaNet(MixerBlock):
         return operators
 
     def state(self) -> State:
-        """The last inputs of the convolution, and a matrix a value head."""
+        """The last inputs of the convolution, and one matrix per value head."""
         recurrent = self._values * self.linear_key_head_dim
         return State(conv=self._convolved, conv_kernel=self.linear_conv_kernel_dim, recurrent=recurrent)
 

@@ -7,7 +7,18 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from roofline.blocks.base import BlockContext, Cache, MixerBlock, Operators, Sharding, Weight, gathered, joined, per_segment
+from roofline.blocks.base import (
+    BlockContext,
+    Cache,
+    MixerBlock,
+    Operators,
+    Sharding,
+    Weight,
+    kv_all_gather,
+    merge_partial_outputs,
+    per_segment,
+    query_all_gather,
+)
 from roofline.dtypes import Shape
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
@@ -48,9 +59,9 @@ class GroupedQueryAttention(MixerBlock):
     qk_norm_bias: bool = False
     v_norm: bool = Field(default=False, description="values are normalised too, head by head, without a weight")
     rotary_dim: Whole | None = Field(default=None, ge=0, description="rotated elements of a head; 0: none; default: all")
-    sinks: bool = Field(default=False, description="one learned attention sink a query head")
+    sinks: bool = Field(default=False, description="one learned attention sink per query head")
     output_gate: Literal["none", "headwise", "elementwise"] = Field(
-        default="none", description="sigmoid gates on the output of attention: one a query head, or one an element"
+        default="none", description="sigmoid gates on the output of attention: one per query head, or one per element"
     )
 
     @model_validator(mode="after")
@@ -117,12 +128,13 @@ class GroupedQueryAttention(MixerBlock):
             operators["kv_write"] = Copy(elements=site.written_tokens * n_kv * (d_head + d_v), write="cache", dtypes=vector)
         ranks = None if site.context_ranks == 1 else site.context_ranks
         for suffix, reads, segment in per_segment(site, self._reach, chunked=chunked):
-            operators |= gathered(site, segment, n_kv * (d_head + d_v), vector, suffix)
+            operators |= kv_all_gather(site, segment, n_kv * (d_head + d_v), vector, suffix)
+            operators |= query_all_gather(site, segment, n_q, d_head, vector, suffix)
             operators["core" + suffix] = Attention(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
-                n_heads=n_q,
+                n_heads=n_q * site.decode_ranks if segment.decode else n_q,
                 n_kv_heads=n_kv,
                 head_dim=d_head,
                 v_head_dim=self.v_head_dim,
@@ -134,11 +146,11 @@ class GroupedQueryAttention(MixerBlock):
                 eager=choices.attention == "eager",
                 sinks=self.sinks and segment is site.step[0],
                 query_ranks=None if segment.decode else ranks,
-                key_ranks=ranks if segment.decode else None,
+                key_ranks=site.key_ranks if segment.decode and site.key_ranks > 1 else None,
                 decode=segment.decode,
                 dtypes=vector,
             )
-            operators |= joined(site, segment, n_q, d_v, vector, suffix)
+            operators |= merge_partial_outputs(site, segment, n_q, d_v, vector, suffix)
         if self.output_gate == "elementwise":
             operators["output_gate"] = Activation(rows=site.tokens, width=n_q * d_v, dtypes=vector)
         elif self.output_gate == "headwise":
@@ -193,16 +205,16 @@ class GroupedQueryAttention(MixerBlock):
 
     @property
     def kv_shape(self) -> tuple[int, int, int]:
-        """Heads and widths of its own cache, or of the one that it reads."""
+        """KV heads and widths of its own cache, or of the one that it reads."""
         return self.num_key_value_heads, self.head_dim, self._d_v
 
     @property
     def reads_earlier_cache(self) -> bool:
-        """As `kv_shared` says."""
+        """Whether `kv_shared` is set."""
         return self.kv_shared
 
     def without_window(self) -> MixerBlock | None:
-        """Without window and chunks, where it has either."""
+        """The block without window and chunks; None if it has neither."""
         if self._reach is None:
             return None
         return self.model_copy(update={"sliding_window": None, "attention_chunk_size": None})

@@ -59,7 +59,7 @@ class LightningAttention(MixerBlock):
         return operators
 
     def state(self) -> State:
-        """A square matrix a head."""
+        """One square matrix per head."""
         return State(recurrent=self.num_attention_heads * self.head_dim * self.head_dim)
 
     def describe(self) -> str:

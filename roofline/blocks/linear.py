@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from roofline.blocks.base import BlockContext, Cache, FeedForwardBlock, MixerBlock, Operators, Weight
+from roofline.blocks.base import BlockContext, FeedForwardBlock, MixerBlock, Operators, Weight
 from roofline.operators.gemm import Gemm
 
 
@@ -20,7 +20,7 @@ def _product(site: BlockContext, path: str, *, bias: bool) -> Operators:
 
 
 class LinearMixer(MixerBlock):
-    """Instead of attention: no token meets another."""
+    """A linear layer instead of attention: no token meets another, and nothing is cached."""
 
     divided: ClassVar[bool] = False
 
@@ -28,12 +28,8 @@ class LinearMixer(MixerBlock):
     bias: bool = False
 
     def operators(self, site: BlockContext) -> Operators:
-        """The product."""
+        """One product, hidden_size x hidden_size."""
         return _product(site, self.path, bias=self.bias)
-
-    def cache(self) -> Cache | None:
-        """Nothing is kept."""
-        return None
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:
         """The matrix."""
@@ -41,7 +37,7 @@ class LinearMixer(MixerBlock):
 
 
 class LinearMlp(FeedForwardBlock):
-    """Instead of a feed-forward block."""
+    """A linear layer instead of a feed-forward block."""
 
     divided: ClassVar[bool] = False
 
@@ -49,7 +45,7 @@ class LinearMlp(FeedForwardBlock):
     bias: bool = False
 
     def operators(self, site: BlockContext) -> Operators:
-        """The product."""
+        """One product, hidden_size x hidden_size."""
         return _product(site, self.path, bias=self.bias)
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:

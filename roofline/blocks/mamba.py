@@ -161,7 +161,7 @@ class Mamba2(MixerBlock):
         return operators
 
     def state(self) -> State:
-        """The last inputs of the convolution, and a matrix a head."""
+        """The last inputs of the convolution, and one matrix per head."""
         return State(conv=self._convolved, conv_kernel=self.conv_kernel, recurrent=self._inner * self.ssm_state_size)
 
     def checkpoint_weights(self, hidden: int) -> Iterator[Weight]:

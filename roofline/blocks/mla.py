@@ -15,14 +15,15 @@ from roofline.blocks.base import (
     Operators,
     Sharding,
     Weight,
-    gathered,
-    indexed,
-    joined,
+    indexer_operators,
+    kv_all_gather,
+    merge_partial_outputs,
     per_segment,
+    query_all_gather,
 )
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
-from roofline.operators.attention import shared_out, shared_prefix_in_window
+from roofline.operators.attention import per_rank, shared_prefix_in_window
 from roofline.operators.copy import Copy
 from roofline.operators.gemm import Gemm
 from roofline.operators.latent_attention import LatentAttention
@@ -61,7 +62,7 @@ class LatentAttentionBlock(MixerBlock):
     use_rope: bool = Field(default=True, description="false: the part that is shared by all heads is kept but not rotated")
     attention_bias: bool = Field(default=False, description="biases of the down projections and of the output projection")
     output_gate: Literal["none", "headwise", "elementwise"] = Field(
-        default="none", description="sigmoid gates on the output of attention: one a query head, or one an element"
+        default="none", description="sigmoid gates on the output of attention: one per query head, or one per element"
     )
     index_n_heads: Whole | None = Field(default=None, ge=1, description="heads of the indexer; none: the layer has none")
     index_head_dim: Whole | None = Field(default=None, ge=1, description="width of an indexer's head, and of its cached key")
@@ -134,7 +135,7 @@ class LatentAttentionBlock(MixerBlock):
         if self.use_rope:
             operators["indexer/rope"] = Rope(tokens=tokens, heads=n + 1, rotary_dim=self.qk_rope_head_dim, dtypes=vector)
         operators["indexer/k_write"] = Copy(elements=tokens * d, write="cache", dtypes=vector)
-        return operators | indexed(site, n, d)
+        return operators | indexer_operators(site, n, d)
 
     def _cores(self, site: BlockContext) -> Operators:
         """Attention of each segment, between products that take the tokens of all segments in the same form at once."""
@@ -152,24 +153,26 @@ class LatentAttentionBlock(MixerBlock):
 
         for suffix, reads, segment in per_segment(site, form=absorbs_in):
             absorbed = absorbs_in(segment)
-            query_ranks, key_ranks = (None, ranks) if segment.decode else (ranks, None)
-            before |= gathered(site, segment, rank + self.qk_rope_head_dim, vector, suffix)
+            of_keys = site.key_ranks if site.key_ranks > 1 else None
+            query_ranks, key_ranks = (None, of_keys) if segment.decode else (ranks, None)
+            before |= kv_all_gather(site, segment, rank + self.qk_rope_head_dim, vector, suffix)
             if absorbed:
-                absorbed_tokens = absorbed_tokens + shared_out(segment.tokens, query_ranks)
+                absorbed_tokens = absorbed_tokens + per_rank(segment.tokens, query_ranks)
             else:
                 # Expansion needs the latents of every token in sight, so those of earlier steps are fetched from the cache.
                 # NB: where queries are divided, each device expands all of them, which are gathered narrow.
                 common = shared_prefix_in_window(choices.shared_prefix, segment.cached, None)
-                fetched = shared_out(segment.count * (segment.cached - common) + reads * common, key_ranks)
-                expanded_tokens = expanded_tokens + shared_out(segment.tokens, key_ranks) + fetched
+                fetched = per_rank(segment.count * (segment.cached - common) + reads * common, key_ranks)
+                expanded_tokens = expanded_tokens + per_rank(segment.tokens, key_ranks) + fetched
                 if query_ranks is None and not (isinstance(segment.cached, int) and segment.cached == 0):
                     latents = fetched * (rank + self.qk_rope_head_dim)
                     before["kv_fetch" + suffix] = Copy(elements=latents, read="cache", dtypes=vector)
+            cores |= query_all_gather(site, segment, n, rank + self.qk_rope_head_dim, vector, suffix)
             cores["core" + suffix] = LatentAttention(
                 batch=segment.count,
                 new=segment.new,
                 cached=segment.cached,
-                n_heads=n,
+                n_heads=n * site.decode_ranks if segment.decode else n,
                 r_kv=rank,
                 d_nope=d_nope,
                 d_rope=self.qk_rope_head_dim,
@@ -184,7 +187,7 @@ class LatentAttentionBlock(MixerBlock):
                 key_ranks=key_ranks,
                 dtypes=vector,
             )
-            cores |= joined(site, segment, n, rank if absorbed else d_v, vector, suffix)
+            cores |= merge_partial_outputs(site, segment, n, rank if absorbed else d_v, vector, suffix)
         operators: Operators = before
         if not (isinstance(expanded_tokens, int) and expanded_tokens == 0):
             operators["kv_b_proj"] = Gemm(m=expanded_tokens, n=n * (d_nope + d_v), k=rank, dtypes=expand)
@@ -209,7 +212,7 @@ class LatentAttentionBlock(MixerBlock):
 
     @property
     def selected(self) -> tuple[int, str] | None:
-        """As `index_topk` says."""
+        """At most `index_topk` keys."""
         return None if self.index_topk is None else (self.index_topk, "keys")
 
     def describe(self) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, Strict, field_validator, model_validator
-from pydantic_core import CoreSchema
+from pydantic import Field, Strict, field_validator, model_validator
 
-from roofline.blocks import kinds
-from roofline.blocks.base import Block, FeedForwardBlock, MixerBlock, Role
+from roofline.blocks import any_kind
+from roofline.blocks.base import Block, FeedForwardBlock, MixerBlock
 from roofline.dtypes import parse_dtype, within
 from roofline.errors import RooflineError, UnknownNameError
 from roofline.specs.base import Spec, Whole
@@ -18,21 +15,8 @@ from roofline.specs.quantization import ModelQuantization
 from roofline.specs.quantization.base import known_roles
 from roofline.specs.source import Source
 
-
-class _OfAnyKind:
-    """A block of any kind of a role, told apart by `kind`. NB: looked up when a model is first checked, not on import, so
-    that kinds of other packages are among them."""
-
-    def __init__(self, role: Role) -> None:
-        self.role = role
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        union = reduce(or_, kinds(self.role).values())
-        return handler.generate_schema(Annotated[union, Field(discriminator="kind")])
-
-
-Mixer = Annotated[MixerBlock, _OfAnyKind("mixer")]
-FeedForward = Annotated[FeedForwardBlock, _OfAnyKind("mlp")]
+Mixer = Annotated[MixerBlock, any_kind("mixer")]
+FeedForward = Annotated[FeedForwardBlock, any_kind("mlp")]
 
 
 class NormSpec(Spec):
@@ -40,7 +24,7 @@ class NormSpec(Spec):
 
     function: Literal["rmsnorm", "layernorm"] = "rmsnorm"
     bias: bool = Field(default=False, description="a bias beside the weight (LayerNorm has one, usually)")
-    weight: bool = Field(default=True, description="a weight an element; false: the norm has no parameters")
+    weight: bool = Field(default=True, description="one weight per element; false: the norm has no parameters")
 
     @model_validator(mode="after")
     def _bias_needs_weight(self) -> NormSpec:
@@ -202,7 +186,7 @@ class Model(Spec):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks of each layer type, in the order of the file."""
+        """The blocks of each layer type, mixer before mlp, in the order of the file."""
         return tuple(block for layer in self.layer_types.values() for block in (layer.mixer, layer.mlp) if block is not None)
 
     @property
@@ -217,13 +201,13 @@ class Model(Spec):
 
     @property
     def per_layer_embedding(self) -> tuple[int, int]:
-        """Rows and width of the table that holds an embedding for every layer; no width: there is none."""
+        """Rows and width (elements) of the table with an embedding for every layer; a width of 0: there is none."""
         rows = self.vocab_size if self.vocab_size_per_layer_input is None else self.vocab_size_per_layer_input
         return rows, self.num_hidden_layers * self.hidden_size_per_layer_input
 
     @property
     def stream_width(self) -> int:
-        """Elements per token that are carried from layer to layer: the residual stream, and the inputs of the layers' own."""
+        """Elements per token that are sent from one pipeline stage to the next: residual streams, and per-layer inputs."""
         return self.residual_width + self.per_layer_embedding[1]
 
     @property
@@ -233,10 +217,21 @@ class Model(Spec):
 
     @property
     def residual_width(self) -> int:
-        """Elements of a token in all residual streams together."""
+        """Elements per token in all residual streams together."""
         return self.hidden_size * (self.hc_mult or 1)
 
     @property
     def num_hidden_layers(self) -> int:
-        """How many layers there are."""
+        """The number of layers."""
         return sum(group.repeat * len(group.pattern) for group in self.layers)
+
+    @property
+    def num_expert_layers(self) -> int:
+        """The number of layers with routed experts."""
+        count = 0
+        for group in self.layers:
+            for name in group.pattern:
+                mlp = self.layer_types[name].mlp
+                if mlp is not None and mlp.experts is not None:
+                    count += group.repeat
+        return count

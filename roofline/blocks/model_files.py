@@ -21,7 +21,7 @@ MAX_UNNAMED = 2**23
 
 
 def load_model(name: str | os.PathLike[str], assume: str | None = None, called: str | None = None) -> tuple[Model, Input]:
-    """A model by id or path, with the file that it was read from.
+    """A model by id or path, and the file that it was read from.
 
     Args:
         name: a shipped id, the path of a YAML file or a config.json (or of a folder that holds one), or org/name[@revision]
@@ -30,15 +30,22 @@ def load_model(name: str | os.PathLike[str], assume: str | None = None, called: 
         called: the name of a model that is read from a config.json.
 
     Raises:
-        UnknownNameError: no model has that id.
+        UnknownNameError: no model has that id, or no family is called `assume`.
+        AmbiguousNameError: several ids begin with `name`.
         SpecError: the file cannot be read as a model; the message has the place.
+        InputError: `assume` or `called` is given for a file that is no config.json, or Hugging Face does not have the model.
+        MissingExtraError: a model on Hugging Face is meant, and huggingface_hub is not installed.
     """
     with files.run():  # a pipe is read twice
         return _load_model(find("models", name), name, assume, called)
 
 
 def is_config(path: Path) -> bool:
-    """Whether a file is the config.json of a model, and not YAML: by its suffix, else (a pipe has none) by how it begins."""
+    """Whether a file is the config.json of a model, and not YAML: by its suffix, else (a pipe has none) by how it begins.
+
+    Raises:
+        SpecError: a file without a known suffix cannot be read, or is larger than `MAX_UNNAMED` bytes.
+    """
     if path.suffix in (".json", ".yaml", ".yml"):
         return path.suffix == ".json"
     return files.read_bytes(path, MAX_UNNAMED, "a model").lstrip().startswith(b"{")
@@ -69,8 +76,9 @@ _BLOCKS = ("layer_types", "layers", "assumptions", "notes", "sources")
 
 
 def model_yaml(model: Model) -> str:
-    r"""The text of a file that holds the model. Keys at their defaults are left out, the dtype excepted; a section that
-    several layer types have is written once and named.
+    r"""The text of a YAML file that equals the model when it is loaded.
+
+    Keys at their defaults are left out, except dtype; a section that several layer types share is written once and named.
 
     >>> from roofline.blocks.model_files import load_model
     >>> print("\n".join(model_yaml(load_model("falcon-7b")[0]).splitlines()[11:18]))

@@ -12,6 +12,7 @@ from roofline.dtypes import Shape
 from roofline.numeric import Expr, ratio
 from roofline.operators.activation import Activation
 from roofline.operators.add import Add
+from roofline.operators.collectives import ExpertRouting
 from roofline.operators.combine import Combine
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
@@ -49,6 +50,8 @@ class MixtureOfExperts(FeedForwardBlock):
     moe_latent_size: Whole | None = Field(
         default=None, ge=1, description="width to which tokens are projected for the routed experts; default: not at all"
     )
+    n_group: Whole = Field(default=1, ge=1, description="groups of experts, of which a token's are in `topk_group`")
+    topk_group: Whole = Field(default=1, ge=1, description="groups that a token's experts are in, at most")
     branch_norms: bool = Field(
         default=False, description="norms before and after the routed experts, and after the shared ones"
     )
@@ -58,28 +61,46 @@ class MixtureOfExperts(FeedForwardBlock):
         if self.num_experts_per_tok > self.num_experts:
             msg = f"num_experts_per_tok ({self.num_experts_per_tok}) is more than num_experts ({self.num_experts})"
             raise ValueError(msg)
+        if self.topk_group > self.n_group:
+            msg = f"topk_group ({self.topk_group}) is more than n_group ({self.n_group})"
+            raise ValueError(msg)
+        if self.num_experts % self.n_group:
+            msg = f"n_group ({self.n_group}) must divide num_experts ({self.num_experts})"
+            raise ValueError(msg)
+        if self.num_experts_per_tok > self.num_experts // self.n_group * self.topk_group:
+            msg = (
+                f"num_experts_per_tok ({self.num_experts_per_tok}) is more than {self.topk_group} of {self.n_group} groups have"
+            )
+            raise ValueError(msg)
         if self.branch_norms and not self.shared_intermediate_size:
             msg = "branch_norms wants shared experts beside the routed ones: shared_intermediate_size is 0"
             raise ValueError(msg)
         return self
 
     @property
+    def routing(self) -> ExpertRouting:
+        """Where the experts of a token may be."""
+        return ExpertRouting(
+            top_k=self.num_experts_per_tok, n_group=self.n_group, topk_group=self.topk_group, experts=self.num_experts
+        )
+
+    @property
     def experts(self) -> tuple[int, int]:
-        """All of them, and those that a token uses."""
+        """The numbers of routed experts and of those that a token uses."""
         return self.num_experts, self.num_experts_per_tok
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """Routed and shared experts, where each has a norm behind it that wants whole outputs."""
+        """Routed and shared experts, if each has a norm behind it: a norm needs whole outputs."""
         return ("experts", "shared") if self.branch_norms else ()
 
     @property
     def has_shared_experts(self) -> bool:
-        """Where they have a width."""
+        """Whether shared experts have a width."""
         return bool(self.shared_intermediate_size)
 
     def routed_width(self, hidden: Expr) -> Expr:
-        """The latent width, where there is one."""
+        """The latent width if there is one, else `hidden`, in elements."""
         return hidden if self.moe_latent_size is None else self.moe_latent_size
 
     def describe(self) -> str:
@@ -98,7 +119,8 @@ class MixtureOfExperts(FeedForwardBlock):
         d_model, k = site.hidden_size, self.num_experts_per_tok
         vector, router = site.precision.dtypes("norm"), site.precision.dtypes("router")
         wide = 2 if self.gated else 1
-        spread = None if site.expert_ranks == 1 else self.num_experts // site.expert_ranks
+        slots = self.num_experts + site.redundant_experts if site.redundant_experts else self.num_experts
+        spread = None if site.expert_ranks == 1 else slots // site.expert_ranks
 
         def grouped(n: object, k_dim: object, role: str, stored: tuple[Shape, ...] = ()) -> GroupedGemm:
             return GroupedGemm(
@@ -111,6 +133,7 @@ class MixtureOfExperts(FeedForwardBlock):
                 bias=self.bias,
                 skew=site.conventions.routing_skew,
                 imbalance=site.conventions.expert_imbalance,
+                redundant=site.redundant_experts,
                 stored=stored,
                 dtypes=site.precision.dtypes(role),
             )
@@ -120,7 +143,7 @@ class MixtureOfExperts(FeedForwardBlock):
         d_e = self.moe_intermediate_size
         up = grouped(wide * d_e, width, "experts/up_proj", ((d_e, width),) * wide)
         # Without an exchange a device sums those of a token's k outputs that its own experts made, in expectation.
-        terms = k if site.exchanged or spread is None else ratio(k * spread, self.num_experts) * up.excess
+        terms = k if site.exchanged or spread is None else ratio(k * spread, slots) * up.excess
         operators: Operators = {}
         if self.router_norm:
             operators["router/norm"] = self._norm(site)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
 from roofline.blocks.model import Model
 from roofline.dtypes import FORMATS, Format, Precision, parse_dtype
@@ -40,15 +41,35 @@ def resolve_precision(
     kv = _kv(deployment, activation, schemes, notes)
     unnamed = "fp32" if engine is None else engine.kv_cache.state_format(model.family) or activation.name
     state = parse_dtype(deployment.mamba_ssm_cache_dtype or model.state_dtype or unnamed)
-    roles = tuple((role, scheme.format) for scheme in schemes for role in scheme.roles)
+    stated = deployment.activation_dtype is not None
+    weight = _multiplied(weight, activation, multiplies, stated=stated)
+    formats = [_format(scheme, activation, multiplies, stated=stated) for scheme in schemes]
+    roles = tuple((role, format) for scheme, format in zip(schemes, formats, strict=True) for role in scheme.roles)
     published = schemes is model.quantization
     exempt = tuple((name, layer.unquantized) for name, layer in model.layer_types.items() if published and layer.unquantized)
     for format in dict.fromkeys((weight, *(format for _, format in roles))):
-        if format.name != activation.name and format.multiply not in multiplies:
-            cannot = "" if format.name in multiplies else f"the hardware cannot multiply {format.name}: "
-            why = f"{cannot}{format.name} weights are read at their own size and multiplied as {activation.name}"
-            notes.append(Assumption("matrix_dtype", activation.name, "default", why))
+        if format.name == activation.name or (format.multiply in multiplies and format.multiply != activation.name):
+            continue
+        why = f"{format.name} weights are read at their own size and multiplied as {activation.name}"
+        if format.multiply == activation.name:
+            why += ", as activations are stated to be"
+        elif format.name not in multiplies:
+            why = f"the hardware cannot multiply {format.name}: {why}"
+        notes.append(Assumption("matrix_dtype", activation.name, "default", why))
     return Precision(weight=weight, activation=activation, kv=kv, state=state, roles=roles, exempt=exempt), notes
+
+
+def _multiplied(format: Format, activation: Format, multiplies: Container[str], *, stated: bool) -> Format:
+    """A format of weights as it is multiplied: in that of wider activations where it is stated, or nothing else can."""
+    if stated and format.bytes < activation.bytes:
+        return replace(format, multiply=activation.name)
+    return format if format.multiply is None or format.multiply in multiplies else replace(format, multiply=None)
+
+
+def _format(scheme: Scheme, activation: Format, multiplies: Container[str], *, stated: bool) -> Format:
+    """The format of a scheme's weights. Where its name states the width of activations (W8A16, W8A8), that decides."""
+    bits = scheme.activation_bits
+    return _multiplied(scheme.format, activation, multiplies, stated=stated if bits is None else bits >= 16)
 
 
 def _weights(

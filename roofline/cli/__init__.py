@@ -1,4 +1,4 @@
-"""The command line. One file a command, in `commands/`; what they need is imported when they run."""
+"""The command line: one file per command in `commands/`. What a command needs is imported when it runs."""
 
 import atexit
 import gc

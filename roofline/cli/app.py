@@ -1,4 +1,4 @@
-"""The application: commands put together, and the one place where errors become messages and exit codes."""
+"""The application: all commands together, and the one place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import IO, Annotated, Any, NoReturn
 import typer
 
 from roofline.cli.commands import SETTINGS, CommandGroup
+from roofline.documents import DATA_VERSION, __version__
 from roofline.errors import InputError, RooflineError, StoppedByASignalError, TerminatedError
 from roofline.text import clean
-from roofline.version import DATA_VERSION, __version__
 
 app = typer.Typer(
     name="roofline",
@@ -47,14 +47,14 @@ _UsageError, _ClickException = typer.BadParameter.__mro__[1:3]
 
 
 def main() -> NoReturn:
-    """Run a command; print an error as one message; leave with its exit code."""
+    """Run the command line in `sys.argv`; print an error as one message on stderr; exit with its code."""
     with _streams(), _terminable():
         _run()
 
 
 def _run() -> NoReturn:
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="roofline")  # also as python -m roofline
         sys.stdout.flush()
     except RooflineError as error:
         _fail(str(error), error.exit_code)

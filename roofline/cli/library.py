@@ -1,4 +1,4 @@
-"""What the commands `models` and `hardware` share: checks of files, formats in which one thing is shown, files of one's own."""
+"""What the commands `models` and `hardware` share: rows of their lists, checks of files, formats of one entry."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from typing import TYPE_CHECKING, Any
 from roofline import files
 from roofline.blocks.model_files import load_model
 from roofline.cli.output import Output, Result, Rows, write_stdout
+from roofline.documents import dump_json, envelope
 from roofline.errors import RooflineError, SpecError, UnknownNameError
 from roofline.predict.parameters import count_parameters, kv_bytes_per_token, state_bytes_per_sequence, windows
 from roofline.specs.library import Input, ids, load_hardware
 from roofline.text import clean
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.specs.library import Input, Kind
 
-FORMATS = ("text", "yaml", "json")
+_FORMATS = ("text", "yaml", "json")
 _PRINTED, _LISTED = 5, 100
 """Names of tensors that do not match, of each kind, on the terminal and in JSON."""
 
 
 def show_as(result: Result, name: str, out: Output) -> None:
-    """Emit a result whose page is in the format of that name."""
-    from roofline.predict.result import dump_json
+    """Write a result in the format `name`, or as the output flags say.
 
-    if name not in FORMATS:
-        raise UnknownNameError("format", name, FORMATS, list_all=True)
+    Raises:
+        UnknownNameError: `name` is not text, yaml or json.
+    """
+    if name not in _FORMATS:
+        raise UnknownNameError("format", name, _FORMATS, list_all=True)
     shows = {
         "text": result.show,
         "yaml": lambda: write_stdout(str(result.formats[".yaml"]())),
@@ -40,7 +42,7 @@ def show_as(result: Result, name: str, out: Output) -> None:
 
 
 def shadowing(inputs: Iterable[Input]) -> list[str]:
-    """A note on the shipped ids that are files of the user's own; none if there are none."""
+    """A note that names the shipped ids replaced by files of the user's own; an empty list if there are none."""
     from roofline.specs.library import shadowed
 
     listed = [f"{entry.name} is {entry.path}" for entry in inputs if shadowed(entry.path) is not None]
@@ -148,7 +150,7 @@ _SIZES = {"predicted_bytes": "predicted", "stored_bytes": "in tensors of the lan
 
 
 def model_rows() -> tuple[list[dict[str, Any]], list[Input]]:
-    """Every known model with its size, and the files."""
+    """A row per known model: parameters, sizes in bytes, lengths in tokens; and the files that were read."""
     rows, inputs = [], []
     for name, path in ids("models").items():
         model, read = load_model(str(path))
@@ -167,7 +169,7 @@ def model_rows() -> tuple[list[dict[str, Any]], list[Input]]:
 
 
 def hardware_rows() -> tuple[list[dict[str, Any]], list[Input]]:
-    """Every known accelerator and node with its headline figures, and the files."""
+    """A row per known accelerator and node: FLOP/s, byte/s, bytes, FLOP/byte; and the files that were read."""
     rows, inputs = [], []
     for name, path in ids("hardware").items():
         hardware, read = load_hardware(str(path))

@@ -1,5 +1,6 @@
 """Arguments and flags that several commands share. The flags of a prediction are made from its schema of options; their values
-stay text, which the request reads with its units."""
+stay text, which the request reads with its units.
+"""
 
 from __future__ import annotations
 
@@ -43,19 +44,19 @@ _COMPLETIONS = {"models": complete_models, "hardware": complete_hardware}
 
 
 def own(*names: str, text: str, panel: str | None = None, metavar: str | None = None) -> Any:
-    """An optional flag of one command alone, as text."""
+    """A Typer option of one command alone: an optional flag whose value is text."""
     return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
 
 
 def hardware_option(text: str, *, show_default: bool = True) -> Any:
-    """The flag `--hardware`, with the help that it has in one command."""
+    """The Typer option `--hardware` with a help text."""
     return typer.Option(
         "--hardware", "-H", metavar="HW", help=text, autocompletion=complete_hardware, show_default=show_default
     )
 
 
 def model_argument(text: str = "Id, YAML file, config.json or its folder, or org/name.", metavar: str = "MODEL") -> Any:
-    """An argument that names a model."""
+    """A Typer argument that names a model."""
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete_models)
 
 
@@ -76,7 +77,7 @@ _OUTPUT_DEFAULTS = {"json": False, "output": None, "quiet": False}
 
 
 def flag(option: Option) -> Any:
-    """The type of a flag for Typer."""
+    """An option of the schema as an annotated type for Typer."""
     if option.kind == "flag":
         names = f"{option.flag}/--{option.off}" if option.off else option.flag
         return Annotated[bool, typer.Option(names, help=option.text, rich_help_panel=option.group)]
@@ -146,12 +147,12 @@ def _default(option: Option) -> bool | None:
 
 
 def changed(name: str, **fields: Any) -> Option:
-    """An option of the schema that means something else in one command."""
+    """The option `name` of the schema with other fields, for a command in which it means something else."""
     return replace(OPTIONS[name], **fields)
 
 
 def given(values: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
-    """The parameters of a command that were given, without `options` (which they hold already), `out` and those named."""
+    """The parameters of a command that were given, by name, except `options`, `out` and those in `left_out`."""
     return {
         name: value
         for name, value in values.items()
@@ -160,7 +161,7 @@ def given(values: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
 
 
 def command_line(command: str, model: str, hardware: str, options: Mapping[str, Any], without: Iterable[str] = ()) -> str:
-    """The line that asks for the same again, for a shell."""
+    """The shell command that runs `command` again with the same model, hardware and options."""
     from roofline.predict.engine_command import shell_line
 
     line = ["roofline", command, model, "--hardware", hardware]

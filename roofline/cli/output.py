@@ -1,4 +1,4 @@
-"""Where results go: stdout as text or JSON, or a file whose suffix says the format; progress goes to stderr."""
+"""Where results go: stdout as text or JSON, or a file whose suffix decides the format; progress goes to stderr."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline import files
+from roofline.documents import DATA_VERSION, __version__, dump_json
 from roofline.errors import InputError, MissingExtraError
 from roofline.text import clean, csv_cell, markdown_cell
-from roofline.version import DATA_VERSION, __version__
 
 if TYPE_CHECKING:
     from roofline.specs.library import Input
@@ -27,13 +27,13 @@ _EVERY = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result in every form that it has.
+    """A result in all its forms.
 
     Args:
         document: one JSON object.
-        rows: for tables (CSV, Markdown, Parquet); None if it has none.
+        rows: makes the rows of CSV, Markdown and Parquet; None if the result has none.
         show: prints what a person reads.
-        formats: further formats of files, by suffix.
+        formats: writers of further file formats, by suffix.
     """
 
     document: dict[str, Any]
@@ -51,9 +51,11 @@ class Output:
     quiet: bool
 
     def emit(self, result: Result) -> None:
-        """Write a result in the form that the flags name: a file, JSON, or a page to read."""
-        from roofline.predict.result import dump_json
+        """Write a result in the form that the flags name: a file, JSON, or text.
 
+        Raises:
+            InputError: a suffix of no format, or a place that cannot be written.
+        """
         if self.file is not None:
             formats = {".json": lambda: dump_json(result.document) + "\n", **result.formats}
             write_file(self.file, formats, result.rows)
@@ -64,24 +66,24 @@ class Output:
             result.show()
 
     def note(self, text: str) -> None:
-        """A message on stderr, unless `--quiet`."""
+        """Write a message to stderr, unless `--quiet`."""
         if not self.quiet:
             sys.stderr.write(f"{clean(text)}\n")
 
     def verdict(self, text: str) -> None:
-        """The same where the result itself is not printed as text, which begins with it."""
+        """Write a message to stderr if the result is not printed as text, whose first line it is, and not `--quiet`."""
         if self.json or self.file is not None:
             self.note(text)
 
     def has_suffix(self, *suffixes: str) -> bool:
-        """Whether the result goes to a file of one of these suffixes."""
+        """Whether the result goes to a file with one of these suffixes."""
         return self.file is not None and self.file.suffix.lower() in suffixes
 
     def check_suffix(self, allowed: Iterable[str], otherwise: str = "") -> None:
-        """Refuse a file of another format before the work is done.
+        """Refuse a file of a format that is not allowed, before the work is done.
 
         Raises:
-            InputError: it lists what is allowed.
+            InputError: the suffix is not allowed; the message lists those that are.
         """
         if self.file is not None and not self.has_suffix(*allowed):
             listed = f"must be one of {', '.join(allowed)}{otherwise}"
@@ -89,27 +91,27 @@ class Output:
 
 
 def write_stdout(text: str) -> None:
-    """A result, with its final newline."""
+    """Write text to stdout, with a final newline."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Lines of a result, cleaned."""
+    """Write lines to stdout, without control characters."""
     write_stdout(clean("\n".join(lines), keep_lines=True))
 
 
 def by_role(inputs: Iterable[Input]) -> dict[str, Any]:
-    """The files that a result was computed from, for its JSON, by what each is."""
+    """Files that a result was computed from, for its JSON, keyed by role."""
     return {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
 
 
 def by_name(inputs: Iterable[Input]) -> dict[str, Any]:
-    """The same by name, where several have one role."""
+    """Files that a result was computed from, for its JSON, keyed by name, where several have one role."""
     return {entry.name: {"role": entry.role, "path": entry.path, "sha256": entry.sha256} for entry in inputs}
 
 
 def as_csv(rows: Rows) -> str:
-    """Rows as CSV; the keys of the first are the columns."""
+    """Rows as CSV text; the keys of the first row are the columns."""
     import csv
 
     out = io.StringIO()
@@ -127,7 +129,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_markdown(rows: Rows) -> str:
-    """Rows as a Markdown table."""
+    """Rows as a Markdown table; the keys of the first row are the columns. "" without rows."""
     if not rows:
         return ""
     columns = list(rows[0])
@@ -141,10 +143,11 @@ def write_file(path: Path, formats: Mapping[str, Callable[[], str | bytes]], row
     Args:
         path: of the file.
         formats: writers by suffix.
-        rows: for `.csv`, `.md` and `.parquet`, where `formats` has none of its own; None if the result has no rows.
+        rows: for `.csv`, `.md` and `.parquet`, if `formats` has none of its own; None if the result has no rows.
 
     Raises:
         InputError: a suffix of no format, or a place that cannot be written.
+        MissingExtraError: Parquet without its extra.
     """
     files.check_target(path)
     suffix = path.suffix.lower()
@@ -177,9 +180,9 @@ def _parquet(rows: Rows) -> bytes:
 
 @contextmanager
 def progress(unit: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """How far a long piece of work is: a function of the number that is done and of all (None: not known).
+    """A context manager that yields a function to report progress with: the number done, and of all (None: unknown).
 
-    A line on stderr that changes on a terminal; elsewhere a line now and then.
+    On a terminal one line on stderr is rewritten; elsewhere a line is written at most every ten seconds.
     """
     if quiet:
         yield lambda done, of: None

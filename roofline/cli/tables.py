@@ -1,4 +1,4 @@
-"""Tables and pages of results, on a terminal (drawn), in a pipe (plain columns) and as Markdown."""
+"""Text tables and results, on a terminal (with rules), in a pipe (plain columns) and as Markdown."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SENTENCE = 14
 
 
 def is_terminal() -> bool:
-    """Whether stdout is a terminal that can draw."""
+    """Whether stdout is a terminal that supports formatting."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def plain(table: Table) -> str:
-    """A table in columns, without lines around them."""
+    """A table as text in aligned columns, without rules."""
     cells = [table.columns, *table.rows]
     widths = _widths(table)
     lines = [table.title, *([f"  {table.note}"] if table.note else [])]
@@ -42,7 +42,7 @@ def plain(table: Table) -> str:
 
 
 def print_table(table: Table) -> None:
-    """Print a table to stdout: with rules on a terminal, plain in a pipe."""
+    """Print a table to stdout: with rules on a terminal, in plain columns in a pipe."""
     if not is_terminal():
         write_stdout(clean(plain(table), keep_lines=True))
         return
@@ -60,7 +60,7 @@ def print_table(table: Table) -> None:
         console.print(drawn(table))
 
 
-def print_tables(tables: Iterable[Table]) -> None:
+def _print_tables(tables: Iterable[Table]) -> None:
     """Print tables to stdout, in a pipe with an empty line after each."""
     for table in tables:
         print_table(table)
@@ -73,14 +73,14 @@ def _widths(table: Table) -> list[int]:
 
 
 def min_width(table: Table) -> int:
-    """Columns of a terminal that a drawn table takes at least."""
+    """Terminal columns that a drawn table takes at least."""
     widths = _widths(table)
     least = (min(width, _SENTENCE) if name in _WRAPPED else width for name, width in zip(table.columns, widths, strict=True))
     return sum(least) + 2 * len(widths)
 
 
 def drawn(table: Table, marks: dict[str, str] | None = None) -> Any:
-    """A table for rich. `marks` are signs before some rows, by their first cell."""
+    """A table as an object of rich. `marks` are signs before rows, by the text of their first cell."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -100,7 +100,7 @@ def drawn(table: Table, marks: dict[str, str] | None = None) -> Any:
 
 
 def print_assumptions(listed: Table) -> None:
-    """Print assumptions to stdout; on a terminal the defaults among them are left to files and pipes."""
+    """Print assumptions to stdout; on a terminal without the defaults, which are only counted."""
     terminal = sys.stdout.isatty()
     rows = tuple(row for row in listed.rows if not terminal or row[2] != "default")
     if rows:
@@ -110,16 +110,16 @@ def print_assumptions(listed: Table) -> None:
 
 
 def print_described(result: Described, sentences: Sequence[str], tables: Iterable[Table]) -> None:
-    """Print a result to stdout: what it is of, sentences, tables, assumptions."""
+    """Print a result to stdout: title, sentences, tables, assumptions."""
     from roofline.report import summary
 
     write_lines([summary.headline(result), summary.subtitle(result), "", *sentences, ""])
-    print_tables(tables)
+    _print_tables(tables)
     print_assumptions(summary.assumptions_table(result))
 
 
 def markdown_described(result: Described, sentences: Iterable[str], tables: Iterable[Table]) -> str:
-    """The same as a Markdown document."""
+    """A result as a Markdown document: title, sentences, tables, assumptions."""
     from roofline.report import summary
 
     head = [f"# {markdown_cell(summary.headline(result))}", markdown_cell(summary.subtitle(result))]
@@ -133,7 +133,7 @@ def markdown_table(table: Table) -> str:
 
 
 def markdown_tables(tables: Iterable[Table], note: Callable[[str], str] = markdown_cell) -> list[str]:
-    """Tables as sections of a Markdown document: title, note, rows. `note` makes the note safe."""
+    """Tables as parts of a Markdown document: title, note and rows of each. `note` escapes the note."""
     parts = []
     for table in tables:
         parts += [f"## {table.title}", *([note(table.note)] if table.note else []), markdown_table(table)]
@@ -141,5 +141,5 @@ def markdown_tables(tables: Iterable[Table], note: Callable[[str], str] = markdo
 
 
 def markdown_document(parts: Iterable[str]) -> str:
-    """Parts of a Markdown document, with an empty line between them."""
+    """A Markdown document of parts with an empty line between them."""
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"

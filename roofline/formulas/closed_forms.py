@@ -20,9 +20,14 @@ ALL_TRAFFIC: tuple[Traffic, ...] = ("weight", "activation", "kv_read", "kv_write
 
 
 def intensity(operator: Operator, flops: Flops = "total", traffic: Iterable[Traffic] = ALL_TRAFFIC) -> Expr:
-    """Arithmetic intensity in FLOP/byte, of all work and traffic or of the kinds named.
+    """Return the arithmetic intensity of an operator in symbols, in FLOP/byte.
 
-    With weight traffic alone a linear layer does 2mnk FLOP for b_w*n*k bytes; at two bytes a weight that is m:
+    Args:
+        operator: with symbols for dimensions.
+        flops: the work that counts: "total", "matrix" or "vector".
+        traffic: kinds of memory traffic that count.
+
+    With weight traffic alone a linear layer does 2mnk FLOP for b_w*n*k bytes; at two bytes per weight that is m:
 
     >>> from roofline.operators.gemm import Gemm
     >>> intensity(Gemm(m=symbol("B"), n=symbol("d_ff"), k=symbol("d_model")), "matrix", ["weight"])
@@ -41,13 +46,13 @@ def _bytes(cost: Cost, traffic: Iterable[Traffic]) -> Expr:
 
 
 def limit_tokens(expr: Expr) -> Expr:
-    """What an intensity tends to as the step takes more tokens (of more sequences).
+    """Return the limit of an intensity for many tokens per step (of many sequences).
 
     >>> from roofline.operators.gemm import Gemm
     >>> limit_tokens(intensity(Gemm(m=symbol("B"), n=symbol("d_ff"), k=symbol("d_model"))))
     d_ff*d_model/(d_ff + d_model)
     """
-    return limit(limit(expr, symbol("T")), symbol("B"))
+    return _limit(_limit(expr, symbol("T")), symbol("B"))
 
 
 def limit_context(expr: Expr) -> Expr:
@@ -60,10 +65,10 @@ def limit_context(expr: Expr) -> Expr:
     >>> limit_context(intensity(Attention(batch=B, new=1, cached=s, n_heads=n_q, n_kv_heads=n_kv, head_dim=d), "matrix"))
     n_q/n_kv
     """
-    return limit(expr, symbol("S_c"))
+    return _limit(expr, symbol("S_c"))
 
 
-def limit(expr: Expr, variable: sympy.Symbol) -> Expr:
+def _limit(expr: Expr, variable: sympy.Symbol) -> Expr:
     """The limit at infinity; which argument of a maximum or minimum wins there is settled first."""
     settled = sympy.sympify(expr)
     # From the inside out: what an inner one settles to decides on the outer.
@@ -85,14 +90,17 @@ def _at_infinity(chosen: Any, variable: sympy.Symbol) -> Any:
 
 
 def ridge_point() -> Expr:
-    """The intensity at which compute and memory take equally long: P/beta."""
+    """Return the arithmetic intensity (FLOP/byte) at which compute and memory take equally long: P/beta, in symbols.
+
+    Source: Williams et al., "Roofline", CACM 52(4), 2009.
+    """
     return symbol("P") / symbol("beta")
 
 
 def critical_batch() -> Expr:
-    """The batch at which dense weights take as long to multiply as to read.
+    """Return the batch (sequences) at which dense weights take as long to multiply as to read, in symbols.
 
-    A step of B tokens does 2B FLOP a weight and reads b_w bytes a weight: 2B/P = b_w/beta.
+    A step of B tokens does 2B FLOP per weight and reads b_w bytes per weight: 2B/P = b_w/beta.
 
     >>> critical_batch()
     P*b_w/(2*beta)
@@ -105,11 +113,17 @@ def critical_batch() -> Expr:
 def context_where_kv_overtakes_weights(
     weight_bytes: Expr, layers: Iterable[tuple[Expr, Expr | None, Expr]], batch: Expr
 ) -> Expr | None:
-    """Cached tokens per sequence at which a decode step reads as many bytes of cache as of weights; None: it never does.
+    """Return the cached tokens per sequence at which a decode step reads as many bytes of cache as of weights; None: it never
+    does.
 
-    `layers` are (bytes per token, window, how many layers); a layer reads the new token and min(s, window - 1) cached ones.
     Without windows B(s + 1)k = W, so s = W/(Bk) - 1. With windows the bytes grow along straight pieces, whose slope
     falls at each window: the answer lies on the first piece that reaches W. 0 where the new tokens alone weigh more.
+
+    Args:
+        weight_bytes: W, bytes of weights that the step reads.
+        layers: (bytes per token k, window in tokens or None, number of layers); a layer reads the new token and
+            min(s, window - 1) cached ones.
+        batch: B, sequences.
 
     >>> W, B, k = sympy.symbols("W B k", positive=True)
     >>> context_where_kv_overtakes_weights(W, [(k, None, 1)], B)
@@ -133,7 +147,12 @@ def context_where_kv_overtakes_weights(
 
 
 def kv_read_bytes(layers: Iterable[tuple[Expr, Expr | None, Expr]], batch: Expr, cached: Expr) -> Expr:
-    """Bytes of cache that one decode step reads, in the terms of `context_where_kv_overtakes_weights`.
+    """Return the bytes of cache that one decode step reads.
+
+    Args:
+        layers: (bytes per token, window in tokens or None, number of layers).
+        batch: sequences.
+        cached: tokens cached per sequence before the step.
 
     >>> kv_read_bytes([(2, None, 1), (3, 5, 1)], 1, 9)  # 2*(9 + 1) + 3*5
     35

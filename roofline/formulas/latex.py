@@ -68,7 +68,7 @@ _LATEX = Style(
 
 
 def text(expr: Expr) -> str:
-    """One line of text.
+    """Return a formula as one line of text.
 
     >>> from roofline.formulas.symbolic import symbol
     >>> text(2 * symbol("b_kv") * symbol("n_kv") * symbol("L") * symbol("d_head"))
@@ -78,12 +78,12 @@ def text(expr: Expr) -> str:
 
 
 def name(variable: sympy.Symbol) -> str:
-    """A symbol in text: as the nomenclature has it, Greek letters as such."""
+    """Return the name of a symbol in text: that of the nomenclature, with Greek letters as such."""
     return _GREEK.get(str(variable.name), str(variable.name))
 
 
 def named(text: str) -> sympy.Symbol:
-    """The symbol that has a name in text, to be written in another format."""
+    """Return the symbol of a name in text, to be written in another format."""
     spelled = next((spelled for spelled, sign in _GREEK.items() if sign == text), text)
     return symbol(spelled) if spelled in BY_NAME else sympy.Symbol(spelled)
 
@@ -99,7 +99,15 @@ def latex(expr: Expr) -> str:
 
 
 def substituted(expr: Expr, values: Mapping[sympy.Symbol, Any], *, as_latex: bool = False) -> str:
-    """The formula with numbers instead of symbols, nothing worked out.
+    """Return a formula with numbers instead of symbols, not evaluated.
+
+    Args:
+        expr: the formula.
+        values: the number of each symbol of it.
+        as_latex: LaTeX instead of text.
+
+    Raises:
+        KeyError: a symbol has no value.
 
     >>> from roofline.formulas.symbolic import symbol
     >>> substituted(2 * symbol("n_kv") * symbol("d_head"), {symbol("n_kv"): 8, symbol("d_head"): 128})
@@ -111,7 +119,7 @@ def substituted(expr: Expr, values: Mapping[sympy.Symbol, Any], *, as_latex: boo
 
 
 def number(value: Any, *, as_latex: bool = False) -> str:
-    """A plain number: whole ones in full, others to six digits, or to one decimal place where those would not reach it.
+    """Return a plain number as text: whole ones in full, others to six digits, or to one decimal place from 100,000 on.
 
     >>> number(14336), number(2.039e12), number(0.53125), number(123456789.125), number(2.5e-7)
     ('14336', '2039000000000', '0.53125', '123456789.1', '2.5e-07')

@@ -92,7 +92,7 @@ Node = Named | Number | Sum | Product | Power | Root | Fraction | Rounded | Extr
 
 @lru_cache(maxsize=256)  # every format lays out the same one in turn
 def layout(expr: Expr) -> Node:
-    """How an expression is written.
+    """Return the tree of an expression as it is written: fractions, powers and the order of terms settled.
 
     >>> from roofline.formulas.symbolic import symbol
     >>> layout(symbol("P") / symbol("beta"))
@@ -225,7 +225,7 @@ class Writer:
     """What stands between factors: the style's sign, or one for numbers alone."""
 
     def write(self, node: Node) -> str:
-        """A whole formula."""
+        """Return a formula as text of the style."""
         return self._piece(node)[0]
 
     def _piece(self, node: Node) -> Piece:

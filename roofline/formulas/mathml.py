@@ -82,7 +82,7 @@ _STYLE = Style(
 
 
 def mathml(expr: Expr) -> str:
-    """A formula in symbols.
+    """Return a formula in symbols as a `math` element.
 
     >>> from roofline.formulas.symbolic import symbol
     >>> mathml(symbol("P") / symbol("beta"))
@@ -92,7 +92,10 @@ def mathml(expr: Expr) -> str:
 
 
 def substituted_mathml(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> str:
-    """The formula with numbers instead of symbols, nothing worked out.
+    """Return a formula with numbers instead of symbols, not evaluated, as a `math` element.
+
+    Raises:
+        KeyError: a symbol has no value.
 
     >>> from roofline.formulas.symbolic import symbol
     >>> substituted_mathml(2 * symbol("n_kv"), {symbol("n_kv"): 8})
@@ -102,7 +105,7 @@ def substituted_mathml(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> str:
 
 
 def symbol_mathml(text: str) -> str:
-    """A symbol by its name in text, as legends have it.
+    """Return the `math` element of a symbol, by its name in text.
 
     >>> symbol_mathml("β"), symbol_mathml("n_q")
     ('<math><mi>β</mi></math>', '<math><msub><mi>n</mi><mi>q</mi></msub></math>')

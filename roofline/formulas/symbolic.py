@@ -72,7 +72,14 @@ class _Symbol(sympy.Symbol):  # type: ignore[misc]  # sympy has no types
 
 @cache
 def symbol(name: str, variant: str = "") -> sympy.Symbol:
-    """The symbol of a quantity of the nomenclature; `variant` tells apart the same quantity of several layer types.
+    """Return the symbol of a quantity of the nomenclature.
+
+    Args:
+        name: in `roofline.symbols.TABLE`.
+        variant: distinguishes the same quantity of several layer types.
+
+    Raises:
+        KeyError: the nomenclature has no such name.
 
     >>> symbol("w", "sliding"), symbol("n_kv").is_integer
     (w_sliding, True)
@@ -93,8 +100,15 @@ def symbol(name: str, variant: str = "") -> sympy.Symbol:
 
 @cache
 def quantity(name: str, latex: str, unit: str, meaning: str, *, signed: bool = False) -> sympy.Symbol:
-    """A symbol for one explanation's own use, beside the nomenclature (bytes of all weights, say); `signed` if it can be
-    negative."""
+    """Return a symbol for the use of one explanation, outside the nomenclature (bytes of all weights, say).
+
+    Args:
+        name: as text.
+        latex: as LaTeX.
+        unit: such as "bytes".
+        meaning: in words.
+        signed: whether it can be negative.
+    """
     return _new(name, Name(latex, meaning, unit, len(BY_NAME)), **{"real" if signed else "positive": True})
 
 
@@ -104,7 +118,7 @@ def _new(name: str, description: Name, **assumptions: bool) -> sympy.Symbol:
 
 
 def described(one: sympy.Symbol) -> Name:
-    """How a symbol reads; one that is not of ours reads as it is named."""
+    """Return how a symbol reads and what it means; a symbol made elsewhere reads as it is named."""
     if isinstance(one, _Symbol):
         return one.description
     return _by_name.get(one.name) or Name(label(one.name), "", "", len(BY_NAME) + 1)
@@ -213,13 +227,20 @@ def symbolic_precision(precision: Precision) -> tuple[Precision, Values]:
 
 
 def repeats(counts: Mapping[str, int], labels: Mapping[str, str]) -> tuple[dict[str, sympy.Symbol], Values]:
-    """A symbol for how often each layer type occurs: L, or L of the type."""
+    """Return a symbol for the number of layers of each type (L, with the label of the type), and the numbers."""
     made = {name: symbol("L", labels[name]) for name in counts}
     return made, {made[name]: count for name, count in counts.items()}
 
 
 def evaluate(expr: Expr, values: Mapping[sympy.Symbol, Any]) -> int | float:
-    """The number that an expression has for given values: exact, an int where it is whole, unless a power is not.
+    """Return the number that an expression has for given values: exact as far as it is rational, an int where it is whole.
+
+    Args:
+        expr: made of sums, products, powers, `Max`, `Min`, `floor` and `CeilDiv`.
+        values: the number of each symbol.
+
+    Raises:
+        KeyError: a symbol has no value, or a function is not one of these.
 
     >>> B, n = symbol("B"), symbol("n_q")
     >>> evaluate(2 * B * n, {B: 10**18, n: 3}), evaluate(B / n, {B: 6, n: 4})

@@ -22,6 +22,8 @@ This is the only place that divides dimensions over devices (`sharding`) and tha
 * Expert parallelism (e devices out of t*d): whole experts are divided. With e <= t the e devices see the same tokens and
   the all-reduce that follows anyway sums the experts' outputs; each expert is still divided over the t/e devices that
   share it. With e > t the devices of several replicas exchange tokens: all-to-all to the experts and back, each device
-  dispatching its 1/t of the replica's tokens, and an all-gather within the replica. With `expert_imbalance` the device shown
-  is the busiest: its rows, and what is sent to it and back, are that many times the mean.
+  dispatching its 1/t of the replica's tokens, and an all-gather within the replica. With `moe_tp` m devices, side by side,
+  share each expert: e*m devices exchange tokens, those of one expert gather what they received, and reduce and scatter their
+  partial outputs. With `expert_imbalance` the device shown is the busiest: its rows, and what is sent to it and back, are that
+  many times the mean.
 """

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from roofline.blocks.base import Block, BlockContext
 from roofline.blocks.model import LayerType, Model
-from roofline.dtypes import Precision
+from roofline.dtypes import Dtypes, Precision, parse_dtype
 from roofline.graph.sharding import Stage, device_tokens, shard_block, stages, stream_tokens
 from roofline.numeric import Expr, ceil_div, minimum, ratio
 from roofline.operators.activation import Activation
@@ -40,7 +40,7 @@ def build(
 
     Args:
         model: its layers, and what stands around them.
-        deployment: parallel sizes and conventions; sizes that do not work are refused by `check_parallel`.
+        deployment: parallel sizes and conventions; sizes that do not work are refused by `check_parallel`, not here.
         precision: formats of weights by role, activations, KV cache and state.
         step: segments of the whole deployment; the device is one of the fullest replica.
         stage: layers of one pipeline stage (default: the whole model as one stage).
@@ -55,7 +55,7 @@ def build(
         step = merged(step)  # equal segments are one kernel's work, and would have one name
     dp, tp = deployment.data_parallel_size, deployment.tensor_parallel_size
     # The experts on a device see the tokens of all replicas that share them.
-    sharing = max(deployment.expert_parallel_size // tp, 1)
+    sharing = max(deployment.expert_devices // tp, 1)
     if per_replica or dp == 1:
         expert_tokens = tokens(step) * sharing
     else:
@@ -105,6 +105,7 @@ class _Builder:
         self.tp = deployment.tensor_parallel_size
         self.scattered = deployment.sequence_parallel
         self.ep = deployment.expert_parallel_size
+        self.exchanged = deployment.expert_devices > self.tp
         self.expert_tokens = expert_tokens
 
     def of_layer(self, layer_type: str) -> _Builder:
@@ -317,12 +318,14 @@ class _Builder:
             precision=self.precision,
             conventions=self.deployment.conventions,
             expert_ranks=self.ep,
+            redundant_experts=self.deployment.num_redundant_experts,
             expert_tokens=self.expert_tokens,
-            exchanged=self.ep > self.tp,
-            combined_tokens=ratio(self.tokens, self.tp) if self.ep > self.tp else self.tokens,
+            exchanged=self.exchanged,
+            combined_tokens=ratio(self.tokens, self.tp) if self.exchanged else self.tokens,
             stream_tokens=self.stream_tokens,
             context_ranks=self.deployment.context_parallel_size,
             context_stride=self.tp,
+            decode_ranks=self.deployment.decode_context_parallel_size,
         )
         return block.operators(site)
 
@@ -330,21 +333,39 @@ class _Builder:
         """The collectives that make a block's partial outputs whole."""
         if not block.divided:
             return {}
-        if self.ep <= self.tp or block.experts is None:
+        if not self.exchanged or block.experts is None:
             if block.branches:
                 return {f"{branch}/{name}": op for branch in block.branches for name, op in self._summed().items()}
             return self._summed()
         stream = self.tokens * self.model.hidden_size
         routed = self.tokens * block.routed_width(self.model.hidden_size)
-        sent = ratio(routed * block.experts[1], self.tp) * self._busiest(block)
-        exchange = AllToAll(elements=sent, world=self.ep, dtypes=self.vector)
-        collectives: dict[str, Operator] = {"dispatch": exchange, "collect": exchange}
+        assert block.routing is not None  # noqa: S101 - narrows the type: it has experts
+        routing = replace(block.routing, redundant=self.deployment.num_redundant_experts)
+        once = routing.destinations(
+            self.ep
+        )  # a copy of each token for each device, or group of devices, with one of its experts
+        copies = once if routing.limited else block.experts[1]
+        sent = ratio(routed * copies, self.tp) * self._busiest(block)
+        each, chosen = self.deployment.expert_tensor_size, self.deployment
+        exchange = AllToAll(elements=sent, world=self.ep, stride=each, copies=copies, routing=routing, dtypes=self.vector)
+        out, back = self._in_dtype(chosen.dispatch_dtype), self._in_dtype(chosen.combine_dtype)
+        collectives: dict[str, Operator] = {}
+        if self.ep > 1:
+            collectives = {"dispatch": replace(exchange, dtypes=out), "collect": replace(exchange, dtypes=back)}
+        if each > 1:  # each device of an expert's group has received its part of the rows, and has partial sums of all
+            rows = ratio(routed * once, self.tp) * self._busiest(block) * each
+            collectives["dispatch/all_gather"] = AllGather(elements=rows, world=each, dtypes=out)
+            collectives["collect/reduce_scatter"] = ReduceScatter(elements=rows, world=each, dtypes=back)
         if self.tp > 1:
             if not self.scattered:
                 collectives["all_gather"] = AllGather(elements=stream, world=self.tp, dtypes=self.vector)
             if block.has_shared_experts:
                 collectives |= {f"shared/{name}": op for name, op in self._summed().items()}
         return collectives
+
+    def _in_dtype(self, name: str | None) -> Dtypes:
+        """Formats of what is exchanged. NB: scales of fp8, one for each 128 elements in DeepEP, are not counted."""
+        return self.vector if name is None else replace(self.vector, activation=parse_dtype(name))
 
     def _busiest(self, block: Block) -> Expr:
         """Times the mean that the busiest device's experts are sent."""

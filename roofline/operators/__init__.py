@@ -7,68 +7,44 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from roofline.operators.activation import Activation
-from roofline.operators.add import Add
-from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
-from roofline.operators.causal_conv import CausalConv
-from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv
-from roofline.operators.combine import Combine
-from roofline.operators.compress import Compress
-from roofline.operators.compressed_attention import CompressedAttention
-from roofline.operators.copy import Copy
-from roofline.operators.delta_rule import DeltaRule
-from roofline.operators.embedding import Embedding
-from roofline.operators.gemm import Gemm
-from roofline.operators.grouped_gemm import GroupedGemm
-from roofline.operators.host_copy import HostCopy
-from roofline.operators.hyper_connections import HyperCollapse, HyperExpand
-from roofline.operators.index_scores import IndexScores
-from roofline.operators.latent_attention import LatentAttention
-from roofline.operators.linear_attention import LinearAttention
-from roofline.operators.norm import Norm
-from roofline.operators.rescale import Rescale
-from roofline.operators.rope import Rope
-from roofline.operators.sampling import Sampling
-from roofline.operators.selective_scan import SelectiveScan
-from roofline.operators.top_k import TopK
 from roofline.registry import Registry
 
 OPERATORS: Registry[type[Operator]] = Registry(
     "operator",
-    (
-        Activation,
-        Add,
-        AllGather,
-        AllReduce,
-        AllToAll,
-        Attention,
-        CausalConv,
-        Combine,
-        Compress,
-        CompressedAttention,
-        Copy,
-        DeltaRule,
-        Embedding,
-        Gemm,
-        GroupedGemm,
-        HostCopy,
-        HyperCollapse,
-        HyperExpand,
-        IndexScores,
-        LatentAttention,
-        LinearAttention,
-        Norm,
-        ReduceScatter,
-        Rescale,
-        Rope,
-        Sampling,
-        SelectiveScan,
-        SendRecv,
-        TopK,
-    ),
+    {
+        "activation": "roofline.operators.activation:Activation",
+        "add": "roofline.operators.add:Add",
+        "all_gather": "roofline.operators.collectives:AllGather",
+        "all_reduce": "roofline.operators.collectives:AllReduce",
+        "all_to_all": "roofline.operators.collectives:AllToAll",
+        "attention": "roofline.operators.attention:Attention",
+        "causal_conv": "roofline.operators.causal_conv:CausalConv",
+        "combine": "roofline.operators.combine:Combine",
+        "compress": "roofline.operators.compress:Compress",
+        "compressed_attention": "roofline.operators.compressed_attention:CompressedAttention",
+        "copy": "roofline.operators.copy:Copy",
+        "delta_rule": "roofline.operators.delta_rule:DeltaRule",
+        "embedding": "roofline.operators.embedding:Embedding",
+        "gemm": "roofline.operators.gemm:Gemm",
+        "grouped_gemm": "roofline.operators.grouped_gemm:GroupedGemm",
+        "host_copy": "roofline.operators.host_copy:HostCopy",
+        "hyper_collapse": "roofline.operators.hyper_connections:HyperCollapse",
+        "hyper_expand": "roofline.operators.hyper_connections:HyperExpand",
+        "index_scores": "roofline.operators.index_scores:IndexScores",
+        "latent_attention": "roofline.operators.latent_attention:LatentAttention",
+        "linear_attention": "roofline.operators.linear_attention:LinearAttention",
+        "norm": "roofline.operators.norm:Norm",
+        "reduce_scatter": "roofline.operators.collectives:ReduceScatter",
+        "rescale": "roofline.operators.rescale:Rescale",
+        "rope": "roofline.operators.rope:Rope",
+        "sampling": "roofline.operators.sampling:Sampling",
+        "selective_scan": "roofline.operators.selective_scan:SelectiveScan",
+        "send_recv": "roofline.operators.collectives:SendRecv",
+        "top_k": "roofline.operators.top_k:TopK",
+    },
     group="roofline.operators",
     key=attrgetter("kind"),
     accepts=Operator,
 )
-"""Classes by kind, such as "gemm"."""
+"""Classes by kind, such as "gemm"; each is imported when it is looked up."""

@@ -14,7 +14,7 @@ from roofline.operators.base import Operator
 class Activation(Operator):
     """Apply a non-linearity to `rows` vectors of `width`; gated: the product with a second vector of the same width.
 
-    SiLU is counted as 4 FLOP an element (negate, exponential, add, divide), and so is every other function in its
+    SiLU is counted as 4 FLOP per element (negate, exponential, add, divide), and so is every other function in its
     place; the gate's product is a fifth. Inputs are read once (two of them when gated), the output is written once. A gate
     may be one number for `spread` elements of the second vector (for all elements of an attention head).
     A few functions have learned scalars (xIELU two: alpha_p and alpha_n).
@@ -41,7 +41,7 @@ class Activation(Operator):
     learned: int = 0
 
     def cost(self) -> Cost:
-        """4 FLOP an element and a product for each that is gated; inputs and output once."""
+        """4 FLOP per element, one more per gated element; inputs read and output written once."""
         elements = self.rows * self.width
         gated = elements * self.spread if self.gated else 0
         tensors = elements + 2 * gated if self.gated else 2 * elements
@@ -53,5 +53,5 @@ class Activation(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """The learned scalars."""
+        """Learned scalars of the function, in elements."""
         return self.learned

@@ -12,7 +12,7 @@ from roofline.operators.base import Operator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Add(Operator):
-    """Sum of `terms` tensors of `elements`: terms - 1 FLOP an element, each term read and the sum written once.
+    """Sum of `terms` tensors of `elements`: terms - 1 FLOP per element, each term read and the sum written once.
 
     >>> Add(elements=16).cost()  # 16 additions; 2 B*(2 in + 1 out)*16
     Cost(vector_flops=16, activation_bytes=96)
@@ -26,7 +26,7 @@ class Add(Operator):
     terms: int = 2
 
     def cost(self) -> Cost:
-        """One addition a further term; all terms and the sum once."""
+        """`terms` - 1 FLOP per element; all terms read and the sum written once."""
         return Cost(
             vector_flops=(self.terms - 1) * self.elements,
             activation_bytes=(self.terms + 1) * self.elements * self.dtypes.activation.bytes,

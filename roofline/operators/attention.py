@@ -14,9 +14,15 @@ Mask = Literal["causal", "full"]
 
 
 def keys_read(new: Expr, cached: Expr, window: Expr | None, *, chunked: bool = False) -> Expr:
-    """Keys that at least one of the `new` queries sees: the new ones, and the cached ones within the window.
+    """The number of keys of one sequence that at least one of the new queries sees, and that are therefore read.
 
-    The first new query sees itself and window - 1 tokens before it; `chunked`, those of its chunk before it.
+    The new keys, and the cached ones within the window. The first new query sees itself and the window - 1 tokens before it.
+
+    Args:
+        new: new tokens of the sequence.
+        cached: tokens in the KV cache before the step.
+        window: tokens that a query sees, itself included; None: all.
+        chunked: the window does not slide: a query sees its own chunk of `window` tokens up to itself.
 
     >>> keys_read(1, 4095, None), keys_read(1, 4095, 128), keys_read(4, 10, 3)
     (4096, 128, 6)
@@ -39,12 +45,19 @@ def _seen_by_chunks(tokens: Expr, chunk: Expr) -> Expr:
 
 
 def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask, *, chunked: bool = False) -> Expr:
-    """(query, key) pairs of one sequence that the mask lets through.
+    """The number of (query, key) pairs of one sequence that the mask lets through.
 
     Causal: query i (from 1) sees min(cached + i, window) keys. Up to i = window - cached the window does not bind;
     those m queries see cached*m + m(m+1)/2 keys and the others `window` each. `chunked`: query i sees the keys of its own
-    chunk of `window` tokens up to itself; whole chunks have w(w+1)/2 pairs and the rest of r tokens r(r+1)/2, and what the
-    cached tokens saw is taken off. Full: every query sees every key that is read (of chunks: that is kept).
+    chunk of `window` tokens up to itself; whole chunks have w(w+1)/2 pairs and the rest of r tokens r(r+1)/2, and the pairs of
+    the cached tokens are subtracted. Full: every query sees every key that is read (with chunks: that is kept).
+
+    Args:
+        new: new tokens (queries) of the sequence.
+        cached: tokens in the KV cache before the step.
+        window: tokens that a query sees, itself included; None: all.
+        mask: "causal", or "full" for no mask.
+        chunked: as in `keys_read`.
 
     >>> pairs(4, 0, None, "causal"), pairs(4, 10, None, "causal")  # 1+2+3+4 and 11+12+13+14
     (10, 50)
@@ -66,7 +79,13 @@ def pairs(new: Expr, cached: Expr, window: Expr | None, mask: Mask, *, chunked: 
 
 
 def shared_prefix_in_window(prefix: Expr, cached: Expr, window: Expr | None, *, chunked: bool = False) -> Expr:
-    """Cached tokens of a common prefix that the window, or the chunk of the next token, has not left behind.
+    """The number of cached tokens of a common prefix that the next token still sees: within its window, or its chunk.
+
+    Args:
+        prefix: tokens at the start of every sequence that are the same in all.
+        cached: tokens in the KV cache of one sequence.
+        window: tokens that a query sees, itself included; None: all.
+        chunked: as in `keys_read`.
 
     >>> shared_prefix_in_window(100, 40, None), shared_prefix_in_window(100, 500, 401), shared_prefix_in_window(100, 500, 128)
     (40, 0, 0)
@@ -85,24 +104,30 @@ def shared_prefix_in_window(prefix: Expr, cached: Expr, window: Expr | None, *, 
     return maximum(held - left_behind, 0)
 
 
-def shared_out(value: Expr, ranks: Expr | None) -> Expr:
-    """The part of one of `ranks` devices (None: one) that share something evenly.
+def per_rank(value: Expr, ranks: Expr | None) -> Expr:
+    """The share of one device in a value that `ranks` devices divide evenly; the whole value if `ranks` is None.
 
-    >>> shared_out(12, None), shared_out(12, 4), shared_out(10, 4)
+    >>> per_rank(12, None), per_rank(12, 4), per_rank(10, 4)
     (12, 3, 2.5)
     """
     return value if ranks is None else ratio(value, ranks)
 
 
-def as_one(new: Expr, cached: Expr, query_ranks: Expr | None, key_ranks: Expr | None) -> tuple[Expr, Expr]:
-    """New and cached tokens of an attention on one device that has the pairs of one of the devices that share it.
+def single_device_lengths(new: Expr, cached: Expr, query_ranks: Expr | None, key_ranks: Expr | None) -> tuple[Expr, Expr]:
+    """New and cached tokens of an attention on one device with as many pairs as each device of a context-parallel group has.
 
     Keys divided: (S_q + S_c)/c keys, the last of them the new ones'. Queries divided: S_q/c of them, after as many keys as
     leave each the S_c + S_q/2 that it sees on average.
 
-    >>> as_one(1, 4095, None, 4)  # 1024 keys
+    Args:
+        new: new tokens of the sequence.
+        cached: tokens in the KV cache before the step.
+        query_ranks: devices that divide the queries; None: one.
+        key_ranks: devices that divide the keys; None: one.
+
+    >>> single_device_lengths(1, 4095, None, 4)  # 1024 keys
     (1, 1023)
-    >>> as_one(64, 100, 4, None), pairs(64, 100, None, "causal") / 4  # 16*124 + 136 = 2120 pairs
+    >>> single_device_lengths(64, 100, 4, None), pairs(64, 100, None, "causal") / 4  # 16*124 + 136 = 2120 pairs
     ((16, 124), 2120.0)
     """
     if key_ranks is not None:
@@ -125,13 +150,17 @@ class Attention(Operator):
     another segment of the same step has read them). `chunked`: the window does not slide; a sequence is cut into chunks of
     `window` tokens, and a query sees its own chunk up to itself.
 
+    Paged attention (vLLM): the cache is stored in blocks of, say, 16 tokens anywhere in memory, which a block table lists. The
+    kernel reads the same keys and values. NB: the block table and the empty slots of a sequence's last block are not counted
+    here; what blocks allocate is counted with memory.
+
     Context parallelism: `query_ranks` devices share the queries so that each has as many pairs (the first and the last of 2c
     pieces of a prompt, the second and the last but one, ...), and the one with the last piece reads every key; `key_ranks`
     devices share the keys, and each has a partial output of every query, with the logarithm of its sum of exponentials (fp32).
 
-    Softmax is 5 vector FLOP a pair and head (scale, maximum, subtract, exponential, sum), and one division an output.
+    Softmax is 5 vector FLOP per pair and head (scale, maximum, subtract, exponential, sum), and one division per output.
     `eager` writes and reads the whole matrix of scores between the three kernels (QK^T, softmax, PV).
-    NB: soft-capping of scores and the sinks' one extra term a row are not counted.
+    NB: soft-capping of scores and the sinks' one extra term per row are not counted.
 
     >>> Attention(batch=1, new=1, cached=3, n_heads=4, n_kv_heads=2, head_dim=8).cost()
     ... # 2*(8+8)*4 pairs*4 heads; 2 B*(8 in + 8 out)*4 heads; 2 B*4 keys*2 heads*(8+8)
@@ -141,7 +170,8 @@ class Attention(Operator):
     Cost(matrix_flops=256, vector_flops=72, activation_bytes=144, kv_read_bytes=128)
 
     Sources: Vaswani et al. 2017, arXiv:1706.03762, eq. 1; Ainslie et al. 2023 (GQA), arXiv:2305.13245; Dao et al. 2022
-    (fused, reads Q, K, V once), arXiv:2205.14135; Jiang et al. 2023 (sliding window), arXiv:2310.06825, section 2;
+    (fused, reads Q, K, V once), arXiv:2205.14135; Kwon et al. 2023 (paged attention), arXiv:2309.06180, section 4.1;
+    Jiang et al. 2023 (sliding window), arXiv:2310.06825, section 2;
     Meta 2025 (chunks of Llama 4), https://ai.meta.com/blog/llama-4-multimodal-intelligence/; Dubey et al. 2024 (queries
     shared by context-parallel ranks), arXiv:2407.21783, section 3.3.2; Yang et al. 2024 (and keys), arXiv:2411.01783.
     """
@@ -168,11 +198,11 @@ class Attention(Operator):
     """Whether its queries are generated tokens, not those of a prompt."""
 
     @property
-    def alone(self) -> Attention:
-        """Where devices share it: attention on one device that has as many pairs as each of them."""
+    def on_one_device(self) -> Attention:
+        """Attention on one device with as many pairs as each context-parallel device has; itself if there is one device."""
         if self.query_ranks is None and self.key_ranks is None:
             return self
-        new, cached = as_one(self.new, self.cached, self.query_ranks, self.key_ranks)
+        new, cached = single_device_lengths(self.new, self.cached, self.query_ranks, self.key_ranks)
         return replace(self, new=new, cached=cached, query_ranks=None, key_ranks=None)
 
     @property
@@ -186,15 +216,15 @@ class Attention(Operator):
         return "attention_decode" if self.decode and isinstance(self.new, int) and self.new == 1 else "attention_prefill"
 
     def cost(self) -> Cost:
-        """Pairs that the mask allows; queries, outputs, and the keys and values in sight once."""
+        """FLOP of the pairs that the mask allows; queries, outputs, and the keys and values in sight once."""
         d_v = self.head_dim if self.v_head_dim is None else self.v_head_dim
         heads = self.batch * self.n_heads
         chunked = self.chunked and self.mask == "causal"  # unmasked, the whole of what the cache keeps is read
         seen = pairs(self.new, self.cached, self.window, self.mask, chunked=chunked)
         keys = keys_read(self.new, self.cached, self.window, chunked=chunked)
         shared = shared_prefix_in_window(self.shared_prefix, self.cached, self.window, chunked=chunked)
-        new = shared_out(self.new, self.query_ranks)
-        seen = shared_out(shared_out(seen, self.query_ranks), self.key_ranks)
+        new = per_rank(self.new, self.query_ranks)
+        seen = per_rank(per_rank(seen, self.query_ranks), self.key_ranks)
         stored = self.n_kv_heads * (self.head_dim + d_v) * self.dtypes.kv.bytes
         # NB: what depends on the batch alone and what on the lengths alone is put together first, for grids of both
         return Cost(
@@ -202,30 +232,30 @@ class Attention(Operator):
             vector_flops=heads * (5 * seen + new * d_v),
             weight_bytes=self.parameters * self.dtypes.weight.bytes,
             activation_bytes=self.activation_bytes,
-            kv_read_bytes=shared_out(
+            kv_read_bytes=per_rank(
                 plus(self.batch * stored * (keys - shared), self.prefix_reads * shared * stored), self.key_ranks
             ),
         )
 
     def factored(self) -> tuple[Operator, Expr]:
-        """Attention of one sequence, as often as there are sequences, where they share neither prefix nor sinks."""
+        """Attention of one sequence and the batch; itself and 1 where sequences share a prefix or sinks."""
         if self.sinks or not (isinstance(self.shared_prefix, int) and self.shared_prefix == 0):
             return self, 1
         return replace(self, batch=1), self.batch
 
     @property
     def activation_bytes(self) -> Expr:
-        """Queries and outputs; `eager` the scores as well: written, read, written (softmax), read."""
-        queries = shared_out(self.batch * self.new * self.n_heads, self.query_ranks)
+        """Bytes of queries and outputs; with `eager` also of the scores: written, read, written (softmax), read."""
+        queries = per_rank(self.batch * self.new * self.n_heads, self.query_ranks)
         elements = queries * (self.head_dim + (self.head_dim if self.v_head_dim is None else self.v_head_dim))
         if self.eager:
             chunked = self.chunked and self.mask == "causal"
-            keys = shared_out(keys_read(self.new, self.cached, self.window, chunked=chunked), self.key_ranks)
+            keys = per_rank(keys_read(self.new, self.cached, self.window, chunked=chunked), self.key_ranks)
             elements = elements + 4 * queries * keys
         size = elements * self.dtypes.activation.bytes
         return size if self.key_ranks is None else size + queries * FP32.bytes
 
     @property
     def parameters(self) -> Expr:
-        """One learned sink a query head, where the model has them (gpt-oss)."""
+        """Learned sinks, one per query head, where the model has them (gpt-oss); else 0."""
         return self.n_heads if self.sinks else 0

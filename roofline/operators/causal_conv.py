@@ -1,4 +1,4 @@
-"""Short causal convolution, one filter a channel, with its SiLU."""
+"""Short causal convolution, one filter per channel, with its SiLU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CausalConv(Operator):
     """Convolve each of `channels` with a filter of its own over the last `kernel` tokens; then SiLU, in the same kernel.
 
     An output is `kernel` multiply-adds, begun from the bias where there is one, and 4 FLOP of SiLU. All are vector FLOP: with
-    a filter a channel there is no matrix to multiply. Inputs are read once and outputs written once.
+    one filter per channel there is no matrix to multiply. Inputs are read once and outputs written once.
 
     The state of a sequence is its last kernel - 1 inputs, in the activations' format: read by those of the `sequences`
     that are `resumed`, written by all. NB: written whole, as engines shift it, also where one token is new.
@@ -39,7 +39,7 @@ class CausalConv(Operator):
     bias: bool = False
 
     def cost(self) -> Cost:
-        """Multiply-adds and SiLU of each output; inputs, outputs and state once."""
+        """2 kernel + 4 FLOP per output (multiply-adds and SiLU); inputs, outputs and state once."""
         outputs, size = self.tokens * self.channels, self.dtypes.activation.bytes
         state = self.channels * (self.kernel - 1) * size
         return Cost(
@@ -52,5 +52,5 @@ class CausalConv(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """A filter a channel, and its bias."""
+        """One filter of `kernel` weights per channel, and its bias, in elements."""
         return self.channels * (self.kernel + (1 if self.bias else 0))

@@ -15,7 +15,7 @@ class Combine(Operator):
     """Sum of `terms` vectors of `width` for each of `tokens`, each scaled by its gate.
 
     A multiply and an add an element of each term: 2 vector FLOP. Every term is read once, the sum written once. `scales`
-    learned numbers, one an expert, multiply the gates: too few FLOP and bytes to count but for the weights.
+    learned numbers, one per expert, multiply the gates: too few FLOP and bytes to count but for the weights.
 
     >>> Combine(tokens=3, width=8, terms=2).cost()  # 2*48 FLOP; 2 B*(48 in + 24 out)
     Cost(vector_flops=96, activation_bytes=144)
@@ -30,7 +30,7 @@ class Combine(Operator):
     scales: Expr = 0
 
     def cost(self) -> Cost:
-        """2 FLOP an element of each term; terms and sum once."""
+        """2 FLOP per element of each term; terms read and sum written once."""
         elements = self.tokens * self.width
         return Cost(
             vector_flops=2 * elements * self.terms,
@@ -40,5 +40,5 @@ class Combine(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """The scales, where the model has them (Gemma 4)."""
+        """Learned scales of the gates, one per expert, where the model has them (Gemma 4)."""
         return self.scales

@@ -19,7 +19,7 @@ class Compress(Operator):
     over the tokens of gate + position bias, element by element. With `overlap` a token brings twice as much: an entry takes
     one half from its own tokens and the other from those of the entry before, so that each element is still read once.
 
-    8 vector FLOP an element: bias, softmax (scale left out, 5 with the division), multiply, add. Values and gates of the
+    8 vector FLOP per element: bias, softmax (scale left out, 5 with the division), multiply, add. Values and gates of the
     tokens that an entry stands for are read once and the entry is written once, as an activation that is normalised and
     rotated before it is kept. Tokens whose entry is not complete cost nothing here. NB: the first entry of a sequence has no
     tokens before it and reads less than is counted.
@@ -44,11 +44,11 @@ class Compress(Operator):
 
     @property
     def made(self) -> Expr:
-        """Entries that the step completes."""
+        """Entries that the step completes, over all sequences."""
         return self.batch * (entries(self.cached + self.new, self.ratio) - entries(self.cached, self.ratio))
 
     def cost(self) -> Cost:
-        """A softmax and a weighted sum over the tokens of each entry; values, gates and entries once."""
+        """A softmax and a weighted sum over the tokens of each entry (8 FLOP per element); values, gates and entries once."""
         elements = self.made * self._group()
         return Cost(
             vector_flops=8 * elements,
@@ -58,7 +58,7 @@ class Compress(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """A position bias for each token of an entry."""
+        """A position bias for each element that the tokens of one entry bring; 0 where another segment's operator holds it."""
         return self._group() if self.held else 0
 
     def _group(self) -> Expr:

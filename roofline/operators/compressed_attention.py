@@ -21,7 +21,7 @@ class CompressedAttention(Operator):
     the value in each head, and is read once from the cache, for both. With the full mask nothing is chosen: every query
     meets every key of the window that is read and every entry.
 
-    Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output. NB: a sink's term in a row and its
+    Softmax as in `Attention`: 5 vector FLOP per pair and head, and one division per output. NB: a sink's term in a row and its
     two bytes per head are left out.
 
     >>> CompressedAttention(batch=1, new=1, cached=9, n_heads=2, head_dim=8, window=3, ratio=4).cost()
@@ -48,7 +48,7 @@ class CompressedAttention(Operator):
     sinks: bool = False
 
     def cost(self) -> Cost:
-        """Pairs that the mask allows; queries, outputs, and the keys in sight once."""
+        """FLOP of the pairs that the mask allows; queries, outputs, and the keys and entries in sight once."""
         queries = self.batch * self.new * self.n_heads
         seen = pairs(self.new, self.cached, self.window, self.mask)
         row = keys = keys_read(self.new, self.cached, self.window)
@@ -75,5 +75,5 @@ class CompressedAttention(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """One learned sink a query head, where the model has them."""
+        """Learned sinks, one per query head, where the model has them; else 0."""
         return self.n_heads if self.sinks else 0

@@ -14,9 +14,10 @@ Place = Literal["activations", "cache", "nothing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy(Operator):
-    """Read `elements` and write them elsewhere: activations into the KV cache, the cache's content as activations, or
-    activations as activations. The cache's side has the cache's format. With nothing to write it is a pass that only
-    reads (a sum), with nothing to read one that only writes (a fill).
+    """A copy of `elements`, read from one place and written to another: activations, or the KV cache in its own format.
+
+    With nothing to write it is a pass that only reads (a sum), with nothing to read one that only writes (a fill). The cache
+    is written where the block table of paged attention points; the table itself is not counted.
 
     >>> Copy(elements=16, write="cache").cost()  # 2 B*16 read, 2 B*16 written to the cache
     Cost(activation_bytes=32, kv_write_bytes=32)
@@ -33,7 +34,7 @@ class Copy(Operator):
     write: Place = "activations"
 
     def cost(self) -> Cost:
-        """Each element read once and written once."""
+        """Each element read once and written once, in the format of each side; no FLOP."""
         activations = self.elements * ((self.read == "activations") + (self.write == "activations"))
         return Cost(
             activation_bytes=activations * self.dtypes.activation.bytes,

@@ -11,7 +11,7 @@ from roofline.operators.scan import Scan, over_chunks
 
 
 def below_diagonal(tokens: Expr) -> Expr:
-    """Pairs of a token and one before it.
+    """The number of pairs of a token and an earlier one: n(n-1)/2 of n tokens.
 
     >>> below_diagonal(4)
     6
@@ -20,7 +20,9 @@ def below_diagonal(tokens: Expr) -> Expr:
 
 
 def inversion(tokens: Expr) -> Expr:
-    """FLOP that invert a unit lower-triangular matrix: element (i, j) is a sum of i - j - 1 products, n(n-1)(n-2)/6 in all.
+    """FLOP to invert a unit lower-triangular matrix of `tokens` rows: n(n-1)(n-2)/3.
+
+    Element (i, j) is a sum of i - j - 1 products, n(n-1)(n-2)/6 in all, of 2 FLOP each.
 
     >>> inversion(4)  # one row below: (2,0), (3,1) have 1 product, (3,0) has 2; an FMA is 2 FLOP
     8
@@ -38,7 +40,7 @@ class DeltaRule(Scan):
     `per_channel` (KDA): a_t is a vector of d_k; else (Gated DeltaNet) one number per head. `n_heads` are those of values, in
     groups that share a query and key head.
 
-    **One token** (`recurrent`): 7 vector FLOP an element of S (decay, S^T k 2, k delta^T and sum 2, S^T q 2) and 2 d_v a head
+    **One token** (`recurrent`): 7 vector FLOP per element of S (decay, S^T k 2, k delta^T and sum 2, S^T q 2) and 2 d_v a head
     for delta.
 
     **A prompt** is cut into chunks of c tokens. The corrections of a chunk depend on each other; they are the solution of a
@@ -55,11 +57,11 @@ class DeltaRule(Scan):
     NB: kernels compute whole blocks where these cross the diagonal. Value heads that share a key compute k k^T and q k^T
     each, and S before a first chunk is 0 and multiplied all the same, here as in kernels.
 
-    Vector FLOP per token: norms of q and k (3 d_k each, a key head), beta (sigmoid: 4 a head); bias, softplus, factor, running
-    sum and exponentials of the decay (9 for each of its elements; 6 where one token needs no sum); k and v times beta, k
-    (twice) and q times decay (4 d_k + d_v); U - W S and the sum of both outputs (2 d_v). A decay a head multiplies scores (3 a
-    pair, 1 below the diagonal), one a channel the keys once more, by its inverse (2 d_k). A chunk decays S and adds to it
-    (2 d_k d_v).
+    Vector FLOP per token: norms of q and k (3 d_k each per key head), beta (sigmoid: 4 per head); bias, softplus, factor,
+    running sum and exponentials of the decay (9 for each of its elements; 6 where one token needs no sum); k and v times
+    beta, k (twice) and q times decay (4 d_k + d_v); U - W S and the sum of both outputs (2 d_v). Decay per head multiplies
+    scores (3 per pair, 1 below the diagonal), one per channel the keys once more, by its inverse (2 d_k). A chunk decays S
+    and adds to it (2 d_k d_v).
 
     >>> DeltaRule(batch=1, new=4, cached=0, n_heads=2, n_key_heads=1, d_k=8, d_v=4, chunk_size=4).cost()
     ... # 2*(2*6*8 + 8 + 2*10*12 + 6*4*8*4 + 2*10*12); 4*(6*8 + 4*2 + 9*2 + 2*(4*8 + 3*4)) + 2*(3*10 + 6) + 2*2*8*4
@@ -84,7 +86,7 @@ class DeltaRule(Scan):
     recurrent: bool = False
 
     def cost(self) -> Cost:
-        """The chunks' products, or the update of one token; inputs, outputs and state once."""
+        """FLOP of the chunks' products, or of one token's update (`recurrent`); inputs, outputs and state once."""
         state = self.n_heads * self.d_k * self.d_v
         inputs = 2 * self.n_key_heads * self.d_k + 2 * self.n_heads * self.d_v + self.n_heads + self._decays
         matrix, vector = self._one_by_one() if self.recurrent else self._in_chunks()
@@ -103,7 +105,7 @@ class DeltaRule(Scan):
         return self.n_heads * self.d_k if self.per_channel else self.n_heads
 
     def weights(self) -> Expr:
-        """A of each head, and a bias for each element of the decay."""
+        """A of each head, and a bias for each element of the decay, in elements."""
         return self.n_heads + self._decays
 
     def _one_by_one(self) -> tuple[Expr, Expr]:

@@ -30,7 +30,7 @@ class Embedding(Operator):
     entries: Expr
 
     def cost(self) -> Cost:
-        """The rows of the tokens, read and written."""
+        """The tokens' rows, read from the table and written as activations; no FLOP."""
         rows = self.tokens * self.width
         return Cost(
             weight_bytes=rows * self.dtypes.weight.bytes + self.tokens * self.metadata_bytes,
@@ -39,15 +39,15 @@ class Embedding(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """The whole table."""
+        """Elements of the whole table."""
         return self.entries * self.width
 
     @property
     def held_bytes(self) -> Expr:
-        """The table with its scales."""
+        """Bytes of the whole table with its scales."""
         return self.parameters * self.dtypes.weight.bytes + self.dtypes.weight.metadata_bytes(((self.entries, self.width),))
 
     @property
     def metadata_bytes(self) -> Expr:
-        """Scales of one row."""
+        """Bytes of the scales of one row."""
         return self.dtypes.weight.metadata_bytes(((1, self.width),))

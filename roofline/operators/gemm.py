@@ -17,7 +17,7 @@ class Gemm(Operator):
 
     Each of the m*n outputs is a dot product of length k: k multiplies and k adds, 2k FLOP. W, X and Y each cross
     device memory once, W with its scales where it is quantised. NB: no re-reads when a tile of W is larger than L2; the
-    bias is added in the epilogue, and its n FLOP a row are vector FLOP; unpacking quantised weights is not counted.
+    bias is added in the epilogue, and its n FLOP per row are vector FLOP; unpacking quantised weights is not counted.
 
     >>> Gemm(m=3, n=4, k=5).cost()  # 2*3*4*5 FLOP; 2*4*5 B of weights; 2*(3*5 + 3*4) B of activations
     Cost(matrix_flops=120, weight_bytes=40, activation_bytes=54)
@@ -40,11 +40,11 @@ class Gemm(Operator):
 
     @property
     def measured_as(self) -> str:
-        """One product, or one a head."""
+        """The op "bmm" for a batch of products (one per head), else "gemm"."""
         return "bmm" if not (isinstance(self.batch, int) and self.batch == 1) else "gemm"
 
     def cost(self) -> Cost:
-        """2mnk FLOP; weights, inputs and outputs once."""
+        """2mnk matrix FLOP per product; weights, inputs and outputs once."""
         return Cost(
             matrix_flops=2 * self.batch * self.m * self.n * self.k,
             vector_flops=self.batch * self.m * self.n if self.bias else 0,
@@ -54,17 +54,17 @@ class Gemm(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """n*k weights a matrix, and n biases; none where they are borrowed."""
+        """n*k weights per matrix, and n biases, in elements; 0 if they are borrowed."""
         return 0 if self.borrowed else self.batch * (self.n * self.k + (self.n if self.bias else 0))
 
     @property
     def held_bytes(self) -> Expr:
-        """All matrices with their biases and scales; none where they are borrowed."""
+        """Bytes of all matrices with their biases and scales; 0 if they are borrowed."""
         return 0 if self.borrowed else self._weight_bytes()
 
     @property
     def metadata_bytes(self) -> Expr:
-        """Scales of all matrices."""
+        """Bytes of the scales of all matrices."""
         if self.stored:
             return self.dtypes.weight.metadata_bytes(self.stored)
         return self.dtypes.weight.metadata_bytes(((self.n, self.k),), self.batch)

@@ -29,5 +29,5 @@ class HostCopy(Operator):
     calls: Expr = 1
 
     def cost(self) -> Cost:
-        """All bytes over the link and over device memory."""
+        """All bytes over the link to the host and over device memory; one message per call."""
         return Cost(activation_bytes=self.size, link_bytes=self.size, messages=self.calls)

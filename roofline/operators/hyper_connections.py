@@ -38,7 +38,7 @@ class HyperCollapse(Operator):
     scales: Expr = 0
 
     def cost(self) -> Cost:
-        """Root mean square, sum and coefficients; streams in, sum out."""
+        """Root mean square, sum and mixing coefficients; streams read, sum written."""
         elements = self.tokens * self.streams * self.width
         return Cost(
             vector_flops=4 * elements + 4 * self.tokens * self.rounds * self.streams * self.streams,
@@ -48,7 +48,7 @@ class HyperCollapse(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """Learned scales of the coefficients, one for each kind of them."""
+        """Learned scales, one for each kind of coefficient, in elements."""
         return self.scales
 
 
@@ -74,7 +74,7 @@ class HyperExpand(Operator):
     streams: Expr
 
     def cost(self) -> Cost:
-        """Mixing and addition; streams in and out, the output in."""
+        """Mixing (matrix FLOP) and addition (vector FLOP); streams in and out, the block's output in."""
         elements = self.tokens * self.streams * self.width
         return Cost(
             matrix_flops=2 * elements * self.streams,

@@ -17,7 +17,7 @@ class IndexScores(Operator):
     """Score every key that a query sees: I = sum over n_heads of w_h ReLU(q_h . k), one key of head_dim for all heads.
 
     A pair costs 2 head_dim matrix FLOP per head for the dot products. The weighted sum over heads is 2 per head more: a matrix
-    product (weights times scores) where `head_sum` says so, else vector work. ReLU is 1 vector FLOP a pair and head. With
+    product (weights times scores) where `head_sum` says so, else vector work. ReLU is 1 vector FLOP per pair and head. With
     `ratio` the keys are entries that stand for that many tokens each. Queries, weights of heads and the indexer's cache are
     read once; one score a pair is written, for the choice that follows. The first `shared_prefix` cached tokens are the same
     in all sequences and are read once.
@@ -46,11 +46,11 @@ class IndexScores(Operator):
 
     @property
     def scores(self) -> Expr:
-        """Scores written: one for each key that each query sees."""
+        """The number of scores written: one for each key that each query sees, over all sequences."""
         return self.batch * entry_pairs(self.new, self.cached, self.ratio, None, self.mask)
 
     def cost(self) -> Cost:
-        """Dot products of every pair in every head; queries and keys once; scores out."""
+        """Dot products of every pair in every head; queries and keys read once; scores written."""
         in_heads = self.scores * self.n_heads
         matrix, vector = (self.head_dim + 1, 1) if self.head_sum == "matrix" else (self.head_dim, 3)
         shared = entries(shared_prefix_in_window(self.shared_prefix, self.cached, None), self.ratio)

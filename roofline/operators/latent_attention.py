@@ -8,7 +8,7 @@ from typing import ClassVar
 from roofline.cost import Cost
 from roofline.dtypes import FP32
 from roofline.numeric import Expr
-from roofline.operators.attention import Mask, as_one, shared_out, shared_prefix_in_window
+from roofline.operators.attention import Mask, per_rank, shared_prefix_in_window, single_device_lengths
 from roofline.operators.base import Operator
 from roofline.operators.sparse_counts import entries_read, entry_pairs
 
@@ -19,11 +19,11 @@ class LatentAttention(Operator):
 
     Absorbed (decode): queries are brought into the latent space beforehand (q W_UK, `q_absorb`) and outputs leave it
     afterwards (W_UV, `v_up`). Every head attends to the same latent of width r_kv and rotated key of width d_rope, read
-    once from the cache: scores cost 2(r_kv + d_rope) FLOP a pair and head, values 2 r_kv. Multi-query attention with
+    once from the cache: scores cost 2(r_kv + d_rope) FLOP per pair and head, values 2 r_kv. Multi-query attention with
     one wide head.
 
     Expanded (prefill): keys and values of every head were computed from the latents (`kv_b_proj`) and lie in memory as
-    activations: 2(d_nope + d_rope) + 2 d_v FLOP a pair and head; K_nope, V of each head and the one rotated key per token
+    activations: 2(d_nope + d_rope) + 2 d_v FLOP per pair and head; K_nope, V of each head and the one rotated key per token
     are read once. NB: an engine that materialises the rotated key for each head writes and reads more.
 
     Sparse (absorbed with `chosen`): each query attends to the at most `chosen` keys that an indexer picked, and their
@@ -32,7 +32,7 @@ class LatentAttention(Operator):
 
     Context parallelism, queries or keys divided, as in `Attention`. Chosen keys are not divided.
 
-    Softmax as in `Attention`: 5 vector FLOP a pair and head, and one division an output.
+    Softmax as in `Attention`: 5 vector FLOP per pair and head, and one division per output.
 
     >>> LatentAttention(batch=1, new=1, cached=3, n_heads=2, r_kv=16, d_nope=8, d_rope=4, d_v=8, absorbed=True).cost()
     ... # 2*(16+4+16)*4 pairs*2 heads; 2 B*2 heads*(16+4 in + 16 out); 2 B*4 tokens*(16+4)
@@ -69,30 +69,30 @@ class LatentAttention(Operator):
     key_ranks: Expr | None = None
 
     @property
-    def alone(self) -> LatentAttention:
-        """Where devices share it: attention on one device that has as many pairs as each of them."""
+    def on_one_device(self) -> LatentAttention:
+        """Attention on one device with as many pairs as each context-parallel device has; itself if there is one device."""
         if self.query_ranks is None and self.key_ranks is None:
             return self
-        new, cached = as_one(self.new, self.cached, self.query_ranks, self.key_ranks)
+        new, cached = single_device_lengths(self.new, self.cached, self.query_ranks, self.key_ranks)
         return replace(self, new=new, cached=cached, query_ranks=None, key_ranks=None)
 
     @property
     def measured_as(self) -> str:
-        """By form: absorbed, or expanded."""
+        """The op "mla_decode" in the absorbed form, "mla_prefill" in the expanded one."""
         return "mla_decode" if self.absorbed else "mla_prefill"
 
     def cost(self) -> Cost:
-        """Pairs that the mask allows; queries, outputs, and the latents (or expanded keys and values) once."""
+        """FLOP of the pairs that the mask allows; queries, outputs, and the latents (or expanded keys and values) once."""
         d_score, d_out = (self.r_kv + self.d_rope, self.r_kv) if self.absorbed else (self.d_nope + self.d_rope, self.d_v)
-        queries = shared_out(self.batch * self.new * self.n_heads, self.query_ranks)
+        queries = per_rank(self.batch * self.new * self.n_heads, self.query_ranks)
         chosen = self.chosen if self.absorbed and self.mask == "causal" else None
         seen = self.batch * self.n_heads * entry_pairs(self.new, self.cached, None, chosen, self.mask)
-        seen = shared_out(shared_out(seen, self.query_ranks), self.key_ranks)
+        seen = per_rank(per_rank(seen, self.query_ranks), self.key_ranks)
         keys = entries_read(self.new, self.cached, None, chosen)
         activations = queries * (d_score + d_out)
         latents: Expr = 0
         shared = shared_prefix_in_window(self.shared_prefix, self.cached, None) if chosen is None else 0
-        tokens = shared_out(self.batch * (keys - shared) + self.prefix_reads * shared, self.key_ranks)
+        tokens = per_rank(self.batch * (keys - shared) + self.prefix_reads * shared, self.key_ranks)
         if self.absorbed:
             latents = tokens * (self.r_kv + self.d_rope)
         else:
@@ -100,7 +100,7 @@ class LatentAttention(Operator):
         if self.eager:
             row = entries_read(1, self.cached + self.new - 1, None, chosen)
             # scores: written, read, written (softmax), read
-            activations = activations + 4 * queries * shared_out(row, self.key_ranks)
+            activations = activations + 4 * queries * per_rank(row, self.key_ranks)
         return Cost(
             matrix_flops=2 * seen * (d_score + d_out),
             vector_flops=5 * seen + queries * d_out,

@@ -20,7 +20,7 @@ class LinearAttention(Scan):
     the token (`selective`), D x is added to the output; heads share q and k by `n_groups`. In Lightning Attention a is a
     constant of the head, and every head has q and k of its own.
 
-    **One token** (`recurrent`): 5 vector FLOP an element of S (decay, k v^T, their sum, the product with q, its sum).
+    **One token** (`recurrent`): 5 vector FLOP per element of S (decay, k v^T, their sum, the product with q, its sum).
 
     **A prompt** is cut into chunks of c tokens. Within a chunk tokens see each other as in attention without softmax, a chunk
     sees what came before through S. With p = c(c+1)/2 pairs that the mask lets through, a chunk costs these matrix FLOP:
@@ -60,7 +60,7 @@ class LinearAttention(Scan):
     recurrent: bool = False
 
     def cost(self) -> Cost:
-        """The chunks' products, or the update of one token; inputs, outputs and state once."""
+        """FLOP of the chunks' products, or of one token's update (`recurrent`); inputs, outputs and state once."""
         state = self.n_heads * self.d_k * self.d_v
         inputs = 2 * self.n_heads * self.d_v + 2 * self.n_groups * self.d_k + (self.n_heads if self.selective else 0)
         matrix, vector = self._one_by_one() if self.recurrent else self._in_chunks()
@@ -74,7 +74,7 @@ class LinearAttention(Scan):
         )
 
     def weights(self) -> Expr:
-        """A, D and the bias of Delta, each one a head; a constant decay is no weight."""
+        """A, D and the bias of Delta, one of each per head, in elements; 0 with a constant decay."""
         return 3 * self.n_heads if self.selective else 0
 
     def _one_by_one(self) -> tuple[Expr, Expr]:

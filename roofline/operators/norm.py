@@ -14,14 +14,14 @@ from roofline.operators.base import Operator
 class Norm(Operator):
     """Normalise `rows` vectors of `width`, after adding `adds` tensors to the residual stream.
 
-    RMSNorm is 4 FLOP an element: square, accumulate, scale by the reciprocal root, multiply by the weight (a square
+    RMSNorm is 4 FLOP per element: square, accumulate, scale by the reciprocal root, multiply by the weight (a square
     root and a division a row are left out). LayerNorm is 7: accumulate the mean, subtract, square, accumulate, scale,
     weight, bias. Without a weight both are one less. Each addition is one more. Bytes: the input is read and the output
     written once; a fused addition reads each added tensor and writes the sum, which is the new residual stream. A `gated`
     norm multiplies by a non-linearity of a second tensor, before or after: it reads that too, and does 5 more an element
     (4 as in `Activation`, and the product).
 
-    The intensity of RMSNorm is therefore 4 FLOP / (2 + 2) B = 1 FLOP/byte at two bytes an element, less with the
+    The intensity of RMSNorm is therefore 4 FLOP / (2 + 2) B = 1 FLOP/byte at two bytes per element, less with the
     addition; it does not depend on the number of tokens.
 
     >>> Norm(rows=2, width=8).cost()  # 4*16 FLOP; 2 B*8 weights; 2 B*(16 in + 16 out)
@@ -48,7 +48,7 @@ class Norm(Operator):
     # Vectors that share one weight (the heads of a qk-norm) are rows; weights of their own (a norm over all heads) are width.
 
     def cost(self) -> Cost:
-        """A few FLOP an element; input, added tensors and outputs once."""
+        """4 (RMSNorm) or 7 (LayerNorm) FLOP per element and one per addition; input, added tensors and outputs once."""
         elements = self.rows * self.width
         tensors = (2 if self.adds == 0 else 3 + self.adds) + (1 if self.gated else 0)
         each = (4 if self.function == "rmsnorm" else 7) - (0 if self.weight else 1) + (5 if self.gated else 0)
@@ -60,5 +60,5 @@ class Norm(Operator):
 
     @property
     def parameters(self) -> Expr:
-        """A weight an element of the width, and a bias, where the norm has them."""
+        """One weight per element of the width, and one bias, where the norm has them."""
         return self.width * (self.weight + self.bias)

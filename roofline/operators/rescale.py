@@ -16,8 +16,8 @@ class Rescale(Operator):
     """Multiply each of `rows` vectors of `width`, the outputs of attention to a part of the keys, by that part's share of
     the softmax: exp(l_i) / sum_j exp(l_j), where l_j is the logarithm of the sum of exponentials of part j of `parts`.
 
-    Softmax over the parts: 5 vector FLOP each, as in `Attention`; a product an element. The vectors are read and written, the
-    logarithms (fp32) are read.
+    Softmax over the parts: 5 vector FLOP each, as in `Attention`; one product per element. The vectors are read and written,
+    the logarithms (fp32) are read.
 
     >>> Rescale(rows=2, width=8, parts=4).cost()  # 5*2*4 + 2*8; 2 B*(16 in + 16 out) + 4 B*8
     Cost(vector_flops=56, activation_bytes=96)
@@ -32,7 +32,7 @@ class Rescale(Operator):
     parts: Expr
 
     def cost(self) -> Cost:
-        """A softmax over the parts, and a product an element."""
+        """A softmax over the parts, and one product per element; vectors in and out, logarithms (fp32) in."""
         elements = self.rows * self.width
         return Cost(
             vector_flops=5 * self.rows * self.parts + elements,

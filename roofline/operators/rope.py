@@ -14,7 +14,7 @@ from roofline.operators.base import Operator
 class Rope(Operator):
     """Rotate `heads` vectors per token by the angles of its position, `rotary_dim` elements of each.
 
-    A pair of elements takes 4 multiplies and 2 adds: 3 FLOP an element. In place: the rotated elements are read and
+    A pair of elements takes 4 multiplies and 2 adds: 3 FLOP per element. In place: the rotated elements are read and
     written once. NB: the cosines and sines of a position are one row for all heads and are left out.
 
     >>> Rope(tokens=2, heads=3, rotary_dim=8).cost()  # 3*48 FLOP; 2 B*(48 in + 48 out)
@@ -30,6 +30,6 @@ class Rope(Operator):
     rotary_dim: Expr
 
     def cost(self) -> Cost:
-        """3 FLOP an element; in and out once."""
+        """3 FLOP per element; rotated elements read and written once."""
         elements = self.tokens * self.heads * self.rotary_dim
         return Cost(vector_flops=3 * elements, activation_bytes=2 * elements * self.dtypes.activation.bytes)

@@ -14,7 +14,7 @@ from roofline.operators.base import Operator
 class Sampling(Operator):
     """Softmax over `rows` vectors of `choices` scores, and a draw (or a top-k) from each.
 
-    6 vector FLOP a score: maximum, subtract, exponential, sum, divide, compare. The scores are read once; the chosen
+    6 vector FLOP per score: maximum, subtract, exponential, sum, divide, compare. The scores are read once; the chosen
     indices are too few bytes to count.
 
     >>> Sampling(rows=2, choices=100).cost()  # 6*200 FLOP; 2 B*200
@@ -29,6 +29,6 @@ class Sampling(Operator):
     choices: Expr
 
     def cost(self) -> Cost:
-        """6 FLOP a score; the scores once."""
+        """6 FLOP per score; the scores read once."""
         scores = self.rows * self.choices
         return Cost(vector_flops=6 * scores, activation_bytes=scores * self.dtypes.activation.bytes)

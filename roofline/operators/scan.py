@@ -11,7 +11,7 @@ from roofline.operators.base import Operator
 
 
 def resumed(cached: Expr) -> Expr:
-    """1 where a sequence has a state from earlier steps, 0 where it begins.
+    """1 where a sequence has a recurrent state from earlier steps (`cached` > 0 tokens), 0 where it begins.
 
     >>> resumed(0), resumed(1), resumed(4096)
     (0, 1, 1)
@@ -20,7 +20,12 @@ def resumed(cached: Expr) -> Expr:
 
 
 def over_chunks(rule: Callable[[Expr], Expr], new: Expr, chunk: Expr) -> Expr:
-    """The sum of a rule over the chunks of `new` tokens, of which the last is as long as what is left.
+    """The sum of `rule` over the chunks of `new` tokens.
+
+    Args:
+        rule: the value of one chunk, from its number of tokens.
+        new: tokens in all, at least 1.
+        chunk: tokens of a whole chunk; the last one is as long as what is left.
 
     >>> over_chunks(lambda tokens: tokens * tokens, 150, 64)  # 64, 64 and 22 tokens
     8676
@@ -52,18 +57,26 @@ class Scan(Operator):
         return self.batch * self.new
 
     def state_read(self, elements: Expr) -> Expr:
-        """Bytes of state read, `elements` a sequence."""
+        """Bytes of recurrent state that the step reads; sequences that begin have none.
+
+        Args:
+            elements: of the state of one sequence.
+        """
         return self.batch * resumed(self.cached) * elements * self.dtypes.state.bytes
 
     def state_written(self, elements: Expr) -> Expr:
-        """Bytes of state written, `elements` a sequence."""
+        """Bytes of recurrent state that the step writes.
+
+        Args:
+            elements: of the state of one sequence.
+        """
         return self.batch * elements * self.dtypes.state.bytes
 
     @property
     def parameters(self) -> Expr:
-        """Weights of the recurrence itself; none where they are borrowed."""
+        """Parameters of the recurrence itself, in elements; 0 if they are borrowed."""
         return 0 if self.borrowed else self.weights()
 
     def weights(self) -> Expr:
-        """Weights that the recurrence reads, in elements."""
+        """Weights that the recurrence reads, in elements; 0 unless overridden."""
         return 0

@@ -38,7 +38,7 @@ class SelectiveScan(Scan):
     state_size: Expr
 
     def cost(self) -> Cost:
-        """7 FLOP an element of state and 11 a channel, for each token; inputs, output and state once."""
+        """7 FLOP per element of state and 11 per channel, for each token; inputs, output and state once."""
         inner = self.tokens * self.channels
         state = self.channels * self.state_size
         return Cost(
@@ -50,5 +50,5 @@ class SelectiveScan(Scan):
         )
 
     def weights(self) -> Expr:
-        """A_log for each element of the state, D for each channel; the bias of Delta is its projection's."""
+        """A_log for each element of the state, D for each channel, in elements; the bias of Delta is its projection's."""
         return self.channels * (self.state_size + 1)

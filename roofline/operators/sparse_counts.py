@@ -7,7 +7,7 @@ from roofline.operators.attention import Mask, pairs
 
 
 def entries(tokens: Expr, group: Expr | None) -> Expr:
-    """Entries that `tokens` tokens have made: one for each whole `group` of them; without groups, one each.
+    """The number of cache entries that `tokens` tokens have made: one for each whole `group` of them; None: one per token.
 
     >>> entries(1025, 4), entries(127, 128), entries(7, None)
     (256, 0, 7)
@@ -27,11 +27,18 @@ def _seen_by_first(tokens: Expr, group: Expr) -> Expr:
 
 
 def entry_pairs(new: Expr, cached: Expr, group: Expr | None, chosen: Expr | None, mask: Mask) -> Expr:
-    """(query, entry) pairs of one sequence.
+    """The number of (query, entry) pairs of one sequence.
 
     Causal: after v tokens, its own included, a query sees floor(v/group) entries, and no more than `chosen` of them. The
     limit binds from v = group * chosen on; without groups it cuts as a window does. Full: every query sees every entry
     that the sequence then has, chosen or not.
+
+    Args:
+        new: new tokens (queries) of the sequence.
+        cached: tokens before the step.
+        group: tokens that one entry stands for; None: each token has its own.
+        chosen: entries that a query attends to, at most; None: all.
+        mask: "causal" or "full".
 
     >>> entry_pairs(4, 6, 4, None, "causal"), entry_pairs(4, 6, 4, 1, "causal")  # after 7, 8, 9, 10 tokens: 1+2+2+2; 1 each
     (7, 4)
@@ -53,10 +60,10 @@ def entry_pairs(new: Expr, cached: Expr, group: Expr | None, chosen: Expr | None
 
 
 def entries_read(new: Expr, cached: Expr, group: Expr | None, chosen: Expr | None) -> Expr:
-    """Entries of one sequence that are read: all, or those that its queries chose.
+    """The number of entries of one sequence that are read: all, or those that its queries chose.
 
     NB: the queries of one sequence are taken to choose different entries, until all are chosen. Of one query (decode) the
-    count is exact; of a prompt it is nearly always all of them.
+    count is exact; of a prompt it is nearly always all of them. Arguments as in `entry_pairs`.
 
     >>> entries_read(1, 4095, None, 2048), entries_read(1, 100, None, 2048), entries_read(64, 4032, None, 2048)
     (2048, 101, 4096)

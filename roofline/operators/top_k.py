@@ -14,7 +14,7 @@ from roofline.operators.base import Operator
 class TopK(Operator):
     """Find the largest of each row of scores, `scores` in all rows together (rows of a causal mask differ in length).
 
-    1 vector FLOP a score: no selection can do with less than one comparison each. The scores are read once. NB: kernels
+    1 vector FLOP per score: no selection can do with less than one comparison each. The scores are read once. NB: kernels
     select by radix in a few passes over scores on chip; the indices that are written are too few bytes to count.
 
     >>> TopK(scores=200).cost()  # a comparison each; 2 B*200
@@ -27,5 +27,5 @@ class TopK(Operator):
     scores: Expr
 
     def cost(self) -> Cost:
-        """A comparison a score; the scores once."""
+        """One comparison per score; the scores read once."""
         return Cost(vector_flops=self.scores, activation_bytes=self.scores * self.dtypes.activation.bytes)

@@ -27,9 +27,9 @@ from roofline.specs.engine import CacheKind, KvCacheRules
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Layers that keep the same of each token: bytes of one layer, how many there are, and how far back they see.
-
-    `ratio`: the bytes are of an entry that stands for that many tokens.
+    """Layers with equal caches: `size` is bytes per token in one layer, `count` their number, `window` and `chunk` the tokens
+    that
+    they see (None: all). With a `ratio`, `size` is that of an entry that stands for that many tokens.
     """
 
     size: float
@@ -51,7 +51,11 @@ class Kind:
     ratio: int | None = None
 
     def blocks(self, cached: Expr, new: Expr) -> Expr:
-        """Most blocks that a sequence holds on its way to a step of `new` tokens on `cached` ones.
+        """Return the largest number of blocks that a sequence holds up to a step.
+
+        Args:
+            cached: tokens cached before the step; a number or an array.
+            new: tokens of the step; a number or an array.
 
         >>> Kind(16, 1.0).blocks(100, 1), Kind(16, 1.0, window=33).blocks(100, 1)  # 101/16; 33 tokens may lie in 3
         (7, 3)
@@ -67,7 +71,7 @@ class Kind:
         return every
 
     def passed(self, cached: Expr) -> Expr:
-        """Tokens that no query sees again, once `cached` are computed."""
+        """Return the tokens that no later query sees, once `cached` tokens are computed."""
         if self.window is not None:
             return maximum(cached - self.window + 1, 0)
         if self.chunk is not None:
@@ -86,14 +90,16 @@ class Allocation:
     """Why the engine's rules do not say how this is laid out; empty where they do."""
 
     def bytes(self, cached: Expr, new: Expr) -> Expr:
-        """Bytes that a sequence holds while a step of `new` tokens runs on `cached` ones."""
+        """Return the bytes per device that a sequence holds while a step of `new` tokens runs after `cached` ones."""
         total: Expr = self.state_bytes
         for kind in self.kinds:
             total = total + kind.blocks(cached, new) * kind.block_bytes
         return total
 
     def shared(self, prefix: Expr, cached: Expr) -> Expr:
-        """Bytes of those that hold nothing but the first `prefix` tokens: in whole blocks, and still in sight."""
+        """Return the bytes of those that hold only the first `prefix` tokens: whole blocks that queries after `cached` tokens
+        still see.
+        """
         total: Expr = 0
         for kind in self.kinds:
             whole, gone = entries(prefix, kind.ratio) // kind.block, kind.passed(cached) // kind.block
@@ -102,7 +108,7 @@ class Allocation:
 
     @property
     def block(self) -> int | None:
-        """Tokens in a block, where all layers keep all tokens in blocks of one size; None elsewhere."""
+        """Return the tokens per block, where all layers keep all tokens in blocks of one size; None elsewhere."""
         whole = (
             self.kinds and not self.state_bytes and all(kind.window is kind.chunk is kind.ratio is None for kind in self.kinds)
         )
@@ -112,10 +118,16 @@ class Allocation:
 def allocation(
     layers: list[Layers], states: list[tuple[float, int]], rules: KvCacheRules, block: int, retained: set[CacheKind]
 ) -> Allocation:
-    """How layers with caches and layers with state (bytes of one, and how many there are) are laid out.
+    """Return how an engine lays out the caches and recurrent states of layers on one device.
 
-    `retained` is what they keep, in the words of the rules. Where these do not know it all, layers take whole blocks, each for
-    itself, and the result says so.
+    Where the rules do not know all kinds of caches, layers take whole blocks, each for itself, and the result says so.
+
+    Args:
+        layers: those with caches.
+        states: pairs of the state bytes of one layer and the number of such layers.
+        rules: of the engine.
+        block: tokens per block.
+        retained: kinds of caches that the model has, in the words of the rules.
 
     >>> from roofline.specs.engine import KvCacheRules
     >>> full, sliding = Layers(4096, 10), Layers(4096, 52, window=1024)

@@ -12,7 +12,7 @@ from roofline.blocks.precision import resolve_precision
 from roofline.cost import ZERO
 from roofline.errors import InputError
 from roofline.graph.build import Graph, build
-from roofline.graph.sharding import check_parallel, communicating
+from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.predict import assumptions
 from roofline.predict.batch_limits import (
     critical_batch_linear,
@@ -22,16 +22,27 @@ from roofline.predict.batch_limits import (
     standard_contexts,
 )
 from roofline.predict.bounds import Times, matrix_dtype, times
-from roofline.predict.drafts import read_options
+from roofline.predict.drafts import resolve
 from roofline.predict.duration import Duration
+from roofline.predict.efficiency.estimate import CERTAINTY, Basis
 from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.predict.floor import stage_floor
 from roofline.predict.memory import UNLIMITED, largest
 from roofline.predict.options import ALL, AnalyzeOptions, keywords
 from roofline.predict.parameters import count_parameters
-from roofline.predict.request import PhaseName, ResolvedRequest, prepare
+from roofline.predict.request import PhaseName, ResolvedRequest
 from roofline.predict.result import Analysis, Limits, Memory, OperatorResult, Phase
-from roofline.predict.timing import Parts, pipeline, replica, request_times, stage_estimate, with_engine, with_estimate
+from roofline.predict.timing import (
+    Parts,
+    pipeline,
+    replica,
+    request_times,
+    stage_bound,
+    stage_estimate,
+    with_engine,
+    with_estimate,
+)
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, sequences, tokens
@@ -41,7 +52,7 @@ from roofline.specs.workload import Step, sequences, tokens
 def analyze(
     model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Unpack[AnalyzeOptions]
 ) -> Analysis:
-    """Analyse a model on hardware.
+    """Analyse a model on hardware: times, memory and limits.
 
     Args:
         model: a shipped id, the path of a YAML file, or a loaded model.
@@ -49,7 +60,7 @@ def analyze(
         **options: those of `roofline analyze`, with underscores: `batch`, `input_len`, `context`, `dtype`, `tp`, ...
 
     Returns:
-        The result, in base units; `.to_dict()` has the layout of `roofline analyze --json`.
+        The result, in base units (seconds, bytes, FLOP); `.to_dict()` has the layout of `roofline analyze --json`.
 
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
@@ -60,19 +71,14 @@ def analyze(
 def answer(
     model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any
 ) -> tuple[ResolvedRequest, Analysis]:
-    """The request that the options make, and its analysis."""
-    speculative, rest = read_options(options)
-    request = prepare(model, hardware, **rest)
-    if speculative is None:
-        return request, run(request)
-    from roofline.predict.speculation import Speculation
-
-    speculation = Speculation.of(request, speculative, rest)
-    return speculation.request, speculation.added_to(run(speculation.request))
+    """Return the request that the options make, and its analysis; arguments and errors as of `analyze`."""
+    request, speculation = resolve(model, hardware, **options)
+    result = run(request)
+    return request, result if speculation is None else speculation.added_to(result)
 
 
 def run(request: ResolvedRequest) -> Analysis:
-    """Analyse a resolved request."""
+    """Analyse a resolved request. Of speculative decoding it knows the memory only; `Speculation.added_to` adds the rounds."""
     memory = _memory(request)
     show_times = memory.fits or request.ignore_capacity
     phases = tuple(_phase(request, name, step, timed=show_times) for name, step in request.workload.steps)
@@ -138,20 +144,48 @@ def _deployment(request: ResolvedRequest) -> dict[str, Any]:
         "data_parallel": deployment.data_parallel_size,
         "expert_parallel": deployment.expert_parallel_size,
         "context_parallel": deployment.context_parallel_size,
+        "decode_context_parallel": deployment.decode_context_parallel_size,
+        "expert_tensor_parallel": deployment.expert_tensor_size,
+        "redundant_experts": deployment.num_redundant_experts,
+        "dispatch_dtype": deployment.dispatch_dtype or precision.activation.name,
+        "combine_dtype": deployment.combine_dtype or precision.activation.name,
         "sequence_parallel": deployment.sequence_parallel,
+        "microbatch_overlap": deployment.microbatch_overlap,
         "engine": f"{request.engine.name}@{request.engine.version}",
-        "backend": deployment.backend or (DEFAULT if request.estimator.applies else None),
+        "backend": deployment.backend or (DEFAULT if request.estimator.applies and request.estimator.given is None else None),
     }
 
 
+def estimate_basis(request: ResolvedRequest, steps: Iterable[Step]) -> Basis | None:
+    """Return what the estimates of some steps rest on, the least certain of them; None without estimates.
+
+    Args:
+        request: gives the fits and the deployment.
+        steps: segments with counts of the whole deployment.
+    """
+    if not request.estimator.applies:
+        return None
+    graphs = (build(request.model, request.deployment, request.precision, step, request.memory.stage) for step in steps)
+    bases = [request.estimator.basis(kernels(graph)) for graph in graphs]
+    return min(bases, key=CERTAINTY.index, default=None)
+
+
 def estimate_notes(request: ResolvedRequest, steps: Iterable[Step]) -> list[Assumption]:
-    """The assumptions of the estimates of some steps: the fits that their kernels use, and what the engine adds."""
+    """Return the assumptions of the estimates of some steps: the fits that their kernels use, and what the engine adds.
+
+    Args:
+        request: gives the fits and the deployment.
+        steps: segments with counts of the whole deployment.
+    """
     if not request.estimator.applies:
         return assumptions.no_estimate(request.deployment.backend)
     launched: list[Kernel] = []
     for step in steps:
         launched += kernels(build(request.model, request.deployment, request.precision, step, request.memory.stage))
-    return [*assumptions.estimates(request.estimator, launched), *assumptions.engine_steps(request.steps)]
+    return [
+        *assumptions.estimates(request.estimator, launched),
+        *assumptions.engine_steps(request.steps, request.deployment.pipeline_parallel_size),
+    ]
 
 
 def _memory(request: ResolvedRequest) -> Memory:
@@ -165,7 +199,7 @@ def _memory(request: ResolvedRequest) -> Memory:
     most = model.max_batch(workload.context)
     result = Memory(
         capacity_bytes=model.capacity,
-        budget_bytes=model.budget_bytes,
+        budget_bytes=part.budget_of(step),
         weights_bytes=part.weights_bytes,
         kv_bytes_per_token=part.kv_bytes_per_token,
         kv_bytes_per_sequence={
@@ -193,7 +227,7 @@ def _memory(request: ResolvedRequest) -> Memory:
     if result.fits:
         return result
 
-    return replace(result, would_fit=tuple(what_would_fit(request, result)))
+    return replace(result, would_fit=tuple(_what_would_fit(request, result)))
 
 
 def _most_sequences(request: ResolvedRequest) -> int:
@@ -204,7 +238,7 @@ def _most_sequences(request: ResolvedRequest) -> int:
 
 def _phase(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool) -> Phase:
     graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
-    time, parts = stage_estimate(request, graph)
+    time, parts = stage_estimate(request, step, graph)
     operators = _operators(graph, request.hardware, parts if timed else None)
     if timed and time is not None and request.steps is not None:
         whole = with_engine(request, time, replica(request, step))
@@ -215,7 +249,8 @@ def _phase(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool
     share = {"compute": 0.0, "memory": 0.0, "link": 0.0}
     for op in operators:
         share[op.times.bound_by] += op.times.bound
-    bound, total = sum(op.times.bound for op in operators), sum(op.times.sum for op in operators)
+    bound, total = stage_bound(request, step, graph), sum(op.times.sum for op in operators)
+    floor = stage_floor(request, step, request.memory.stage).seconds if timed else None
     through = pipeline(request, step) if timed else Duration(None, None)
     produced = sequences(step) if name == "decode" else tokens(step)
     peak_times = sum(op.times.matrix for op in operators)
@@ -228,11 +263,12 @@ def _phase(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool
         cost=cost,
         produced_tokens=produced,
         bound_by=max(share, key=lambda kind: share[kind]) if timed else None,
-        time=with_estimate(bound, total, time) if timed else Duration(None, None),
+        time=with_estimate(bound, total, time, floor) if timed else Duration(None, None),
         pipeline=through,
         mfu=peak_times / took if took else None,
         mbu=cost.bytes / request.hardware.bandwidth / took if took else None,
         operators=operators,
+        estimate_basis=request.estimator.basis(kernels(graph)) if timed and request.estimator.applies else None,
     )
 
 
@@ -274,12 +310,12 @@ def _limits(request: ResolvedRequest) -> Limits:
 
 
 def facts(request: ResolvedRequest) -> dict[str, dict[str, Any]]:
-    """What a result is of, for its head: `model`, `hardware` and `deployment`."""
+    """Return the head of a result as plain data: `model`, `hardware` and `deployment`, in the layout of `analyze --json`."""
     return {"model": _model(request), "hardware": _hardware(request), "deployment": _deployment(request)}
 
 
-def what_would_fit(request: ResolvedRequest, result: Memory) -> Iterator[str]:
-    """Flags of which any one would make the deployment fit, in the order of how little they change; each is tried."""
+def _what_would_fit(request: ResolvedRequest, result: Memory) -> Iterator[str]:
+    """Flags any one of which makes the deployment fit, smallest change first; each is tried."""
     workload = request.workload
     if result.max_batch_of_steps:
         yield f"--batch {result.max_batch_of_steps}"
@@ -311,7 +347,7 @@ def _changed_fits(request: ResolvedRequest, change: dict[str, object]) -> bool:
     deployment = request.deployment.model_copy(update=change)
     try:
         check_parallel(request.model, deployment)
-        for group in communicating(deployment):
+        for group in communication_groups(deployment):
             request.hardware.connection(group)
         precision, _ = resolve_precision(
             request.model,

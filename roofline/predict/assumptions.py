@@ -9,9 +9,9 @@ from roofline import formatting
 from roofline.blocks.model import Model
 from roofline.dtypes import Precision
 from roofline.formatting import percent
-from roofline.graph.sharding import communicating, replicated, states
+from roofline.graph.sharding import communication_groups, replicated_dimensions, states
 from roofline.operators.grouped_gemm import expert_load_imbalance
-from roofline.predict.efficiency.estimate import Estimator, beyond
+from roofline.predict.efficiency.estimate import Estimator, beyond, weights_alone
 from roofline.predict.efficiency.fits import DEFAULT, Fitted
 from roofline.predict.efficiency.kernels import Kernel
 from roofline.predict.memory import MemoryModel
@@ -38,8 +38,6 @@ _WHY = {
 }
 _OF_SOME_BLOCKS = ("mla", "routing_skew")
 """Conventions that are noted where a block of the model names them (`Block.conventions`), or the user."""
-ANOTHER_VENDOR = "another vendor's"
-"""How the reason of an assumption says that a fit is of another vendor's hardware."""
 _FUSION = (
     "projections that share an input are one product; adding to the residual stream is part of the norm that follows; "
     "every other operator reads its inputs from memory and writes its outputs to it"
@@ -47,20 +45,20 @@ _FUSION = (
 
 
 def reading(model: Model) -> list[Assumption]:
-    """What the model's config.json leaves open."""
+    """Return the choices that a model's config.json leaves open."""
     return [Assumption(f"{MODEL}{choice.name}", choice.value, choice.origin, choice.why) for choice in model.assumptions]
 
 
 def shadowing(inputs: Iterable[Input]) -> list[Assumption]:
-    """Files on `ROOFLINE_PATH` that have the id of a shipped one."""
+    """Return the files on `ROOFLINE_PATH` that replace a shipped one of the same id."""
     shadows = ((entry, shadowed(entry.path)) for entry in inputs)
     why = "of ROOFLINE_PATH, instead of the shipped file of that id"
     return [Assumption(f"{entry.role}.file", entry.path, "given", why) for entry, name in shadows if name is not None]
 
 
 def allocated(memory: MemoryModel, engine: Engine) -> list[Assumption]:
-    """That an engine's rules do not say how it would lay out what sequences keep."""
-    if not (why := memory.fullest.layout.unknown):
+    """Return a note if the engine's rules do not say how it lays out this model's caches."""
+    if not (why := memory.fullest_stage.layout.unknown):
         return []
     name = f"{engine.name}@{engine.version}"
     why = f"the rules of {name} are not known for this model: {why}; every layer is given whole blocks of its own"
@@ -68,7 +66,7 @@ def allocated(memory: MemoryModel, engine: Engine) -> list[Assumption]:
 
 
 def conventions(model: Model, deployment: Deployment, options: dict[str, Any]) -> list[Assumption]:
-    """How things were counted, as far as it matters to the model."""
+    """Return the conventions of counting that matter to the model or were given."""
     matters = {name for block in model.blocks for name in block.conventions}
     notes = [Assumption("fusion", "qkv, gate+up, residual+norm", "default", _FUSION)]
     for name in Conventions.model_fields:
@@ -124,7 +122,7 @@ def _sparse(model: Model, chosen: Conventions) -> list[Assumption]:
 
 
 def state(model: Model, deployment: Deployment, precision: Precision, engine: Engine) -> list[Assumption]:
-    """The format of recurrent state, where the model has any or the user gave one."""
+    """Return the format of recurrent state, where the model has any or the user gave one."""
     given = deployment.mamba_ssm_cache_dtype is not None
     has_state = bool(states(model, Deployment()))
     if not given and not has_state:
@@ -141,7 +139,7 @@ def state(model: Model, deployment: Deployment, precision: Precision, engine: En
 
 
 def no_estimate(backend: str | None) -> list[Assumption]:
-    """The backend that was given, where there is no fit of any accelerator."""
+    """Return a note on the backend that was given, where no accelerator has a fit."""
     if backend is None:
         return []
     return [Assumption("backend", backend, "given", "no fit of matrix products is known: there is no estimate")]
@@ -151,8 +149,15 @@ NOTED_DOUBLINGS = 0.007
 """Doublings beyond what was measured from which it is noted: a factor of 1.005."""
 
 
+_WIDENED = "; weights that are widened first are of another format than any that was measured: the interval is wider"
+ROUNDED = 1 + 1e-9
+"""Factor on what is printed, so that a half is rounded as on a page, whose logarithm may differ in the last bit."""
+
+
 def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumption]:
-    """The fits that the estimates of a step's kernels use, and their error where it was measured."""
+    """Return the fits that the estimates of a step's kernels use, with their error where it was measured."""
+    if estimator.given is not None:
+        return []  # what was given is noted as given
     backend = estimator.fits.backend
     why = "whose kernels the estimates are of"
     if backend is None:
@@ -160,6 +165,7 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
     notes = [Assumption("backend", backend or DEFAULT, "given" if backend else "default", why)]
     outside: dict[str, dict[str, float]] = {}
     used: dict[str, Fitted] = {}
+    pairs: list[tuple[Kernel, Fitted]] = []
     unmeasured: list[str] = []
     for kernel in kernels:
         fitted = estimator.fitted(kernel)
@@ -167,37 +173,64 @@ def estimates(estimator: Estimator, kernels: Iterable[Kernel]) -> list[Assumptio
             unmeasured += [operator.kind for operator in kernel.operators.values()]
             continue
         used[kernel.op] = fitted
+        pairs.append((kernel, fitted))
         for name, doublings in beyond(fitted, kernel.operators).items():
             if doublings > NOTED_DOUBLINGS:
                 most = outside.setdefault(kernel.op, {})
                 most[name] = max(most.get(name, 0.0), doublings)
+    other_hosts = {kernel.op for kernel, fitted in pairs if estimator.another_host(kernel, fitted)}
+    widened = {kernel.op for kernel, fitted in pairs if weights_alone(kernel.op, fitted, kernel.operators)[1]}
     for op, fitted in sorted(used.items()):
-        origin = _ORIGINS.get(fitted.origin, "default")
-        notes.append(Assumption(f"fit.{op}", fitted.source, origin, _fit_quality(op, fitted, outside.get(op))))
+        origin = "transferred" if op in other_hosts else _ORIGINS.get(fitted.origin, "default")
+        why = _fit_quality(op, fitted, outside.get(op), another_host=op in other_hosts)
+        why += _WIDENED if op in widened else ""
+        notes.append(Assumption(f"fit.{op}", fitted.source, origin, why))
     if unmeasured:
         why = "no kernel like it was measured: a launch, then compute, memory and link times in turn; within a factor of 3"
         notes.append(Assumption("fit", ", ".join(sorted(set(unmeasured))), "assumed", why))
     return notes
 
 
-def engine_steps(steps: EngineSteps | None) -> list[Assumption]:
-    """What the engine adds to the kernels of a step, and how far off TPOT was with it where it was measured."""
+def engine_steps(steps: EngineSteps | None, pipeline_stages: int = 1) -> list[Assumption]:
+    """Return what the engine adds to the kernels of a step, with the measured error of TPOT."""
     if steps is None:
         return []
-    step, sequence, rank = (formatting.seconds(value, 4) for value in (steps.step, steps.sequence, steps.rank))
-    why = f"a share of {steps.hidden:.2g} of the kernels' launches is hidden; beside them {step} a step, "
-    why += f"{sequence} a sequence, {rank} a doubling of tensor-parallel devices"
+    parts = (
+        (steps.step, "step"), (steps.sequence, "sequence"), (steps.rank, "doubling of tensor-parallel devices"),
+        (steps.experts, "layer with routed experts"),
+        (steps.stage if pipeline_stages > 1 else 0.0, "sequence of a microbatch in each pipeline stage"),
+    )  # fmt: skip
+    added = ", ".join(f"{formatting.seconds(value, 4)} per {what}" for value, what in parts if value) or "nothing"
+    why = f"a share of {steps.hidden:.2g} of each kernel's launch, of 2 us at most, is hidden; beside the kernels {added}"
     if (held := steps.held_out) is not None:
-        why += f"; TPOT of {held.rows} serving points that it had not seen: median error {percent(held.median_ape, 1)}"
+        why += f"; TPOT of {held.rows} serving points, each model left out in turn: median error {percent(held.median_ape, 1)}"
     return [Assumption("engine_steps", f"{steps.engine} {', '.join(steps.versions)}".strip(), "default", why)]
 
 
 _FEW_ROWS = 50
-_ORIGINS: dict[str, Origin] = {"assumed": "assumed", "transferred": "transferred"}
+_ORIGINS: dict[str, Origin] = {"assumed": "assumed", "prior": "assumed", "transferred": "transferred"}
 
 
-def _fit_quality(op: str, fitted: Fitted, outside: dict[str, float] | None) -> str:
+def _prior_quality(fitted: Fitted) -> str:
+    """What the prior of an op is, and how far it was off where it could be judged."""
+    values, unknown = fitted.values, fitted.family.undetermined
+    peaks = (("compute", "the matrix peak"), ("memory", "the memory bandwidth"), ("link", "the link"))
+    shares = " or ".join(f"{percent(float(values[name]))} of {peak}" for name, peak in peaks if name not in unknown)
+    held = fitted.family.held_out
+    off = (
+        "hosts differ by a factor of five"
+        if held is None
+        else f"median error {percent(held.median_ape)} on architectures left out"
+    )
+    scaled = "compute" not in unknown and values["compute"] != fitted.family.parameters.get("compute")
+    where = ", as elsewhere of the best product measured on a card" if scaled else ", as elsewhere"
+    return f"nothing like it was measured on this vendor's hardware: {shares}{where}; {off}"
+
+
+def _fit_quality(op: str, fitted: Fitted, outside: dict[str, float] | None, *, another_host: bool = False) -> str:
     """How good a fit is, and in what way it is used beyond what it was measured on."""
+    if fitted.origin == "prior":
+        return _prior_quality(fitted)
     if fitted.origin == "assumed":
         return "nothing like it was measured: typical values, within a factor of 2"
     held = fitted.family.held_out
@@ -207,8 +240,9 @@ def _fit_quality(op: str, fitted: Fitted, outside: dict[str, float] | None) -> s
         else "no shape was held out"
     ]
     if fitted.origin == "transferred":
-        whose = "another accelerator's" if fitted.same_vendor else ANOTHER_VENDOR
-        parts.append(f"{whose}, with this one's datasheet figures: the interval is wider")
+        parts.append("another accelerator's, with this one's datasheet figures: the interval is wider")
+    if another_host:
+        parts.append("over PCIe with a way of its own for each device; hosts without take up to five times as long")
     if fitted.family.undetermined and fitted.family.rows < _FEW_ROWS:
         few = f"{fitted.family.rows} record{'s' * (fitted.family.rows != 1)}"
         parts.append(f"{few}, which do not determine {', '.join(fitted.family.undetermined)}")
@@ -216,13 +250,13 @@ def _fit_quality(op: str, fitted: Fitted, outside: dict[str, float] | None) -> s
         other = fitted.origin if fitted.key.partition("/")[0] == op else "another kernel that moves its data alike"
         parts.append(f"of {other}: the interval is wider")
     if outside:
-        listed = ", ".join(f"{name} by a factor of {2**doublings:.3g}" for name, doublings in sorted(outside.items()))
+        listed = ", ".join(f"{name} by a factor of {2**doublings * ROUNDED:.3g}" for name, doublings in sorted(outside.items()))
         parts.append(f"extrapolated: {listed} outside what was measured")
     return "; ".join(parts)
 
 
 def gaps(hardware: Hardware) -> list[Assumption]:
-    """What the hardware's file does not say, or says from memory."""
+    """Return the figures that the hardware's file lacks, or that are not checked against a source."""
     notes, accelerator = [], hardware.accelerator
     if "memory_bytes" not in hardware.overrides and accelerator.memory.reported is None:
         why = "no source for what the driver reports: the label is read as decimal"
@@ -242,10 +276,43 @@ def gaps(hardware: Hardware) -> list[Assumption]:
     return notes
 
 
-def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> list[Assumption]:
-    """What is replicated, and what is not modelled, where there are several devices."""
+def _exchange(model: Model, deployment: Deployment) -> list[Assumption]:
+    """How tokens are sent to experts of other replicas and back."""
+    if deployment.expert_devices <= deployment.tensor_parallel_size:
+        return []
+    limited = any(block.routing is not None and block.routing.limited for block in model.blocks)
+    once = "to another node once per token, inside nodes to each device that has one of its experts"
+    sent = once if limited else "one copy for each expert of a token; the floor has each token once per node and device"
     notes = []
-    for name, key in replicated(model, deployment):
+    for name, dtype in (("dispatch_dtype", deployment.dispatch_dtype), ("combine_dtype", deployment.combine_dtype)):
+        value, origin = (dtype, "given") if dtype else ("as activations", "default")
+        notes.append(Assumption(name, value, origin, sent))  # type: ignore[arg-type]  # a literal of two
+    return notes
+
+
+def _tokens_and_microbatches(deployment: Deployment) -> list[Assumption]:
+    """How cached tokens are divided in a tensor-parallel group, and what overlaps."""
+    notes = []
+    if (ranks := deployment.decode_context_parallel_size) > 1:
+        why = (
+            "tensor-parallel devices with the same KV heads each have a part of the cached tokens; decoded queries are "
+            "gathered among them, outputs joined and scattered; what is cached of a prompt is gathered in each layer"
+        )
+        notes.append(Assumption("decode_context_parallel_size", ranks, "given", why))
+    if deployment.microbatch_overlap:
+        why = (
+            "two microbatches in turn: collectives hide behind all else of a step or the other way round, where a replica "
+            "has two sequences; operators are shown one after another. How much engines hide was not measured: the estimate "
+            "hides all and reads weights twice, the interval ends where nothing is hidden"
+        )
+        notes.append(Assumption("microbatch_overlap", True, "given", why))
+    return notes
+
+
+def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> list[Assumption]:
+    """Return what is replicated over devices, and what parallelism leaves out of the model."""
+    notes = []
+    for name, key in replicated_dimensions(model, deployment):
         note, what = ("kv_heads", "KV heads") if key == "num_key_value_heads" else (key, key)
         why = f"{name}: fewer {what} than tensor-parallel devices, so several devices hold the same ones"
         notes.append(Assumption(note, "replicated", "default", why))
@@ -261,6 +328,7 @@ def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> lis
             "at the end of blocks are a reduce-scatter there and an all-gather before the next: as many link bytes"
         )
         notes.append(Assumption("sequence_parallel", True, "given", why))
+    notes += [*_exchange(model, deployment), *_tokens_and_microbatches(deployment)]
     if (ranks := deployment.context_parallel_size) > 1:
         why = (
             "tokens of a prompt are divided so that all devices have as many pairs, keys and values of the whole sequence "
@@ -276,7 +344,7 @@ def parallelism(model: Model, deployment: Deployment, hardware: Hardware) -> lis
         notes.append(Assumption("pipeline", "one batch in flight", "default", why))
     notes += [
         Assumption("link", str(hardware.connection(group)), "default", f"joins groups of {group} devices")
-        for group in communicating(deployment)
+        for group in communication_groups(deployment)
     ]
     if deployment.data_parallel_size > 1:
         why = "sequences are dealt to the replicas, each segment's on its own; the fullest replica is shown"

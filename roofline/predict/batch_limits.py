@@ -18,10 +18,17 @@ _LAST_BATCH = 2**20
 
 
 def critical_batch_linear(memory: MemoryModel, hardware: Hardware) -> float | None:
-    """The batch at which the linear operators of a decode step, weight traffic alone, take as long to compute as to read.
+    """Return the batch at which the linear operators of a decode step take as long to compute as their weights take to read.
 
-    With dense weights of b bytes, 2BP/peak = bP/bandwidth gives B = b/2 * ridge. A mixture of experts reads more experts
-    as the batch grows, so the batch is a root found on the real numbers. None: even 2^20 sequences do not reach it.
+    With dense weights of b bytes each, 2BP/peak = bP/bandwidth gives B = b/2 * ridge point. A mixture of experts reads more
+    experts as the batch grows, so the batch is a root found on the real numbers.
+
+    Args:
+        memory: model and deployment; the fullest pipeline stage is looked at.
+        hardware: its peaks and bandwidth.
+
+    Returns:
+        Sequences of the whole deployment, a real number; None if even 2^20 per replica do not reach it.
     """
 
     def surplus(replica: float) -> float:
@@ -70,12 +77,20 @@ _State = tuple[tuple[bool, ...], float]
 
 
 def critical_batch_step(memory: MemoryModel, hardware: Hardware, context: int) -> int | None:
-    """The smallest batch at which a decode step at `context` spends more time bound by compute than by memory.
+    """Return the smallest batch at which a decode step spends more time compute-bound than memory-bound.
 
     Operators turn from memory-bound to compute-bound one at a time as the batch grows, and between two such turns the
     surplus of compute over memory time is a straight line (nearly, where experts are still being added). So the turns
     are found first, and then the first batch with a surplus: at the start of an interval between turns, or inside one
     where the line rises through zero.
+
+    Args:
+        memory: model and deployment; the fullest pipeline stage is looked at.
+        hardware: its peaks, bandwidth and links.
+        context: tokens cached per sequence before the step.
+
+    Returns:
+        Sequences of the whole deployment; None if there is none up to 2^20 per replica.
     """
 
     @cache
@@ -124,13 +139,21 @@ def _first_surplus(state: Callable[[int], _State], low: int, high: int) -> int |
 
 
 def critical_batch_why(memory: MemoryModel, hardware: Hardware, linear: float | None, step: int | None, context: int) -> str:
-    """Why the whole decode step has no critical batch, or that memory does not hold it; empty where neither is so."""
+    """Return why a decode step has no critical batch, or that it does not fit in memory; "" where neither is so.
+
+    Args:
+        memory: model and deployment.
+        hardware: its peaks and bandwidth.
+        linear: result of `critical_batch_linear`.
+        step: result of `critical_batch_step` at `context`.
+        context: tokens cached per sequence before the step.
+    """
     if step is not None:
         fits = memory.max_batch(context)
         return f"from {step} sequences on compute takes the larger share; {fits} fit in memory" if fits < step else ""
     if linear is None:
         return "the linear operators never reach the ridge point"
-    states = "recurrent state, " if memory.fullest.state_bytes(allocated=True) else ""
+    states = "recurrent state, " if memory.fullest_stage.state_bytes(allocated=True) else ""
     return (
         f"at {context:,} cached tokens attention over the caches, {states}norms and activations stay bound by memory and grow "
         "with the batch as fast as compute does"
@@ -138,12 +161,14 @@ def critical_batch_why(memory: MemoryModel, hardware: Hardware, linear: float | 
 
 
 def max_batch_by_context(memory: MemoryModel, contexts: Iterable[int]) -> list[tuple[int, int]]:
-    """The largest batch whose decode step fits, for each context."""
+    """Return pairs of a context (tokens cached before the step) and the largest batch whose decode step fits, by rising
+    context.
+    """
     return [(context, memory.max_batch(context)) for context in sorted(set(contexts))]
 
 
 def standard_contexts(longest: int) -> list[int]:
-    """1k, 2k, 4k, ... up to the longest context of a model, itself included.
+    """Return 1024, 2048, 4096, ... tokens, up to and including the longest context of a model.
 
     >>> standard_contexts(5000)
     [1024, 2048, 4096, 5000]

@@ -23,7 +23,7 @@ RESOURCES = {"matrix": "compute", "vector": "compute", "memory": "memory", "link
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds for which each resource is busy. Fields may be arrays."""
+    """Seconds for which each resource of a device is busy. Numbers, or arrays that broadcast."""
 
     matrix: Expr
     vector: Expr
@@ -32,7 +32,7 @@ class Times:
 
     @property
     def bound(self) -> Expr:
-        """Seconds with perfect overlap."""
+        """Return the seconds with perfect overlap: the longest of the four."""
         longest = self.memory
         for seconds in (self.matrix, self.vector, self.link):
             if not (isinstance(seconds, float) and seconds == 0):
@@ -41,12 +41,12 @@ class Times:
 
     @property
     def sum(self) -> Expr:
-        """Seconds with no overlap."""
+        """Return the seconds with no overlap: the sum of the four."""
         return self.matrix + self.vector + self.memory + self.link
 
     @property
     def bound_by(self) -> str:
-        """The busiest resource, for plain numbers: compute, memory or link."""
+        """Return the resource that is busy longest, for plain numbers: "compute", "memory" or "link"; of equal ones memory."""
         return max((getattr(self, name), -position, kind) for position, (name, kind) in enumerate(_BY_MEMORY_FIRST))[2]
 
 
@@ -55,15 +55,17 @@ _BY_MEMORY_FIRST = sorted(RESOURCES.items(), key=lambda item: item[1] != "memory
 
 
 def matrix_dtype(operator: Operator, hardware: Hardware) -> str:
-    """The dtype whose peak an operator's products run at: its weights', if the hardware multiplies them, else that of
-    its activations."""
+    """Return the dtype whose matrix peak an operator runs at: that of its weights if the hardware multiplies it, else that of
+    its
+    activations.
+    """
     wanted = operator.dtypes.matrix
     native = operator.multiplies_weights and wanted in hardware.accelerator.peak_flops
     return wanted if native else operator.dtypes.activation.name
 
 
 def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:
-    """Seconds for which one operator keeps each resource of a device busy.
+    """Return the seconds for which one operator keeps each resource of a device busy.
 
     Args:
         operator: gives the dtypes and, of communication, the devices that take part.
@@ -72,6 +74,9 @@ def times(operator: Operator, cost: Cost, hardware: Hardware) -> Times:
 
     Returns:
         The four times, whose maximum is the bound.
+
+    Raises:
+        InputError: the hardware has no peak for the dtype, or no link that joins that many devices.
 
     Source: Williams et al., "Roofline", CACM 52(4), 2009.
     """

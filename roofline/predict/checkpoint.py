@@ -45,11 +45,14 @@ _PACKED = (".qweight", ".weight_packed", "_blocks", "_packed")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What stands in a checkpoint, and what its model has.
+    """The result of comparing a checkpoint with its model.
 
-    `known` says whether the names of the family are known: without them totals alone are compared. Counts of `apart` are
-    those of tensors that are not of the language model, by what they are; `beside` are scales and the like. `problems` are
-    sentences; there are none where all is well.
+    `known` says whether the names of the family are known: without them only totals are compared. `matched`, `packed` and
+    `beside`
+    count tensors: plain ones, packed ones, and scales and the like. `apart` counts tensors outside the language model by what
+    they
+    are. `predicted_bytes`, `stored_bytes` and `total_size` (of the index) are bytes. `problems` are sentences; none if all is
+    well.
     """
 
     known: bool
@@ -68,12 +71,17 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether everything matches."""
+        """Return whether everything matches."""
         return not self.problems
 
 
 def compare(model: Model, checkpoint: Checkpoint) -> Comparison:
-    """Lay a checkpoint beside its model, in the way of naming that fits best."""
+    """Compare the tensors of a checkpoint with those that its model should have, under the naming scheme that fits best.
+
+    Args:
+        model: as the repository's file describes it.
+        checkpoint: names, shapes and dtypes of stored tensors.
+    """
     precision, _ = resolve_precision(model, Deployment(), FORMATS)
     ways = [_Matching(model, precision, checkpoint, list(tensors(model, way))) for way in names(model.family)]
     best = (

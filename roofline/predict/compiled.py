@@ -17,15 +17,17 @@ from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
 from roofline.graph.build import build
 from roofline.graph.sharding import Stage, stages
-from roofline.numeric import maximum
+from roofline.numeric import ceil_div, maximum, minimum
+from roofline.operators.collectives import Collective
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.grid import COLUMNS, RESOURCES, Grid, column
 from roofline.predict.options import DEPLOYMENT, DeploymentOptions, keywords
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.tiles import POINTS, Sum, listed, tiles
+from roofline.predict.timing import overlapped, second_reading
 from roofline.specs.hardware import Hardware
-from roofline.specs.workload import Segment, Step
+from roofline.specs.workload import Segment, Step, sequences
 from roofline.units import MAX_COUNT, parse_count
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 Phase = Literal["prefill", "decode"]
 PHASES = ("prefill", "decode")
 PLAIN = (
-    "time_bound_s", "time_sum_s", "flops", "bytes", "arithmetic_intensity", "bound_by", "memory_bytes", "fits", "tokens_per_s",
+    "time_floor_s", "time_bound_s", "time_sum_s", "flops", "bytes", "arithmetic_intensity", "bound_by", "memory_bytes", "fits",
+    "tokens_per_s",
 )  # fmt: skip
 ESTIMATED = ("time_estimate_s", "time_low_s", "time_high_s", "tokens_per_s_estimate")
 # Options of `analyze` that say what is run, not on what: here they are the arguments of the compiled function.
@@ -80,8 +83,11 @@ def compile(
 
 
 class StepTimes(NamedTuple):
-    """Seconds of a step, arrays: with perfect overlap; of its kernels as measured, in the step and as if each ran alone; and of
-    the latter the launches. NaN where no kernels were measured."""
+    """Seconds of a step, arrays that broadcast against each other.
+
+    `bound`: with perfect overlap. `kernels`: the estimate of its kernels within the step. `alone`: of the same as if each ran
+    alone. `launches`: the part of `alone` that is launches. The last three are NaN where no kernels were measured.
+    """
 
     bound: Array
     kernels: Array
@@ -91,7 +97,7 @@ class StepTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A model on hardware in one phase, ready to be asked about many points at once."""
+    """A model on hardware in one phase, as a function that is evaluated at many points at once."""
 
     request: ResolvedRequest
     phase: Phase
@@ -115,7 +121,8 @@ class Compiled:
             columns: the names of columns that are wanted instead, from `roofline.predict.grid.COLUMNS`: the fewer the faster.
 
         Returns:
-            Arrays of the broadcast shape, by name. Per device, of the fullest pipeline stage: `time_bound_s` (perfect overlap),
+            Arrays of the broadcast shape, by name. Per device, of the fullest pipeline stage: `time_floor_s` (all
+            operators overlapped; nothing is faster), `time_bound_s` (operators in sequence, perfect overlap within each),
             `time_sum_s` (none), `flops`, `bytes`, `arithmetic_intensity`, `bound_by` (compute, memory or link: the largest
             share of the bound), `memory_bytes` (weights, allocated KV cache, activations, reserve) and `fits`. Of the whole
             deployment: `tokens_per_s` at the bound. With `estimate` also `time_estimate_s`, `time_low_s`, `time_high_s` and
@@ -134,7 +141,17 @@ class Compiled:
     def points(
         self, *, batch: ArrayLike, input_len: ArrayLike, context: ArrayLike | None, columns: tuple[str, ...]
     ) -> dict[str, Array]:
-        """The same, with what binds as an index into `RESOURCES`."""
+        """Return the same as `__call__` for columns by name, with `bound_by` as an index into `RESOURCES` (int8).
+
+        Args:
+            batch: sequences of the whole deployment.
+            input_len: new tokens per sequence (prefill).
+            context: tokens cached before the step; None: `input_len` in decode, none in prefill.
+            columns: names from `roofline.predict.grid.COLUMNS`.
+
+        Raises:
+            InputError: numbers that are out of range, or do not broadcast.
+        """
         import numpy as np
 
         axes = {"batch": _axis("batch", batch, 1), "input_len": _axis("input_len", input_len, 1)}
@@ -207,8 +224,11 @@ class Compiled:
             raise InputError(msg)
 
     def times(self, step: Step) -> StepTimes:
-        """Seconds of a step of any segments through all pipeline stages, whether it fits or not. Counts and lengths may be
-        arrays."""
+        """Return the seconds of a step through all pipeline stages, whether it fits or not.
+
+        Args:
+            step: segments of any kind, counts of the whole deployment; counts and lengths may be arrays that broadcast.
+        """
         import numpy as np
 
         total = StepTimes(*(np.zeros(()) for _ in range(4)))
@@ -220,28 +240,41 @@ class Compiled:
         return total
 
     def _estimate(self, step: Step, stage: Stage) -> tuple[Array, Array, Array]:
-        """The estimate of a stage's kernels, of the same as if each ran alone, and of that the launches; NaN where no kernels
-        were measured."""
+        """The estimate of a stage's kernels, of the same as if each ran alone, and of that the launches that
+        could be hidden; NaN where no kernels were measured."""
         import numpy as np
 
         request, sums = self.request, (Sum(), Sum(), Sum())
         hidden, estimator = request.estimator.hidden, replace(request.estimator, hidden=0.0)
         if not estimator.applies:
             return np.array(np.nan), np.array(np.nan), np.array(np.nan)
+        links, again = (Sum(), Sum()), Sum()
+        overlap = request.deployment.microbatch_overlap
         for kernel in kernels(build(request.model, request.deployment, request.precision, step, stage)):
             terms = estimator.terms(kernel)
-            launch = terms.get("launch", 0.0)
+            launch = estimator.hideable(kernel, terms)
             behind = maximum(terms["total"] - hidden * launch, terms["bound"])
-            for each, seconds in zip(sums, (behind, terms["total"], launch), strict=True):
+            exchanged = overlap and kernel.collective
+            into = (*links, sums[2]) if exchanged else sums
+            for each, seconds in zip(into, (behind, terms["total"], launch), strict=True):
                 each.add(seconds * kernel.repeat)
+            for operator in kernel.operators.values() if overlap else ():
+                again.add(second_reading(operator, request.hardware) * kernel.repeat)
         whole, alone, launches = (each.total() for each in sums)
+        if overlap and links[0].parts:
+            more = again.total() * (minimum(ceil_div(sequences(step), request.deployment.data_parallel_size), 2) - 1)
+            whole, alone = (
+                overlapped(request, step, time + more, sent.total()) for time, sent in zip((whole, alone), links, strict=True)
+            )
         return whole, alone, launches
 
     def _bound(self, step: Step, stage: Stage) -> Array:
-        request, total = self.request, Sum()
+        request, total, links = self.request, Sum(), Sum()
         for operator, repeat in build(request.model, request.deployment, request.precision, step, stage).values():
-            total.add(times(operator, operator.cost(), request.hardware).bound * repeat)
-        return total.total()
+            into = links if request.deployment.microbatch_overlap and isinstance(operator, Collective) else total
+            into.add(times(operator, operator.cost(), request.hardware).bound * repeat)
+        bound = total.total()
+        return bound if not links.parts else overlapped(request, step, bound, links.total())
 
 
 def _columns(wanted: Iterable[str] | None, estimate: bool) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.blocks.model import LayerGroup, Model
 from roofline.errors import InputError, UnknownNameError
@@ -15,15 +15,19 @@ from roofline.graph.build import CANONICAL, Graph, build
 from roofline.numeric import ceil_div
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
-from roofline.predict.bounds import times
 from roofline.predict.duration import Duration
+from roofline.predict.floor import graph_floor
 from roofline.predict.memory import MemoryModel, weights_by_path
 from roofline.predict.options import ALIASES, COUNTING, ENGINE, OPTIONS, PARALLELISM, PRECISION, SPECULATION, of_groups
 from roofline.predict.request import ResolvedRequest, prepare
-from roofline.predict.timing import pipeline, stage_estimate, with_estimate
+from roofline.predict.timing import pipeline, stage_bound, stage_estimate, with_estimate
+from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step
+
+if TYPE_CHECKING:
+    from roofline.predict.speculation import Speculation
 
 NAMES = tuple(entry.name for entry in of_groups((SPECULATION,)))
 # Keys of vLLM's --speculative-config, and the option that each is; None: it says how to find a draft, not what that costs.
@@ -69,22 +73,31 @@ class Draft:
     """Of one device."""
     notes: tuple[Assumption, ...] = ()
     inputs: tuple[Input, ...] = ()
+    request: ResolvedRequest | None = None
+    """Of which each step of the draft is one; None: it costs nothing."""
 
 
-def timed(request: ResolvedRequest, graph: Graph) -> Duration:
-    """Seconds of some operators, one after another: the bound, and the estimate of their kernels."""
-    bound = float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
-    return with_estimate(bound, None, stage_estimate(request, graph)[0])
+def timed(request: ResolvedRequest, graph: Graph, step: Step) -> Duration:
+    """Return the time of some operators of a step: their floor, their bound one after another, and the estimate of their
+    kernels.
+    """
+    bound = stage_bound(request, step, graph)
+    return with_estimate(
+        bound, None, stage_estimate(request, step, graph)[0], graph_floor(graph, step, request.hardware).seconds
+    )
 
 
 _OWN = ("max_model_len", "max_num_seqs", "reserve", "sequence_parallel", "logits", "ignore_capacity", "enable_prefix_caching")
 """Options of a deployment that do not hold for a draft; other sizes are options of their own, and formats of weights are those
 of the draft's own file."""
-_NOT_SHARED = {*_OWN, "dtype", "quantization", "tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size"}
+_NOT_SHARED = {
+    *_OWN, "dtype", "quantization", "tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size",
+    "num_redundant_experts", "moe_tp", "decode_context_parallel_size",
+}  # fmt: skip
 _SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.name not in _NOT_SHARED]
 
 
-def model_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+def _model_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
     """A smaller model with the same vocabulary, which decodes the drafted tokens one by one.
 
     It is on the same devices, over as many of them as the model unless another number is given.
@@ -119,16 +132,17 @@ def model_draft(request: ResolvedRequest, speculative: SpeculativeOptions, optio
         name=model.name,
         step=lambda step: pipeline(kernels, step),
         memory=small.memory,
-        weights_bytes=small.memory.fullest.weights_bytes,
+        weights_bytes=small.memory.fullest_stage.weights_bytes,
         notes=notes,
         inputs=read,
+        request=kernels,
     )
 
 
 _MTP_WORDS = ("nextn", "mtp", "multi-token prediction")
 
 
-def mtp_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+def _mtp_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
     """One more layer of the last type.
 
     A step of it reads the hidden state and the embedding of the newest token, each normalised, side by side, projected back to
@@ -148,7 +162,7 @@ def mtp_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options
     weights = sum(size for path, size in held.items() if path.startswith(("layers/", "mtp/")))
 
     def step(step: Step) -> Duration:
-        return timed(only, _mtp_graph(only, step))
+        return timed(only, _mtp_graph(only, step), step)
 
     return Draft(
         name="the model's own layer",
@@ -156,6 +170,7 @@ def mtp_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options
         memory=replace(request.memory, model=one),
         weights_bytes=weights,
         notes=(_note(model, last),),
+        request=only,
     )
 
 
@@ -183,7 +198,7 @@ def _note(model: Model, layer: str) -> Assumption:
     )
 
 
-def ngram_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
+def _ngram_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:
     """Looked up in the text so far: no steps, no weights, no caches."""
     del request, speculative, options
     why = "looked up on the host while the accelerator works; how often a match is found is part of --acceptance"
@@ -191,13 +206,16 @@ def ngram_draft(request: ResolvedRequest, speculative: SpeculativeOptions, optio
 
 
 METHODS: dict[str, Callable[[ResolvedRequest, SpeculativeOptions, dict[str, Any]], Draft]] = {
-    "draft_model": model_draft, "mtp": mtp_draft, "ngram": ngram_draft,
+    "draft_model": _model_draft, "mtp": _mtp_draft, "ngram": _ngram_draft,
 }  # fmt: skip
 """By the names of vLLM's `method`: the draft of a request, from the method's own options and the request's other ones."""
 
 
 def read_options(options: dict[str, Any]) -> tuple[SpeculativeOptions | None, dict[str, Any]]:
-    """The options of speculative decoding, None where none is given, and the other options.
+    """Return the options of speculative decoding (None where none is given) and the other options.
+
+    Args:
+        options: values by long name; those of speculative decoding are checked.
 
     Raises:
         roofline.errors.RooflineError: an option that is missing, unknown or out of range.
@@ -236,6 +254,20 @@ def read_options(options: dict[str, Any]) -> tuple[SpeculativeOptions | None, di
         draft_tensor_parallel_size=None if size is None else OPTIONS["speculative_draft_tensor_parallel_size"].read(size),
         given=own,
     ), rest
+
+
+def resolve(
+    model: str | PathLike[str] | Model, hardware: str | PathLike[str] | Hardware, **options: Any
+) -> tuple[ResolvedRequest, Speculation | None]:
+    """The request that the options of `analyze` make, and its speculative decoding if they speak of it."""
+    speculative, rest = read_options(options)
+    request = prepare(model, hardware, **rest)
+    if speculative is None:
+        return request, None
+    from roofline.predict.speculation import Speculation
+
+    speculation = Speculation.of(request, speculative, rest)
+    return speculation.request, speculation
 
 
 def _config(text: object) -> dict[str, Any]:

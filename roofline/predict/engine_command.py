@@ -11,14 +11,20 @@ from roofline.text import quoted
 _TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
+_COMPRESSED = ("pack_quantized", "w8a16", "w4a16", "w8a8", "w4a8", "w4a4")
+"""Schemes of checkpoints that vLLM knows by their container, compressed-tensors."""
 _SEQUENCE_PARALLEL = json.dumps({"pass_config": {"enable_sp": True}})
 
 
 def engine_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
-    """The arguments of the engine's server for sequences of up to `longest` tokens and the request's batch.
+    """Return the arguments of `vllm serve` for the deployment of a request.
 
-    Sizes are of one replica where the engine counts so (`--max-num-seqs`). What the engine takes from the checkpoint, or has
+    Sizes are per replica where the engine counts so (`--max-num-seqs`). What the engine takes from the checkpoint, or has
     as its own default, is left out.
+
+    Args:
+        request: its batch becomes `--max-num-seqs` unless the deployment sets one.
+        longest: tokens of the longest sequence, `--max-model-len`.
 
     Source: vLLM, engine arguments, https://docs.vllm.ai/en/latest/configuration/engine_args.html; sequence parallelism is a
     pass of its compiler (`enable_sp` of `PassConfig`), https://docs.vllm.ai/en/stable/api/vllm/config/compilation/. NB: release
@@ -46,12 +52,16 @@ def _parallelism(deployment: Deployment) -> list[str]:
         ("--pipeline-parallel-size", deployment.pipeline_parallel_size),
         ("--data-parallel-size", deployment.data_parallel_size),
         ("--prefill-context-parallel-size", deployment.context_parallel_size),
-        ("--decode-context-parallel-size", deployment.context_parallel_size),
+        ("--decode-context-parallel-size", deployment.context_parallel_size * deployment.decode_context_parallel_size),
     ):
         if size > 1:
             arguments += [flag, str(size)]
     if deployment.expert_parallel_size > 1:
         arguments.append("--enable-expert-parallel")
+    if deployment.num_redundant_experts:
+        arguments += ["--enable-eplb", "--eplb-config", f'{{"num_redundant_experts": {deployment.num_redundant_experts}}}']
+    if deployment.microbatch_overlap:
+        arguments.append("--enable-dbo")
     if deployment.sequence_parallel:
         arguments += ["--compilation-config", _SEQUENCE_PARALLEL]
     return arguments
@@ -61,12 +71,13 @@ def _formats(request: ResolvedRequest) -> list[str]:
     deployment, kv = request.deployment, request.precision.kv.name
     arguments = ["--kv-cache-dtype", kv] if deployment.kv_cache_dtype and kv != request.precision.activation.name else []
     if deployment.quantization not in (None, "none"):
-        return [*arguments, "--quantization", str(deployment.quantization)]
+        name = "compressed-tensors" if deployment.quantization in _COMPRESSED else str(deployment.quantization)
+        return [*arguments, "--quantization", name]
     if deployment.dtype == "fp8":
         return [*arguments, "--quantization", "fp8"]
     return [*arguments, "--dtype", _TORCH[deployment.dtype]] if deployment.dtype in _TORCH else arguments
 
 
 def shell_line(arguments: tuple[str, ...]) -> str:
-    """Arguments as one line for a POSIX shell, each quoted where it has to be."""
+    """Return arguments as one line for a POSIX shell, each quoted where needed."""
     return " ".join(quoted(part) for part in arguments)

@@ -13,13 +13,15 @@ from roofline.graph.build import build
 from roofline.graph.sharding import Stage, stages
 from roofline.numeric import Expr, ceil_div, maximum
 from roofline.operators.base import Operator
+from roofline.operators.collectives import Collective
 from roofline.predict.bounds import Times, times
 from roofline.predict.efficiency.estimate import Interval, at_least, independent, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.predict.floor import PARTS, floor_parts, step_floor
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.tiles import Shape, Tile, Totals, cut
-from roofline.predict.timing import with_engine
+from roofline.predict.timing import overlapped, overlapped_interval, second_reading, with_engine
 from roofline.specs.workload import Step, sequences
 
 if TYPE_CHECKING:
@@ -29,13 +31,14 @@ if TYPE_CHECKING:
 
 RESOURCES = ("compute", "memory", "link")
 """What may bind, as the codes of `bound_by` count it; of equal shares the first, as in `analyze`."""
-_WORK = ("bound", "sum", "flops", "bytes", *RESOURCES)
+_WORK = ("bound", "sum", "flops", "bytes", *RESOURCES, *PARTS)
+_OVERLAP = ("links", "again")
 _PARTS = ("seconds", "low", "high")
 
 
 @dataclass(slots=True, eq=False)
 class StageGrid:
-    """One device of a pipeline stage."""
+    """Work and estimates of one device of a pipeline stage on a grid."""
 
     request: ResolvedRequest
     step: Step
@@ -45,15 +48,28 @@ class StageGrid:
     """Of the work: what is to be summed."""
     _work: Totals | None = None
     _families: dict[str, Totals] | None = None
+    _links: set[str] = field(default_factory=set)
+    """Families of collectives."""
 
     def work(self, tile: Tile) -> dict[str, Expr]:
-        """FLOP, bytes, times and what binds, summed over operators."""
+        """Return FLOP, bytes, seconds and the bound by resource in a tile, summed over operators; arrays that broadcast to
+        it.
+        """
         if self._work is None:
-            self._work = Totals.of(self._graph(), self._of_operator, self.wanted, self.shape)
-        return self._work.at(tile)
+            wanted = (*self.wanted, *_OVERLAP) if self.request.deployment.microbatch_overlap else self.wanted
+            self._work = Totals.of(self._graph(), self._of_operator, wanted, self.shape)
+        work = self._work.at(tile)
+        if not self.request.deployment.microbatch_overlap:
+            return work
+        links = work["links"]
+        return {**work, "bound": overlapped(self.request, cut(self.step, tile), work["bound"] - links, links)}
+
+    def floor(self, tile: Tile) -> Expr:
+        """Return the seconds in a tile that nothing beats."""
+        return step_floor(self.work(tile), cut(self.step, tile), self.request.hardware).seconds
 
     def interval(self, tile: Tile) -> Interval:
-        """The estimate of the stage's kernels."""
+        """Return the estimate of the stage's kernels in a tile, in seconds."""
         if self._families is None:
             self._families = {}
             members: dict[str, list[Kernel]] = {}
@@ -62,7 +78,15 @@ class StageGrid:
                 members.setdefault(estimator.family(kernel), []).append(kernel)
             for name, launched in members.items():
                 self._families[name] = Totals.of(launched, self._of_kernel, _PARTS, self.shape)
-        return independent(Interval(**family.at(tile)) for family in self._families.values())
+            self._links = {name for name, launched in members.items() if launched[0].collective}
+        families = {name: Interval(**family.at(tile)) for name, family in self._families.items()}
+        whole = independent(families.values())
+        if not self.request.deployment.microbatch_overlap or not self._links:
+            return whole
+        links = independent(time for name, time in families.items() if name in self._links)
+        compute = independent(time for name, time in families.items() if name not in self._links)
+        again = self.work(tile)["again"]
+        return overlapped_interval(self.request, cut(self.step, tile), whole, compute, links, again)
 
     def _built_from(self) -> tuple[Any, ...]:
         request = self.request
@@ -79,20 +103,25 @@ class StageGrid:
         resources = times(operator, cost, self.request.hardware)
         bound = resources.bound * repeat
         work = {"bound": bound}
+        if self.request.deployment.microbatch_overlap:
+            work |= {"links": bound if isinstance(operator, Collective) else 0.0 * bound}
+            work["again"] = second_reading(operator, self.request.hardware) * repeat
         if "sum" in self.wanted:
             work["sum"] = resources.sum * repeat
         if "flops" in self.wanted:
             work["flops"] = cost.flops * repeat
         if "bytes" in self.wanted:
             work["bytes"] = cost.bytes * repeat
-        return work | shares(resources, bound) if RESOURCES[0] in self.wanted else work
+        if PARTS[0] in self.wanted:
+            work |= {name: part * repeat for name, part in floor_parts(operator, self.request.hardware).items()}
+        return work | _shares(resources, bound) if RESOURCES[0] in self.wanted else work
 
     def _of_kernel(self, kernel: Kernel) -> dict[str, Expr]:
         part = self.request.estimator.interval(kernel) * kernel.repeat
         return {"seconds": part.seconds, "low": part.low, "high": part.high}
 
 
-def shares(resources: Times, bound: Expr) -> dict[str, Expr]:
+def _shares(resources: Times, bound: Expr) -> dict[str, Expr]:
     """The bound, under the name of the resource that sets it; of equal ones memory, as in `Times.bound_by`."""
     compute = maximum(resources.matrix, resources.vector)
     memory_binds = (resources.memory >= compute) & (resources.memory >= resources.link)
@@ -105,7 +134,7 @@ def shares(resources: Times, bound: Expr) -> dict[str, Expr]:
 
 @dataclass(slots=True)
 class MemoryGrid:
-    """Memory of one device of a pipeline stage."""
+    """Memory of one device of a pipeline stage on a grid."""
 
     part: StageMemory
     step: Step
@@ -118,11 +147,12 @@ class MemoryGrid:
         operators = [operator for operator, _ in graph.values()]
         self._peaks = Totals.of(operators, _activations, ("bytes",), self.shape, maximum)
 
-    def held(self, tile: Tile) -> tuple[Expr, Expr]:
-        """Bytes that caches and states need, and what is left for them."""
+    def held(self, tile: Tile) -> tuple[Expr, Expr, Expr]:
+        """Return the bytes that caches and states need in a tile, the bytes left for them, and those of all else."""
         activations = cut(self._stream, tile) + self._peaks.at(tile)["bytes"]
-        fixed = self.part.budget_bytes - self.part.weights_bytes - self.part.deployment.reserve
-        return self.part.needed_bytes(cut(self.step, tile)), fixed - activations
+        weights = self.part.weights_bytes
+        left = self.part.left_bytes(weights, activations)
+        return self.part.needed_bytes(cut(self.step, tile)), left, weights + self.part.deployment.reserve + activations
 
 
 def _activations(operator: Operator) -> dict[str, Expr]:
@@ -131,7 +161,7 @@ def _activations(operator: Operator) -> dict[str, Expr]:
 
 @dataclass(slots=True)
 class Grid:
-    """A step whose counts and lengths are arrays of as many axes as the grid has."""
+    """A step whose counts and lengths are arrays with one axis for each axis of the grid, and names of columns."""
 
     request: ResolvedRequest
     step: Step
@@ -157,8 +187,9 @@ class Grid:
         own = request.memory.stage
         self.own = StageGrid(request, self.step, own, self.shape, work)
         same = (own.layers, own.first, own.last)
+        others = tuple(name for name in work if name == "bound" or name in PARTS)
         self.through = [
-            (self.own if key == same else StageGrid(request, self.step, stage, self.shape, ("bound",)), often)
+            (self.own if key == same else StageGrid(request, self.step, stage, self.shape, others), often)
             for key, (stage, often) in differing.items()
         ]
         parts = request.memory.stages if "memory" in needs else ()
@@ -166,7 +197,7 @@ class Grid:
         self.replica = ceil_div(sequences(self.step), request.deployment.data_parallel_size)
 
     def at(self, tile: Tile) -> dict[str, Expr]:
-        """The columns in a tile."""
+        """Return the columns in a tile by name, arrays that broadcast to its shape."""
         piece = Piece(self, tile)
         return {name: COLUMNS[name].of(piece) for name in self.columns}
 
@@ -179,23 +210,37 @@ class Piece:
 
     @cached_property
     def work(self) -> dict[str, Expr]:
-        """Of the fullest stage."""
+        """Return the sums over operators of the fullest stage: seconds, FLOP and bytes by name."""
         return self.grid.own.work(self.tile)
 
     @cached_property
     def through(self) -> Expr:
-        """Seconds through all stages, at the bound."""
+        """Return the seconds through all pipeline stages, at the bound."""
         parts = [(self.work if stage is self.grid.own else stage.work(self.tile), often) for stage, often in self.grid.through]
         return sum((work["bound"] * often for work, often in parts[1:]), start=parts[0][0]["bound"] * parts[0][1])
 
     @cached_property
+    def floor(self) -> Expr:
+        """Return the seconds of the fullest stage that nothing beats."""
+        return self.grid.own.floor(self.tile)
+
+    @cached_property
+    def floor_through(self) -> Expr:
+        """Return the seconds through all stages that nothing beats."""
+        by_stage = [(self.floor if stage is self.grid.own else stage.floor(self.tile)) * n for stage, n in self.grid.through]
+        return sum(by_stage[1:], start=by_stage[0])
+
+    @cached_property
     def time(self) -> Interval:
-        """Of the fullest stage: kernels, and what the engine adds; NaN where no kernels were measured."""
+        """Return the estimated seconds of the fullest stage with what the engine adds; NaN where no kernels were measured.
+        NB: its low
+        end is not yet held at the floor, which not every column needs.
+        """
         return self._with_engine([(self.grid.own, 1)], self.work["bound"])
 
     @cached_property
     def whole(self) -> Interval:
-        """Of all stages, one after another."""
+        """Return the estimated seconds through all stages with what the engine adds; NaN where no kernels were measured."""
         alone = self.grid.through == [(self.grid.own, 1)]
         return self.time if alone else self._with_engine(self.grid.through, self.through)
 
@@ -204,26 +249,22 @@ class Piece:
         if not request.estimator.applies:
             return Interval(nan, nan, nan)
         kernels = together(stage.interval(self.tile) * often for stage, often in parts)
-        return at_least(with_engine(request, kernels, cut(self.grid.replica, self.tile)), bound)
+        stages = sum(often for _, often in parts)
+        return at_least(with_engine(request, kernels, cut(self.grid.replica, self.tile), stages), bound, 0.0)
 
     @cached_property
-    def held(self) -> list[tuple[Expr, Expr]]:
-        """Of each stage what caches need, and what is left for them."""
+    def held(self) -> list[tuple[Expr, Expr, Expr]]:
+        """Return for each stage the bytes that caches need, the bytes left for them, and those of all else."""
         return [part.held(self.tile) for part in self.grid.memory]
 
     @property
-    def budget(self) -> float:
-        """Bytes that the engine may use."""
-        return self.grid.request.memory.budget_bytes
-
-    @property
     def produced(self) -> Expr:
-        """Tokens of the step, in the whole deployment."""
+        """Return the tokens that the step produces in the whole deployment."""
         return cut(self.grid.produced, self.tile)
 
     @property
     def devices(self) -> int:
-        """In the whole deployment."""
+        """Return the devices of the whole deployment."""
         return self.grid.request.deployment.devices
 
 
@@ -247,8 +288,8 @@ def _binding_resource(piece: Piece) -> Array:
     return np.where(np.asarray(link) > maximum(compute, memory), 2, by_two)
 
 
-def _estimated(of: Callable[[Piece], Expr], meaning: str) -> Column:
-    return Column(of, meaning, (), estimated=True)
+def _estimated(of: Callable[[Piece], Expr], meaning: str, needs: tuple[str, ...] = ()) -> Column:
+    return Column(of, meaning, needs, estimated=True)
 
 
 _STAGE = "seconds of a step on the fullest pipeline stage"
@@ -259,14 +300,18 @@ _PART_OF_ALL = "8 of 10 measurements of a step through all stages lie, in second
 _MEMORY = "weights, allocated cache and state, activations and reserve of a device of the stage with the least memory left"
 
 COLUMNS: dict[str, Column] = {
+    "time_floor_s": Column(lambda at: at.floor, f"{_STAGE}, with all operators and links overlapped: nothing is faster", PARTS),
     "time_bound_s": Column(lambda at: at.work["bound"], f"{_STAGE}, with perfect overlap", ("bound",)),
     "time_sum_s": Column(lambda at: at.work["sum"], f"{_STAGE}, with no overlap", ("sum",)),
     "time_estimate_s": _estimated(lambda at: at.time.seconds, f"{_STAGE}, {_MEASURED}"),
-    "time_low_s": _estimated(lambda at: at.time.low, f"from where {_PART_OF}"),
+    "time_low_s": _estimated(lambda at: maximum(at.time.low, at.floor), f"from where {_PART_OF}", PARTS),
     "time_high_s": _estimated(lambda at: at.time.high, f"up to where {_PART_OF}"),
+    "step_floor_s": Column(
+        lambda at: at.floor_through, f"{_STEP}, with all operators and links of a stage overlapped: nothing is faster", PARTS
+    ),
     "step_bound_s": Column(lambda at: at.through, f"{_STEP}, with perfect overlap", ("bound",)),
     "step_estimate_s": _estimated(lambda at: at.whole.seconds, f"{_STEP}, {_MEASURED}"),
-    "step_low_s": _estimated(lambda at: at.whole.low, f"from where {_PART_OF_ALL}"),
+    "step_low_s": _estimated(lambda at: maximum(at.whole.low, at.floor_through), f"from where {_PART_OF_ALL}", PARTS),
     "step_high_s": _estimated(lambda at: at.whole.high, f"up to where {_PART_OF_ALL}"),
     "flops": Column(lambda at: at.work["flops"], "FLOP of a device of the fullest pipeline stage", ("flops",)),
     "bytes": Column(lambda at: at.work["bytes"], "bytes that cross the memory bus of such a device", ("bytes",)),
@@ -275,10 +320,10 @@ COLUMNS: dict[str, Column] = {
     ),
     "bound_by": Column(_binding_resource, "the resource with the largest share of the bound", RESOURCES, "int8"),
     "memory_bytes": Column(
-        lambda at: reduce(maximum, (at.budget - usable + needed for needed, usable in at.held)), _MEMORY, ("memory",)
+        lambda at: reduce(maximum, (needed + others for needed, _, others in at.held)), _MEMORY, ("memory",)
     ),
     "fits": Column(
-        lambda at: reduce(_both, (needed <= usable for needed, usable in at.held)),
+        lambda at: reduce(_both, (needed <= usable for needed, usable, _ in at.held)),
         "whether the devices of every stage hold it",
         ("memory",),
         "bool",
@@ -304,7 +349,7 @@ def _both(one: Expr, other: Expr) -> Expr:
 
 
 def column(name: str) -> Column:
-    """A column by name.
+    """Return a column by its name in `COLUMNS`.
 
     Raises:
         UnknownNameError: there is none of that name.

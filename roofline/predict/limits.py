@@ -8,15 +8,16 @@ from os import PathLike
 from typing import Any, Literal
 
 from roofline.blocks.model import Model
+from roofline.documents import dump_json, envelope
 from roofline.errors import InputError
-from roofline.predict.analyze import estimate_notes, facts, run
+from roofline.predict.analyze import estimate_basis, estimate_notes, facts, run
 from roofline.predict.batch_limits import critical_batch_linear, critical_batch_step, critical_batch_why, standard_contexts
-from roofline.predict.drafts import read_options
+from roofline.predict.drafts import resolve
 from roofline.predict.duration import NO_TIMES, Duration
 from roofline.predict.memory import UNLIMITED, MemoryModel
 from roofline.predict.options import read_quantity
-from roofline.predict.request import ResolvedRequest, Workload, check_workload, prepare
-from roofline.predict.result import Analysis, dump_json
+from roofline.predict.request import ResolvedRequest, Workload, check_workload
+from roofline.predict.result import Analysis
 from roofline.predict.slo import Allowed, Slo, allowed, next_token, prompt_step, without_estimate
 from roofline.predict.speculation import Speculation
 from roofline.predict.timing import pipeline
@@ -25,7 +26,6 @@ from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step, decode, prefill
 from roofline.units import parse_count
-from roofline.version import envelope
 
 Limit = Literal["memory", "compute", "slo"]
 Contexts = int | str | Iterable[int | str]
@@ -62,22 +62,26 @@ class Row:
 
     @property
     def usable(self) -> int:
-        """The largest batch that fits and is quick enough; 0: none."""
+        """Return the largest batch that fits and meets the SLO, in sequences of the whole deployment; 0: none."""
         limits = [limit for limit in (self.max_batch_memory, self.allowed.batch) if limit is not None]
         return min(limits, default=UNLIMITED)
 
     def rate(self, name: str) -> float | None:
-        """Tokens per second of the whole deployment at the limiting batch, by one of the names of a duration."""
+        """Return tokens per second of the whole deployment at the limiting batch; None without a batch or a time.
+
+        Args:
+            name: the field of `tpot` to use, such as "bound" or "estimate".
+        """
         seconds = None if self.tpot is None else getattr(self.tpot, name)
         return self.batch / seconds if seconds and self.batch else None
 
     @property
     def late(self) -> bool:
-        """Whether a prompt alone takes longer than its SLO, so that no batch is quick enough."""
+        """Return whether the prefill of one prompt alone exceeds the TTFT objective, so that no batch meets the SLO."""
         return self.slo.ttft is not None and self.ttft is not None and (self.ttft.best or 0.0) > self.slo.ttft
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Return the row as plain data, in the layout of `roofline limits --json`."""
         return {
             "context": self.context,
             "max_batch_memory": self.max_batch_memory,
@@ -104,7 +108,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class VariantRow:
-    """One variant at one context: bytes of one device, the batch of the whole deployment (None: no limit)."""
+    """One variant at one context. Bytes are per device, the batch is that of the whole deployment (None: memory sets no
+    limit).
+    """
 
     variant: str
     why: str
@@ -114,7 +120,7 @@ class VariantRow:
     """Allocated for one sequence; of what the sequences share, each has it all here."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Return the row as plain data, in the layout of `roofline limits --json`."""
         return {
             "variant": self.variant,
             "context": self.context,
@@ -126,7 +132,7 @@ class VariantRow:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the batch over contexts, and of what-if variants."""
+    """Limits of the batch by context, and those of what-if variants."""
 
     inputs: dict[str, Any]
     model: dict[str, Any]
@@ -139,22 +145,24 @@ class Limits:
     critical_batch_why: str
     """Why the whole decode step has no critical batch at the longest context; empty where it has one."""
     assumptions: tuple[Assumption, ...]
+    estimate_basis: str | None = None
+    """What the estimates rest on: "measured", "transferred", "prior" or "given"; None without estimates."""
     unfit: Analysis | None = None
     """The analysis of one sequence at the shortest context, where not even that fits: it says what would."""
 
     @property
     def basis(self) -> str:
-        """Whether `max_batch_slo` is at the bound or at the estimate."""
+        """Return "estimate" if `max_batch_slo` is judged by estimates, "bound" if there are none."""
         spans = (row.tpot for row in self.rows if row.tpot is not None)
         return "bound" if all(span.estimate is None for span in spans) else "estimate"
 
     @property
     def possible(self) -> bool:
-        """Whether at any of the contexts a sequence fits and is quick enough."""
+        """Return whether at least one sequence fits and meets the SLO at any of the contexts."""
         return any(row.usable for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Return the result as plain data, in the layout of `roofline limits --json`."""
         return {
             **envelope(self.inputs),
             "model": self.model,
@@ -162,6 +170,7 @@ class Limits:
             "deployment": self.deployment,
             "slo": {"ttft_s": self.slo.ttft, "tpot_s": self.slo.tpot, "basis": self.basis if self.slo.given else None},
             "rows": [row.to_dict() for row in self.rows],
+            "estimate_basis": self.estimate_basis,
             "variants": [row.to_dict() for row in self.variants],
             "critical_batch": {"linear": self.critical_batch_linear, "why": self.critical_batch_why},
             "assumptions": [
@@ -170,11 +179,11 @@ class Limits:
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        """JSON text; no NaN and no infinity."""
+        """Return the result as JSON text; NaN and infinity are null."""
         return dump_json(self.to_dict(), indent)
 
     def flat(self) -> list[dict[str, Any]]:
-        """One flat row per context; units in the names."""
+        """Return one flat row per context; names of columns end in their units."""
         rows = []
         for row in self.rows:
             allowed, tpot, ttft = row.allowed, (row.tpot if row.batch else None) or NO_TIMES, row.ttft or NO_TIMES
@@ -202,15 +211,15 @@ def limits(
     tpot: str | float | None = None,
     **options: Any,
 ) -> Limits:
-    """The limits of the batch at each context.
+    """Return the limits of the batch at each context.
 
     Args:
         model: a shipped id, the path of a file, or a loaded model.
         hardware: a shipped id of an accelerator or node, the path of a file, or loaded hardware.
         context: tokens cached before the decode step: one number, a list, or a text such as "1k,4k,32k"; default: 1k, 2k,
             4k and so on to the longest context of the model.
-        ttft: seconds, or a text with a unit, in which a prompt of that many tokens that is alone has its first token.
-        tpot: the same between the tokens of a sequence in the batch.
+        ttft: objective for the first token of a prompt of that many tokens alone: seconds, or a text with a unit.
+        tpot: objective for the time between tokens of a sequence in the batch: seconds, or a text with a unit.
         **options: those of `roofline analyze` that describe the deployment, with underscores.
 
     Returns:
@@ -225,14 +234,10 @@ def limits(
         None if ttft is None else read_quantity("ttft", ttft, "s"),
         None if tpot is None else read_quantity("tpot", tpot, "s"),
     )
-    speculative, rest = read_options({**options, "context": 0, "phase": "decode"})
-    request, speculation = prepare(model, hardware, **rest), None
-    if speculative is not None:
-        speculation = Speculation.of(request, speculative, rest)
-        request = speculation.request
+    request, speculation = resolve(model, hardware, **{**options, "context": 0, "phase": "decode"})
     notes: list[Assumption] = []
     contexts = _contexts(request, context, notes)
-    rows = tuple(limits_at(request, length, slo, speculation) for length in contexts)
+    rows = tuple(_limits_at(request, length, slo, speculation) for length in contexts)
     longest = contexts[-1]
     linear = critical_batch_linear(request.memory, request.hardware)
     used = (*request.inputs, *request.estimator.fits.inputs.values())
@@ -247,12 +252,23 @@ def limits(
         if rows[-1].critical_batch is not None
         else critical_batch_why(request.memory, request.hardware, linear, None, longest),
         assumptions=(*_assumptions(request, slo, speculation), *notes, *estimate_notes(request, _steps(rows, slo))),
+        estimate_basis=estimate_basis(request, _steps(rows, slo)),
         unfit=run(_at(request, contexts[0])) if rows[0].max_batch_memory == 0 else None,
     )
 
 
 def first_of(memory: int | None, compute: int | None, slo: int | None) -> tuple[Limit, int] | None:
-    """The limit that a growing batch meets first, and its batch; of equal ones compute, which is met by that very batch.
+    """Return the limit that a growing batch reaches first, and its batch. Of equal ones compute is first: it is reached by
+    that very
+    batch, the others by the next.
+
+    Args:
+        memory: the largest batch that fits; None: no limit.
+        compute: the critical batch; None: there is none.
+        slo: the largest batch that meets the SLO; None: no limit.
+
+    Returns:
+        The name and the batch of the limit; None if there is no limit at all.
 
     >>> first_of(100, 153, 120), first_of(153, 153, None), first_of(0, 5, 0), first_of(None, None, None)
     (('memory', 100), ('compute', 153), ('memory', 0), None)
@@ -262,9 +278,8 @@ def first_of(memory: int | None, compute: int | None, slo: int | None) -> tuple[
     return min(limits, key=lambda limit: limit[1], default=None)
 
 
-def limits_at(request: ResolvedRequest, context: int, slo: Slo, speculation: Speculation | None = None) -> Row:
-    """The limits at one context; with speculative decoding TPOT is that of its rounds, and a prompt goes through the draft
-    too."""
+def _limits_at(request: ResolvedRequest, context: int, slo: Slo, speculation: Speculation | None = None) -> Row:
+    """The limits at one context. With speculative decoding TPOT is that of its rounds, and prompts pass the draft too."""
     replicas, memory = request.deployment.data_parallel_size, request.memory
     held = memory.max_batch(context)
     most = None if held >= UNLIMITED else held

@@ -27,8 +27,9 @@ UNLIMITED = 2**60
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is put on a device, and what the engine leaves for it. `capacity` is in bytes; the limits of the engine are
-    resolved (no None)."""
+    """A model in a deployment, and the limits of its engine, all resolved (no None). `capacity` is the bytes of device memory,
+    `utilization` the fraction of it that the engine uses, `block_size` the tokens of a cache block.
+    """
 
     model: Model
     deployment: Deployment
@@ -38,29 +39,57 @@ class Setting:
     block_size: int
     max_num_batched_tokens: int
     rules: KvCacheRules
+    share_of: str = "all"
+    """What `utilization` is a share of (`roofline.specs.engine.MemoryShare`)."""
 
     @property
     def budget_bytes(self) -> float:
-        """Bytes of a device that the engine may use."""
-        return self.capacity * self.utilization
+        """Return the bytes per device that the engine may use: all of them, if its share is of what is left for caches."""
+        return self.capacity if self.share_of == "free" else self.capacity * self.utilization
+
+    def left_bytes(self, weights: Expr, activations: Expr) -> Expr:
+        """Return the bytes that an engine has for caches and states; negative where not even the weights fit.
+
+        Its share of memory is of all that a device holds (vLLM), of weights and caches, beside which activations have to fit
+        (SGLang), or of what weights and activations leave (TensorRT-LLM).
+
+        Args:
+            weights: bytes of all weights on the device.
+            activations: bytes of the largest working set of a step.
+        """
+        free = self.capacity - weights - activations - self.deployment.reserve
+        if self.share_of == "free":
+            return free * self.utilization
+        if self.share_of == "static":
+            return minimum(self.budget_bytes - weights - self.deployment.reserve, free)
+        return self.budget_bytes - weights - activations - self.deployment.reserve
 
     @property
     def block_tokens(self) -> int:
-        """Tokens of a sequence for which a block is taken: it fills one on each of the devices that divide its tokens."""
-        return self.block_size * self.deployment.context_parallel_size
+        """Return the tokens of a sequence per block: one block on each of the devices that divide its tokens."""
+        return self.block_size * self.deployment.context_parallel_size * self.deployment.decode_context_parallel_size
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageMemory(Setting):
-    """What a device of one pipeline stage needs and has."""
+    """The memory that one device of a pipeline stage has, and what is stored in it."""
 
     stage: Stage
 
     @cached_property
     def weights_bytes(self) -> float:
-        """Bytes of weights that the device holds."""
+        """Return the bytes of weights on the device."""
         graph = build(self.model, self.deployment, self.precision, CANONICAL, self.stage)
         return float(sum(weights_by_path(graph).values()))
+
+    @property
+    def loaded_bytes(self) -> float:
+        """Bytes of all weights on the device."""
+        return self.weights_bytes
+
+    def own_cache_share(self, length: int) -> float:
+        """Of the cache of a sequence of some length, the share that is the model's own."""
+        return 1.0
 
     @cached_property
     def _caches(self) -> list[tuple[Cache, int]]:
@@ -68,18 +97,20 @@ class StageMemory(Setting):
 
     @cached_property
     def kv_bytes_per_token(self) -> float:
-        """What one more token adds on this device, while it is below every window; on average, where entries stand for
-        several tokens."""
+        """Return the cache bytes that one more token adds on this device while it is below every window, without rounding to
+        blocks; the
+        mean, where a cache entry stands for several tokens.
+        """
         return float(sum(cache.per_token * count for cache, count in self._caches) * self.precision.kv.bytes)
 
     @property
-    def kv_grows(self) -> bool:
+    def _kv_grows(self) -> bool:
         """Whether some layer keeps every token."""
         return any(kind.window is kind.chunk is None for kind in self.layout.kinds)
 
     @cached_property
     def layout(self) -> Allocation:
-        """What the engine makes of caches and states."""
+        """Return how the engine lays out the stage's caches and recurrent states."""
         recurrent = states(self.model, self.deployment, self.stage)
         held = [(float(state.bytes(self.precision, allocated=True)), count) for state, count in recurrent]
         layers = [
@@ -96,7 +127,7 @@ class StageMemory(Setting):
 
     @property
     def plain(self) -> bool:
-        """Whether the engine lays out what is counted: every token as it is, in blocks of one size, and nothing else."""
+        """Return whether the engine stores exactly the tokens counted: all of them, in blocks of one size, nothing else."""
         block = self.layout.block
         return block is not None and self.layout.bytes(0, block) == self.kv_bytes_per_token * block
 
@@ -109,7 +140,12 @@ class StageMemory(Setting):
         return size + float(cache.index * (rules.indexer_element_bytes or kv.bytes))
 
     def kv_bytes(self, length: Expr, *, allocated: bool) -> Expr:
-        """Cache of one sequence of `length` tokens, the newest of which was decoded."""
+        """Return the cache bytes of one sequence on this device.
+
+        Args:
+            length: tokens, the newest of which was decoded; a number or an array.
+            allocated: whether tokens are rounded up to whole blocks, as the engine lays them out.
+        """
         if allocated:
             return self.layout.bytes(length - 1, 1) - self.layout.state_bytes
         total: Expr = 0
@@ -118,7 +154,11 @@ class StageMemory(Setting):
         return total
 
     def state_bytes(self, *, allocated: bool) -> float:
-        """Recurrent state of one sequence."""
+        """Return the bytes of recurrent state of one sequence on this device.
+
+        Args:
+            allocated: whether as the engine lays it out; otherwise in fp32, as transformers does, unless the format was given.
+        """
         if allocated:
             return self.layout.state_bytes
         # NB: recurrent state is fp32 in the layout of transformers, whatever an engine makes of it
@@ -127,9 +167,13 @@ class StageMemory(Setting):
         return float(sum(state.bytes(exact, allocated=False) * count for state, count in recurrent))
 
     def needed_bytes(self, step: Step) -> Expr:
-        """What the engine holds for all sequences of one replica in a step: caches (`--shared-prefix` once) and states.
+        """Return the bytes of caches (`--shared-prefix` once) and states of all sequences of one replica in a step, on this
+        device.
 
-        A prompt of more tokens than the engine puts into one step is looked at in its last chunk, which has most before it.
+        A prompt of more tokens than the engine puts into one step is looked at in its last chunk, before which most is cached.
+
+        Args:
+            step: segments with counts of the whole deployment; numbers or arrays.
         """
         total: Expr = 0
         common: Expr = 0
@@ -148,10 +192,14 @@ class StageMemory(Setting):
         return ceil_div(count, self.deployment.data_parallel_size)
 
     def activation_bytes(self, step: Step) -> Expr:
-        """Largest working set of a step: the residual stream and what the operator with the most activations reads and writes.
+        """Return the bytes of the largest working set of a step: the residual stream, and inputs and outputs of the largest
+        operator.
 
         A step of more tokens than the engine puts into one is taken in chunks, of which the last, with the most tokens
         cached before it, is looked at.
+
+        Args:
+            step: segments with counts of the whole deployment; numbers or arrays.
         """
         stream, graph = self.working_set(step)
         peak: Expr = 0
@@ -160,23 +208,32 @@ class StageMemory(Setting):
         return stream + peak
 
     def working_set(self, step: Step) -> tuple[Expr, Graph]:
-        """Bytes of the residual stream in the chunk of a step that is looked at, and its operators."""
+        """Return the bytes of the residual stream in the last chunk of a step, and the operators of that chunk."""
         share = tuple(replace(segment, count=self._share(segment.count)) for segment in step)
-        chunk = last_chunk(share, self.max_num_batched_tokens)
+        chunk = _last_chunk(share, self.max_num_batched_tokens)
         graph = build(self.model, self.deployment, self.precision, chunk, self.stage, per_replica=True)
         return stream_tokens(chunk, self.deployment) * self.model.stream_width * self.precision.activation.bytes, graph
 
     def usable_bytes(self, step: Step) -> Expr:
-        """Bytes left for cache and state in a step; negative where not even the weights fit."""
-        return self.budget_bytes - self.weights_bytes - self.activation_bytes(step) - self.deployment.reserve
+        """Return the bytes left for cache and state in a step; negative where not even the weights fit."""
+        return self.left_bytes(self.loaded_bytes, self.activation_bytes(step))
+
+    def budget_of(self, step: Step) -> float:
+        """Return the bytes per device that the engine may use in a step of plain numbers, activations among them."""
+        if self.share_of == "all":
+            return self.budget_bytes
+        held = self.loaded_bytes + float(self.activation_bytes(step)) + self.deployment.reserve
+        return held + float(self.usable_bytes(step))
 
     def fits(self, step: Step) -> bool:
-        """Whether a step fits, for plain numbers."""
+        """Return whether a step of plain numbers fits on this device."""
         return bool(self.needed_bytes(step) <= self.usable_bytes(step))
 
     def kv_capacity_tokens(self, step: Step) -> int:
-        """Tokens that the caches of all replicas hold together, in whole blocks, if all sequences are as long as the
-        longest of the step."""
+        """Return the tokens that the caches of all replicas hold together, in whole blocks, if all sequences are as long as
+        the longest
+        of the step.
+        """
         usable = self.usable_bytes(step)
         length = max(segment.cached + segment.new for segment in step)
         a_sequence = self.layout.bytes(length - 1, 1)
@@ -189,7 +246,11 @@ class StageMemory(Setting):
         return tokens_held * self.deployment.data_parallel_size
 
     def max_batch(self, context: int) -> int:
-        """The largest batch of the whole deployment whose decode step after `context` cached tokens fits; 0: none."""
+        """Return the largest batch of the whole deployment whose decode step fits on this stage; 0: none.
+
+        Args:
+            context: tokens cached per sequence before the step.
+        """
         replicas = self.deployment.data_parallel_size
         limit = self.deployment.max_num_seqs or UNLIMITED
 
@@ -204,10 +265,17 @@ class StageMemory(Setting):
         return replicas * largest(holds, limit, guess)
 
     def max_context(self, batch: int) -> int | None:
-        """The maximum of cached tokens with which a decode step of `batch` fits; None: memory sets no limit; 0 with nothing."""
+        """Return the largest number of cached tokens with which a decode step fits on this stage.
+
+        Args:
+            batch: sequences of the whole deployment.
+
+        Returns:
+            Tokens per sequence before the step; 0 where not even one without cache fits, None where memory sets no limit.
+        """
         if not self.fits((Segment(batch, 1, 0, decode=True),)):
             return 0
-        if not self.kv_grows:
+        if not self._kv_grows:
             widest = max((kind.window or kind.chunk or 0 for kind in self.layout.kinds), default=0)
             if self.fits((Segment(batch, 1, widest, decode=True),)):
                 return None
@@ -225,7 +293,7 @@ class MemoryModel(Setting):
 
     @cached_property
     def stages(self) -> tuple[StageMemory, ...]:
-        """Stages that differ, first to last: equal ones in the middle stand for each other."""
+        """Return the stages that differ, first to last; equal ones in the middle are listed once."""
         differing = {}
         for stage in stages(self.model, self.deployment.pipeline_parallel_size):
             differing[stage.layers, stage.first, stage.last] = stage
@@ -233,37 +301,39 @@ class MemoryModel(Setting):
         return tuple(StageMemory(stage=stage, **own) for stage in differing.values())
 
     @cached_property
-    def fullest(self) -> StageMemory:
-        """The stage with the most bytes of weights; of equal ones the last, which computes the LM head as well. Work and
-        times are shown for one of its devices."""
+    def fullest_stage(self) -> StageMemory:
+        """Return the stage with the most bytes of weights; of equal ones the last, which computes the LM head as well. Work
+        and times are
+        shown for one of its devices.
+        """
         return max(self.stages, key=lambda part: (part.weights_bytes, part.stage.index))
 
     @property
     def stage(self) -> Stage:
-        """The layers of the fullest stage."""
-        return self.fullest.stage
+        """Return the layers of the fullest stage."""
+        return self.fullest_stage.stage
 
     def tightest(self, step: Step) -> StageMemory:
-        """The stage with the least memory left in a step, for plain numbers."""
+        """Return the stage with the least memory left in a step of plain numbers."""
         return max(self.stages, key=lambda part: part.needed_bytes(step) - part.usable_bytes(step))
 
     def fits(self, step: Step) -> bool:
-        """Whether every stage holds a step, for plain numbers."""
+        """Return whether a step of plain numbers fits on every stage."""
         return all(part.fits(step) for part in self.stages)
 
     def max_batch(self, context: int) -> int:
-        """The largest batch that fits.
+        """Return the largest batch whose decode step fits.
 
         Args:
             context: tokens cached per sequence before the decode step.
 
         Returns:
-            Sequences of the whole deployment; 0 where not one fits, `UNLIMITED` where memory sets no limit.
+            Sequences of the whole deployment; 0 where not one fits, `UNLIMITED` or more where memory sets no limit.
         """
         return min(part.max_batch(context) for part in self.stages)
 
     def max_context(self, batch: int) -> int | None:
-        """The longest context that fits.
+        """Return the longest context whose decode step fits.
 
         Args:
             batch: sequences of the whole deployment.
@@ -275,13 +345,13 @@ class MemoryModel(Setting):
         return min(limits, default=None)
 
 
-def last_chunk(step: Step, budget: int) -> Step:
+def _last_chunk(step: Step, budget: int) -> Step:
     """The last of the chunks in which an engine takes a step, each of at most `budget` tokens: every decoded token, as
     many whole prompts as fit, and the end of one more. Counts may be arrays.
 
-    >>> [str(segment) for segment in last_chunk((Segment(8, 4097, 0),), 8192)]
+    >>> [str(segment) for segment in _last_chunk((Segment(8, 4097, 0),), 8192)]
     ['1x4097@0', '1x4095@2']
-    >>> [str(segment) for segment in last_chunk((Segment(32, 1, 100, decode=True), Segment(1, 9000, 0)), 8192)]
+    >>> [str(segment) for segment in _last_chunk((Segment(32, 1, 100, decode=True), Segment(1, 9000, 0)), 8192)]
     ['32x1@100', '1x8160@840']
     """
     segments = [segment for segment in step if segment.decode]
@@ -300,15 +370,18 @@ def _empty(segment: Segment) -> bool:
 
 
 def weights_by_path(graph: Graph) -> dict[str, float]:
-    """Bytes of weights by the path of the operator that holds them."""
+    """Return the bytes of weights per device by operator path, all repeats together; without operators that hold none."""
     sizes = {path: operator.held_bytes * repeat for path, (operator, repeat) in graph.items()}
     return {path: size for path, size in sizes.items() if size}
 
 
 def largest(holds: Callable[[int], bool], limit: int = UNLIMITED, guess: int = 1) -> int:
-    """The largest whole number from 1 to `limit` for which a condition holds that once failed stays failed; 0: none.
+    """Return the largest whole number from 1 to `limit` for which a condition holds; 0: none.
 
-    The search starts at `guess` and doubles its step, in the direction that the condition points to.
+    Args:
+        holds: the condition; once it fails for a number, it fails for all larger ones.
+        limit: the largest number tried.
+        guess: where the search starts; its step doubles from there.
 
     >>> largest(lambda n: n * n <= 80), largest(lambda n: True, 7), largest(lambda n: False)
     (8, 7, 0)

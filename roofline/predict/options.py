@@ -143,6 +143,22 @@ def read_quantity(name: str, value: Any, unit: str) -> float:
     return number
 
 
+def read_share(name: str, value: Any) -> float:
+    """The value of a share: more than 0, at most 1.
+
+    Raises:
+        InputError: it is none.
+    """
+    flag = f"--{name.replace('_', '-')}"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{flag} must be a share such as 0.4, not {value!r}") from None
+    if not 0 < number <= 1:
+        raise InputError(f"{flag} must be more than 0 and at most 1, not {value}")
+    return number
+
+
 def _count(help: str, *, minimum: float = 1, metavar: str = "N", **more: Any) -> Option:
     return Option(kind="count", help=help, minimum=minimum, metavar=metavar, **more)
 
@@ -182,11 +198,14 @@ class PrecisionOptions(TypedDict, total=False):
     """Formats of numbers."""
 
     dtype: Annotated[str, _text("Of all weights.", "DTYPE", default="the model's")]
-    activation_dtype: Annotated[str, _text("Of activations.", "DTYPE", default="the model's")]
+    activation_dtype: Annotated[str, _text("Of activations, and then of products.", "DTYPE", default="the model's")]
     kv_cache_dtype: Annotated[str, _text("Of the KV cache.", "DTYPE", default="as activations")]
     mamba_ssm_cache_dtype: Annotated[str, _text("Of recurrent state.", "DTYPE", default="the model's")]
+    dispatch_dtype: Annotated[str, _text("Of tokens sent to their experts.", "DTYPE", default="as activations")]
+    combine_dtype: Annotated[str, _text("Of what experts send back.", "DTYPE", default="as activations")]
     quantization: Annotated[
-        str, _text("Scheme of linear layers and experts: fp8, fp8_block, int8, awq, gptq, mxfp4, nvfp4, nf4, none, ...", "NAME")
+        str,
+        _text("Scheme of linear layers and experts: fp8, int8, w8a16, w4a16, awq, gptq, mxfp4, nvfp4, none, ...", "NAME"),
     ]
 
 
@@ -197,11 +216,31 @@ class ParallelismOptions(TypedDict, total=False):
     pipeline_parallel_size: Annotated[Count, _count("Stages of layers.", default="1", aliases=("pp",))]
     data_parallel_size: Annotated[Count, _count("Copies that share the batch.", default="1", aliases=("dp",))]
     expert_parallel_size: Annotated[Count, _count("Devices that share the experts.", default="1", aliases=("ep",))]
+    moe_tp: Annotated[
+        Count,
+        _count("Devices that share each expert, beside --ep.", default="tp/ep, at least 1", aliases=("moe_tp_size",)),
+    ]
+    num_redundant_experts: Annotated[
+        Count,
+        _count(
+            "Slots for copies of experts, in each layer, beside the experts.",
+            default="0",
+            minimum=0,
+            aliases=("ep_num_redundant_experts",),
+        ),
+    ]
     context_parallel_size: Annotated[
         Count,
         _count("Devices that share the tokens of a sequence.", default="1", aliases=("prefill_context_parallel_size", "cp")),
     ]
+    decode_context_parallel_size: Annotated[
+        Count,
+        _count("Tensor-parallel devices with the same KV heads that share the cached tokens.", default="1", aliases=("dcp",)),
+    ]
     sequence_parallel: Annotated[bool, _flag("Tensor-parallel devices share the tokens between the blocks.")]
+    microbatch_overlap: Annotated[
+        bool, _flag("Two microbatches in turn: collectives of one while the other computes.", aliases=("enable_dbo",))
+    ]
     expert_imbalance: Annotated[
         Number, _number("Tokens of the busiest expert-parallel device over the mean.", "X", default="1", minimum=1)
     ]
@@ -210,13 +249,26 @@ class ParallelismOptions(TypedDict, total=False):
 class EngineOptions(TypedDict, total=False):
     """The engine and its limits."""
 
-    engine: Annotated[str, _text("NAME or NAME@VERSION.", "NAME", default="vllm")]
-    backend: Annotated[str, _text("Whose kernels the estimate is for.", "NAME")]
+    engine: Annotated[str, _text("vllm, sglang or trtllm, or NAME@VERSION.", "NAME", default="vllm")]
+    backend: Annotated[str, _text("Whose kernels the estimate is for.", "NAME", default="the engine's")]
     max_model_len: Annotated[Count, _count("Longest sequence that the engine accepts.")]
     max_num_seqs: Annotated[Count, _count("Maximum number of sequences in one step of a replica.")]
     max_num_batched_tokens: Annotated[Count, _count("Maximum number of tokens in one step.", default="the engine's")]
     gpu_memory_utilization: Annotated[
         Number, _number("Share of memory that the engine uses.", "SHARE", default="the engine's", minimum=0, maximum=1)
+    ]
+    mem_fraction_static: Annotated[
+        Number, _number("SGLang's share of memory, for weights and cache alone.", "SHARE", minimum=0, maximum=1)
+    ]
+    kv_cache_free_gpu_memory_fraction: Annotated[
+        Number,
+        _number(
+            "TensorRT-LLM's share of the memory that weights and activations leave, for the cache.",
+            "SHARE",
+            minimum=0,
+            maximum=1,
+            aliases=("kv_cache_free_gpu_mem_fraction", "kv_cache_free_fraction"),
+        ),
     ]
     reserve: Annotated[Quantity, _quantity('Memory kept free, such as "2 GiB".', "byte", "BYTES", default="0")]
     block_size: Annotated[Count, _count("Tokens in a block of the KV cache.", default="the engine's")]
@@ -231,6 +283,27 @@ class HardwareOptions(TypedDict, total=False):
     peak_flops: Annotated[Quantity, _quantity('"312 TFLOP/s", for every dtype.', "FLOP/s", "RATE")]
     bandwidth: Annotated[Quantity, _quantity('"2039 GB/s".', "byte/s", "RATE")]
     memory: Annotated[Quantity, _quantity('"80 GiB".', "byte", "BYTES")]
+    link_bandwidth: Annotated[
+        Quantity, _quantity('Of the links between devices, one direction: "16 GB/s".', "byte/s", "RATE", default="the file's")
+    ]
+    allreduce_bandwidth: Annotated[
+        Quantity,
+        _quantity("Bus bandwidth that all-reduces, all-gathers and reduce-scatters reach in the estimate.", "byte/s", "RATE"),
+    ]
+    mfu: Annotated[
+        Number,
+        _number(
+            "Share of the matrix peak in the estimate, instead of fitted kernels.",
+            "SHARE",
+            default="1 with --mbu",
+            minimum=0,
+            maximum=1,
+        ),
+    ]
+    mbu: Annotated[
+        Number,
+        _number("Share of the bandwidth, likewise.", "SHARE", default="1 with --mfu", minimum=0, maximum=1),
+    ]
 
 
 class CountingOptions(TypedDict, total=False):
@@ -281,7 +354,13 @@ class _Short(TypedDict, total=False):
     dp: Count
     ep: Count
     cp: Count
+    dcp: Count
+    enable_dbo: bool
+    moe_tp_size: Count
+    ep_num_redundant_experts: Count
     prefill_context_parallel_size: Count
+    kv_cache_free_gpu_mem_fraction: Number
+    kv_cache_free_fraction: Number
 
 
 class DeploymentOptions(
@@ -343,6 +422,19 @@ def of_groups(groups: Iterable[str], without: Iterable[str] = ()) -> list[Option
     """The options of some groups, in order."""
     wanted, left_out = set(groups), set(without)
     return [option for option in OPTIONS.values() if option.group in wanted and option.name not in left_out]
+
+
+def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The command-line flags of some options, with their values, in the order of the schema.
+
+    >>> flags({"kv_cache_dtype": "fp8", "tp": 2, "sequence_parallel": True, "phase": None, "batch": 8})
+    ('--batch', '8', '--kv-cache-dtype', 'fp8', '--tensor-parallel-size', '2', '--sequence-parallel')
+    """
+    given = {ALIASES.get(name, name): value for name, value in options.items() if value is not None and value is not False}
+    line: list[str] = []
+    for name in (name for name in OPTIONS if name in given):
+        line += [OPTIONS[name].flag] if given[name] is True else [OPTIONS[name].flag, str(given[name])]
+    return tuple(line)
 
 
 def keywords(*groups: str, without: Iterable[str] = ()) -> Callable[[F], F]:

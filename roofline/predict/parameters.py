@@ -29,8 +29,12 @@ _PART_PATTERNS = (
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Of the language model alone. `active` leaves out the routed experts that a token does not use; `embedding` is
-    the input tables (tokens, learned positions, embeddings of the layers); `apart` lists what is not counted in `total`."""
+    """Numbers of parameters of the language model alone.
+
+    `active` leaves out the routed experts that a token does not use; `embedding` is the input tables (tokens, learned
+    positions,
+    embeddings of the layers); `apart` lists what is not counted in `total`.
+    """
 
     total: int
     active: int
@@ -39,7 +43,7 @@ class Parameters:
 
 
 def count_parameters(model: Model) -> Parameters:
-    """Count every parameter once; tied weights once."""
+    """Return the numbers of parameters of a model, tied weights counted once."""
     graph = build(model, Deployment(), TWO_BYTES, CANONICAL)
     total = sum(operator.parameters * repeat for operator, repeat in graph.values())
     idle = sum(
@@ -53,22 +57,22 @@ def count_parameters(model: Model) -> Parameters:
 
 
 def kv_bytes_per_token(model: Model) -> float:
-    """Bytes that one more token adds to the cache at 2 bytes per element, below every window."""
+    """Return the bytes that one more token adds to the cache of all layers at 2 bytes per element, below every window."""
     return float(sum(cache.per_token * 2 * count for cache, count in caches(model, Deployment())))
 
 
 def state_bytes_per_sequence(model: Model) -> float:
-    """Bytes of recurrent state that a sequence has, however long it is: fp32, and convolutions at 2 bytes per element."""
+    """Return the bytes of recurrent state of one sequence in all layers: fp32, and 2 bytes per element for convolutions."""
     return float(sum(state.bytes(TWO_BYTES, allocated=False) * count for state, count in states(model, Deployment())))
 
 
 def windows(model: Model) -> list[int]:
-    """The sliding windows of a model's layers."""
+    """Return the sliding windows of a model's layers in tokens, rising."""
     return sorted({cache.window for cache, _ in caches(model, Deployment()) if cache.window is not None})
 
 
 def parameters_by_path(model: Model) -> dict[str, tuple[float, int]]:
-    """By path: the parameters of one operator, and the number of layers that have it. Operators with none are left out."""
+    """Return by operator path the parameters of one operator and how often it occurs; without operators that have none."""
     graph: Graph = build(model, Deployment(), TWO_BYTES, CANONICAL)
     return {path: (op.parameters, repeat) for path, (op, repeat) in graph.items() if op.parameters}
 
@@ -83,12 +87,14 @@ class Part:
 
 
 def parameters_by_part(model: Model) -> list[Part]:
-    """Where the parameters are, in the order in which a token meets them. The norms are those of the residual stream;
-    others count with the block that they are in."""
+    """Return the parameters of each part of a model, in the order in which a token meets them.
+
+    The part "norms" is those of the residual stream; others count with the block that they are in.
+    """
     parts: dict[str, Part] = {}
     for path, (operator, repeat) in build(model, Deployment(), TWO_BYTES, CANONICAL).items():
         if operator.parameters:
-            name = part_of(model, path)
+            name = _part_of(model, path)
             size = active = operator.parameters * repeat
             if isinstance(operator, GroupedGemm):
                 active = size // operator.experts * operator.top_k
@@ -97,12 +103,12 @@ def parameters_by_part(model: Model) -> list[Part]:
     return list(parts.values())
 
 
-def part_of(model: Model, path: str) -> str:
+def _part_of(model: Model, path: str) -> str:
     """The part that an operator's parameters are counted with.
 
     >>> from roofline.blocks.model_files import load_model
     >>> paths = "moe/moe/experts/up_proj", "dense/attention/o_proj", "dense/attention/norm", "dense/attention/q_a_norm"
-    >>> [part_of(load_model("deepseek-v3")[0], f"layers/{path}") for path in paths]
+    >>> [_part_of(load_model("deepseek-v3")[0], f"layers/{path}") for path in paths]
     ['experts', 'attention', 'norms', 'attention']
     """
     layer_type, rest = inside(model, path)
@@ -117,7 +123,7 @@ def part_of(model: Model, path: str) -> str:
 
 
 def inside(model: Model, path: str) -> tuple[str | None, str]:
-    """The layer type that a path is in, where it is in one, and the rest."""
+    """Return the layer type that an operator path is in (None: outside the layers), and the rest of the path."""
     top, _, rest = path.partition("/")
     if top != "layers":
         return None, path
@@ -148,7 +154,7 @@ class LayerKind:
 
 
 def layer_kinds(model: Model) -> list[LayerKind]:
-    """The types of a model's layers, in the order of its file."""
+    """Return the types of a model's layers, in the order of its file."""
     parameters = dict.fromkeys(model.layer_types, 0)
     for path, (operator, _) in build(model, Deployment(), TWO_BYTES, CANONICAL).items():
         if (layer_type := inside(model, path)[0]) is not None:
@@ -176,7 +182,7 @@ def layer_kinds(model: Model) -> list[LayerKind]:
 
 
 def layer_pattern(model: Model) -> str:
-    """The layers, first to last, by letter.
+    """Return the layers, first to last, by the letters of their types.
 
     >>> from roofline.blocks.model_files import load_model
     >>> layer_pattern(load_model("deepseek-v3")[0])
@@ -190,7 +196,7 @@ def layer_pattern(model: Model) -> str:
 
 
 def layer_letters(names: list[str]) -> dict[str, str]:
-    """A letter for each name: one of its own, the first that is free, small before large.
+    """Return a distinct letter for each name: one from the name where one is free, lower case first.
 
     >>> layer_letters(["sliding", "full", "sliding_moe", "s"])
     {'sliding': 's', 'full': 'f', 'sliding_moe': 'm', 's': 'S'}

@@ -16,17 +16,18 @@ from roofline.blocks.model_files import load_model
 from roofline.blocks.precision import resolve_precision
 from roofline.dtypes import Precision
 from roofline.errors import InputError, UnknownNameError
-from roofline.graph.sharding import check_parallel, communicating
+from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.numeric import Expr
 from roofline.predict import assumptions
 from roofline.predict.efficiency.estimate import Estimator
-from roofline.predict.efficiency.fits import HOST, Fits
+from roofline.predict.efficiency.fits import DEFAULT, HOST, Fits
+from roofline.predict.efficiency.form import SERVING, Conditions
 from roofline.predict.memory import MemoryModel
-from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, of_groups, read_quantity
+from roofline.predict.options import ALIASES, DEPLOYMENT, HARDWARE, of_groups, read_quantity, read_share
 from roofline.specs.deployment import Conventions, Deployment
-from roofline.specs.engine import Engine, EngineSteps
+from roofline.specs.engine import MEMORY_OPTIONS, Engine, EngineSteps, MemoryShare
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, load_engine, load_engine_steps, load_hardware
+from roofline.specs.library import Input, load_engine, load_engine_steps, load_hardware, measured_engines
 from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment, Step, decode, merged, parse_segments, prefill, sequences
 from roofline.units import parse_count
@@ -48,7 +49,11 @@ class Options:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Options:
-        """Options under their long names; None means not given."""
+        """Return options under their long names; None means not given.
+
+        Raises:
+            InputError: an option is given under two names.
+        """
         by_name: dict[str, Any] = {}
         for name, value in options.items():
             full = ALIASES.get(name, name)
@@ -59,30 +64,44 @@ class Options:
         return cls(by_name)
 
     def take(self, name: str, default: Any = None) -> Any:
-        """The value of an option, which is known from now on."""
+        """Return the value of an option (`default` if it is not given) and mark it as known. It can be taken once."""
         self.known.add(name)
         value = self.given.pop(name, None)
         return default if value is None else value
 
     def done(self) -> None:
-        """Refuse options that were not taken."""
+        """Check that all options were taken.
+
+        Raises:
+            UnknownNameError: one was not.
+        """
         if self.given:
             raise UnknownNameError("option", next(iter(self.given)), self.known | set(ALIASES))
 
 
-def override_hardware(hardware: Hardware, options: Options, notes: list[Assumption]) -> Hardware:
+_WHY_GIVEN = {
+    "peak_flops": "for every dtype",
+    "allreduce_bandwidth": "bytes that each device sends, over the time beyond the latency, in the estimate",
+    "mfu": "estimate: matrix products at this share of the peak, instead of fitted kernels",
+    "mbu": "estimate: bytes at this share of the bandwidth, instead of fitted kernels",
+}
+"""What is said of figures that do not just replace one of the file."""
+
+
+def _override_hardware(hardware: Hardware, options: Options, notes: list[Assumption]) -> Hardware:
     """Hardware with the figures that the options replace."""
     figures = {}
     for name, unit in OVERRIDES.items():
         if (value := options.take(name)) is not None:
-            figures["memory_bytes" if name == "memory" else name] = read_quantity(name, value, unit)
-            why = "for every dtype" if name == "peak_flops" else "in place of the file's"
+            number = read_quantity(name, value, unit) if unit else read_share(name, value)
+            figures["memory_bytes" if name == "memory" else name] = number
+            why = _WHY_GIVEN.get(name, "in place of the file's")
             notes.append(Assumption(name, value, "given", why))
     return Hardware(hardware.accelerator, hardware.node, figures)
 
 
-def read_deployment(options: Options, engine: Engine, engine_given: bool, notes: list[Assumption]) -> Deployment:
-    """The deployment that the options describe; what the engine's defaults fill in is noted."""
+def _read_deployment(options: Options, engine: Engine, engine_given: bool, notes: list[Assumption]) -> Deployment:
+    """The deployment that the options describe; what the engine's defaults fill in is noted, but for its share of memory."""
     values = {name: options.take(name) for name in Deployment.model_fields if name not in ("conventions", "engine")}
     values = {name: value for name, value in values.items() if value is not None}
     conventions = {name: value for name in Conventions.model_fields if (value := options.take(name)) is not None}
@@ -90,6 +109,9 @@ def read_deployment(options: Options, engine: Engine, engine_given: bool, notes:
         for name, least in COUNTS.items():
             if name in read:
                 read[name] = parse_count(read[name], name.replace("_", "-"), minimum=least)
+    if engine.name != DEFAULT and "backend" not in values and engine.name in measured_engines():
+        values["backend"] = engine.name
+        notes.append(Assumption("backend", engine.name, "default", "the engine's kernels"))
     deployment: Deployment = validated(
         Deployment, {**values, "engine": engine.name, "conventions": validated(Conventions, conventions)}
     )
@@ -97,7 +119,7 @@ def read_deployment(options: Options, engine: Engine, engine_given: bool, notes:
     label = f"{engine.name}@{engine.version}"
     why = "its defaults, and its blocks for the allocated KV cache"
     notes.append(Assumption("engine", label, "given" if engine_given else "default", why))
-    for name in ("gpu_memory_utilization", "block_size", "max_num_batched_tokens"):
+    for name in ("block_size", "max_num_batched_tokens"):
         why = "maximum number of tokens for which activations are held at a time" if name == "max_num_batched_tokens" else ""
         given = getattr(deployment, name)
         if given is None:
@@ -112,8 +134,32 @@ def read_deployment(options: Options, engine: Engine, engine_given: bool, notes:
     return deployment
 
 
+def _memory_share(deployment: Deployment, engine: Engine, capacity: float) -> tuple[MemoryShare, float, Assumption]:
+    """What the share of memory is of, and the share: as the option that was given, else by the engine's rule."""
+    given = {of: share for of, name in MEMORY_OPTIONS.items() if (share := getattr(deployment, name)) is not None}
+    if len(given) > 1:
+        flags = [f"--{MEMORY_OPTIONS[of].replace('_', '-')}" for of in given]
+        raise InputError(f"{' and '.join(flags)} are shares of different memory: give one of them")
+    for of, share in given.items():
+        return of, share, Assumption(MEMORY_OPTIONS[of], share, "given", _SHARES[of])
+    share = engine.share(capacity, deployment.tensor_parallel_size * deployment.pipeline_parallel_size)
+    of = engine.memory_share
+    return of, share, Assumption(MEMORY_OPTIONS[of], share, "default", _SHARES[of])
+
+
+_SHARES: dict[MemoryShare, str] = {
+    "all": "",
+    "static": "of all memory, for weights and cache; activations have to fit beside it",
+    "free": "of what weights and activations leave, for the cache",
+}
+
+
 def validated(spec: type[Any], values: dict[str, Any]) -> Any:
-    """A spec from flags; a wrong value is an `InputError` that names the flag and what is allowed."""
+    """Return a pydantic spec made of option values.
+
+    Raises:
+        InputError: a wrong value; the message names the flag and what is allowed.
+    """
     try:
         return spec(**values)
     except ValidationError as error:
@@ -132,7 +178,9 @@ PHASES = ("prefill", "decode", "both")
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is run. Counts are those of the whole deployment; `steps` by the name of the phase."""
+    """What is run: lengths in tokens, the batch in sequences of the whole deployment, and the steps by the name of their
+    phase.
+    """
 
     batch: int
     input_len: int
@@ -144,7 +192,17 @@ class Workload:
 
 
 def read_workload(options: Options, model: Model, deployment: Deployment, notes: list[Assumption]) -> Workload:
-    """The workload that the options describe, checked against the limits of the deployment."""
+    """Return the workload that the options describe.
+
+    Args:
+        options: those of the workload are taken from it.
+        model: gives the context length.
+        deployment: gives the limits of the engine.
+        notes: assumptions are added to it.
+
+    Raises:
+        InputError: a wrong value, options that exclude each other, or a workload beyond the limits of the deployment.
+    """
     segments, output_len, phase = options.take("segments"), options.take("output_len"), options.take("phase", "both")
     if output_len is not None:
         output_len = parse_count(output_len, "output-len", minimum=1)
@@ -196,7 +254,13 @@ def _phase_steps(named: dict[str, object], phase: str, output_len: int | None, n
 
 
 def check_workload(workload: Workload, model: Model, deployment: Deployment, notes: list[Assumption]) -> None:
-    """Refuse what is longer or larger than the deployment allows; note what is longer than the model was made for."""
+    """Check a workload against the limits of the deployment; add a note if sequences are longer than the model's context
+    length.
+
+    Raises:
+        InputError: more sequences than `max_num_seqs`, longer ones than `max_model_len`, or a shared prefix longer than
+            the cache.
+    """
     most = (deployment.max_num_seqs or workload.batch) * deployment.data_parallel_size
     if workload.batch > most:
         raise InputError(
@@ -220,8 +284,9 @@ def check_workload(workload: Workload, model: Model, deployment: Deployment, not
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """A model on hardware under a workload, with nothing left open. `inputs` are the files read, `assumptions` the choices
-    made."""
+    """A model on hardware under a workload, with every default filled in. `inputs` are the files read, `assumptions` the
+    choices made.
+    """
 
     model: Model
     hardware: Hardware
@@ -239,20 +304,43 @@ class ResolvedRequest:
     query: dict[str, Any] | None = None
     """`model`, `hardware` and `options` as they were given; None where loaded specs were."""
 
-    def engine_seconds(self, sequences: Expr) -> Expr:
-        """What the engine adds to the kernels of a step of that number of sequences of one replica."""
-        return 0.0 if self.steps is None else self.steps.seconds(sequences, self.deployment.tensor_parallel_size)
+    def engine_seconds(self, sequences: Expr, stages: int | None = None) -> Expr:
+        """Return the seconds that the engine adds to the kernels of a step.
+
+        Args:
+            sequences: of one replica, in a pipeline of a microbatch; a number or an array.
+            stages: pipeline stages whose kernels they are added to; None: all.
+        """
+        if self.steps is None:
+            return 0.0
+        passed = self.deployment.pipeline_parallel_size if stages is None else stages
+        added = self.steps.seconds(sequences, self.deployment.tensor_parallel_size, self.model.num_expert_layers)
+        return added + passed * self.stage_seconds(sequences)
+
+    def stage_seconds(self, sequences: Expr) -> Expr:
+        """Return the seconds that the engine adds to the work of each pipeline stage on a microbatch; 0 without a pipeline.
+
+        Args:
+            sequences: of the microbatch in one replica; a number or an array.
+        """
+        if self.steps is None or self.deployment.pipeline_parallel_size == 1:
+            return 0.0
+        return self.steps.stage * sequences
 
     @property
     def engine_band(self) -> tuple[float, float]:
-        """Measured over estimated, where whole steps were measured: at most 1, and at least 1."""
+        """Return the ends of measured over estimated step times, (at most 1, at least 1); (1, 1) where no whole steps were
+        measured.
+        """
         if self.steps is None:
             return 1.0, 1.0
         low, high = self.steps.band
         return min(low, 1.0), max(high, 1.0)
 
     def memory_steps(self) -> list[tuple[str, Step]]:
-        """The steps that have to fit, by name: those of the workload, and the last one of a request with an output."""
+        """Return the steps that have to fit, with names: those of the workload, and the last decode step of a request with an
+        output.
+        """
         workload = self.workload
         steps: list[tuple[str, Step]] = list(workload.steps)
         if workload.output_len is not None and workload.output_len > 1:
@@ -260,14 +348,29 @@ class ResolvedRequest:
         return steps
 
     def all_fit(self, batch: int | None = None) -> bool:
-        """Whether every step fits, with another batch instead of theirs if one is given."""
+        """Return whether every step of `memory_steps` fits.
+
+        Args:
+            batch: sequences of the whole deployment in each segment, instead of the workload's.
+        """
         steps = [step for _, step in self.memory_steps()]
-        return all(self.memory.fits(step if batch is None else with_batch(step, batch)) for step in steps)
+        if batch is not None:
+            steps = [tuple(replace(segment, count=batch) for segment in step) for step in steps]
+        return all(map(self.memory.fits, steps))
 
 
-def with_batch(step: Step, batch: int) -> Step:
-    """A step with another number of sequences in each of its segments."""
-    return tuple(replace(segment, count=batch) for segment in step)
+def _of_card(steps: EngineSteps, model: Model, fits: Fits) -> EngineSteps:
+    """What an engine adds to the kernels of a step on this card.
+
+    The time of a layer with experts is of kernels around the grouped products, as engines have them on the measured cards.
+    Where experts are estimated by the prior it is left out: what such a card runs beside the products has not been measured.
+    Such an estimate is of the products, and low for small batches of small experts: with that time H200 is at 3.8 bounds (one
+    sequence of Qwen3-30B-A3B).
+    """
+    if not (steps.experts and model.num_expert_layers):
+        return steps
+    fit = fits.find("moe/bf16")
+    return steps.model_copy(update={"experts": 0.0}) if fit is not None and fit.origin == "prior" else steps
 
 
 def _query(model: object, hardware: object, options: dict[str, Any]) -> dict[str, Any] | None:
@@ -288,7 +391,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
             those of speculative decoding.
 
     Returns:
-        The request, with what was assumed on the way in `assumptions`.
+        The request, with what was assumed in `assumptions`.
 
     Raises:
         roofline.errors.RooflineError: an unknown name, a wrong value, a file that is not what it should be.
@@ -306,7 +409,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     if not isinstance(hardware, Hardware):
         hardware, files = load_hardware(hardware)
         inputs += files
-    hardware = override_hardware(hardware, left, notes)
+    hardware = _override_hardware(hardware, left, notes)
     ignore_capacity = bool(left.take("ignore_capacity"))
     engine_name = left.take("engine")
     if not isinstance(engine_name, str | None):
@@ -314,12 +417,15 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         raise InputError(msg)
     engine, read = load_engine(engine_name or "vllm")
     inputs.append(read)
-    deployment = read_deployment(left, engine, engine_name is not None, notes)
+    deployment = _read_deployment(left, engine, engine_name is not None, notes)
+    share_of, utilization, share_note = _memory_share(deployment, engine, hardware.memory_bytes)
+    place = next((index for index, note in enumerate(notes) if note.name == "block_size"), len(notes))
+    notes.insert(place, share_note)
     workload = read_workload(left, model, deployment, notes)
     left.done()
 
     check_parallel(model, deployment)
-    for group in communicating(deployment):
+    for group in communication_groups(deployment):
         hardware.connection(group)  # raises where no link joins a group of that size
     precision, chosen = resolve_precision(model, deployment, hardware.accelerator.peak_flops, engine)
     memory = MemoryModel(
@@ -327,7 +433,8 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         deployment=deployment,
         precision=precision,
         capacity=hardware.memory_bytes,
-        utilization=deployment.gpu_memory_utilization or engine.gpu_memory_utilization,
+        utilization=utilization,
+        share_of=share_of,
         block_size=deployment.block_size or engine.block_size,
         max_num_batched_tokens=deployment.max_num_batched_tokens or engine.max_num_batched_tokens,
         rules=engine.kv_cache,
@@ -335,9 +442,12 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
     fits = Fits(hardware, deployment.backend)
     fits.check()
     # measured with graphs of kernels on accelerators: it says nothing of a processor
-    on_host = hardware.accelerator.vendor == HOST
-    measured = None if on_host else load_engine_steps([*([deployment.backend] if deployment.backend else []), engine.name])
+    nothing_added = hardware.accelerator.vendor == HOST or hardware.given_shares is not None
+    measured = (
+        None if nothing_added else load_engine_steps([*([deployment.backend] if deployment.backend else []), engine.name])
+    )
     if measured is not None:
+        measured = _of_card(measured[0], model, fits), measured[1]
         inputs.append(measured[1])
     noted = [
         *assumptions.shadowing(inputs),
@@ -358,7 +468,11 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         precision=precision,
         workload=workload,
         memory=memory,
-        estimator=Estimator(fits, hidden=measured[0].hidden if measured else 0.0),
+        estimator=Estimator(
+            fits,
+            Conditions(fused=measured[0].fused_quantization) if measured else SERVING,
+            hidden=measured[0].hidden if measured else 0.0,
+        ),
         steps=measured[0] if measured else None,
         ignore_capacity=ignore_capacity,
         inputs=tuple(inputs),

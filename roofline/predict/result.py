@@ -6,18 +6,15 @@ rates and the tokens that the cache holds are of the whole deployment.
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from roofline.cost import Cost
+from roofline.documents import dump_json, envelope
 from roofline.predict.bounds import Times
 from roofline.predict.duration import Duration
 from roofline.registry import HTML, HasFigures
 from roofline.specs.source import Assumption
-from roofline.text import escaped
-from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OperatorResult:
-    """One operator of a phase, all its repeats together."""
+    """One operator of a phase, all its repeats together, on one device."""
 
     path: str
     kind: str
@@ -38,13 +35,13 @@ class OperatorResult:
 
     @property
     def bound_by(self) -> str:
-        """The busiest resource; overhead where none is used."""
+        """Return the resource that is busy longest: "compute", "memory" or "link"; "overhead" for what the engine adds."""
         return "overhead" if self.kind == "overhead" else self.times.bound_by
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One step on one device."""
+    """One step on one device of the fullest pipeline stage."""
 
     name: str
     batch: int
@@ -60,26 +57,28 @@ class Phase:
     mfu: float | None
     mbu: float | None
     operators: tuple[OperatorResult, ...]
+    estimate_basis: str | None = None
+    """What the estimate rests on: "measured" on this card, "transferred" from another of the vendor, "prior" or "given"."""
 
     @property
     def pipeline_s(self) -> float | None:
-        """Seconds through all stages at the bound."""
+        """Return the seconds through all pipeline stages at the bound."""
         return self.pipeline.bound
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Tokens per second at the bound, of the whole deployment."""
+        """Return tokens per second of the whole deployment at the bound."""
         return _per(self.produced_tokens, self.pipeline.bound)
 
     @property
     def tokens_per_s_estimate(self) -> float | None:
-        """Tokens per second at the estimate, of the whole deployment."""
+        """Return tokens per second of the whole deployment at the estimate."""
         return _per(self.produced_tokens, self.pipeline.estimate)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One device's memory at the step that needs most of it, and what else would fit."""
+    """Bytes of one device's memory at the step that needs most of it, and what else would fit."""
 
     capacity_bytes: float
     budget_bytes: float
@@ -111,14 +110,15 @@ class Memory:
 
     @property
     def free_bytes(self) -> float:
-        """Of the budget, beside all that is needed; negative by what is missing."""
+        """Return the bytes of the budget that are left; negative by what is missing."""
         return -self.missing_bytes if self.missing_bytes else self.usable_bytes - self.needed_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Speculative:
-    """Rounds of a batch at a context. Times are None where the deployment does not fit; bytes are of one device, the batch
-    and rates of the whole deployment."""
+    """Rounds of speculative decoding for a batch at a context. Times are None where the deployment does not fit; bytes are per
+    device, batch and rates those of the whole deployment.
+    """
 
     method: str
     draft: str
@@ -142,21 +142,21 @@ class Speculative:
 
     @property
     def basis(self) -> str:
-        """Whether the speedup and the break-even are at the bound or at the estimate."""
+        """Return whether speedup and break-even are judged at the "bound" or at the "estimate"."""
         return "bound" if self.tpot.estimate is None else "estimate"
 
     def speedup(self, name: str) -> float | None:
-        """TPOT without the draft over TPOT with it, at the bound or at the estimate."""
+        """Return TPOT without the draft over TPOT with it, at the field `name` of durations; None without times."""
         before, after = getattr(self.plain, name), getattr(self.tpot, name)
         return before / after if before and after else None
 
     def rate(self, name: str) -> float | None:
-        """Tokens per second of the whole batch, by one of the names of a duration."""
+        """Return tokens per second of the whole deployment, at the field `name` of durations; None without times."""
         seconds = getattr(self.tpot, name)
         return self.batch / seconds if seconds else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Return plain data, in the layout of `roofline analyze --json`."""
         return {
             "method": self.method,
             "draft": self.draft,
@@ -171,6 +171,7 @@ class Speculative:
             "plain_tpot_s": self.plain.to_dict(),
             # a slow round is a low rate
             "tokens_per_s": {
+                "floor": self.rate("floor"),
                 "bound": self.rate("bound"),
                 "estimate": self.rate("estimate"),
                 "low": self.rate("high"),
@@ -188,7 +189,7 @@ class Speculative:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Where batches stop being useful, and where they stop fitting."""
+    """Where batches stop being useful, and where they stop fitting: sequences of the whole deployment by tokens cached."""
 
     critical_batch_linear: float | None
     critical_batch_step: int | None
@@ -216,22 +217,19 @@ class Analysis(HasFigures):
 
     @property
     def prefill(self) -> Phase | None:
-        """The prefill step; None where the request has none."""
+        """Return the prefill step; None where the request has none."""
         return next((phase for phase in self.phases if phase.name == "prefill"), None)
 
     @property
     def decode(self) -> Phase | None:
-        """The decode step; None where the request has none."""
+        """Return the decode step; None where the request has none."""
         return next((phase for phase in self.phases if phase.name == "decode"), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Return the result as plain data in base units, in the layout of `roofline analyze --json`."""
         served = None if self.request is None else {name: value.to_dict() for name, value in self.request.items()}
         return {
-            "schema_version": SCHEMA_VERSION,
-            "tool_version": __version__,
-            "data_version": DATA_VERSION,
-            "inputs": self.inputs,
+            **envelope(self.inputs),
             "model": self.model,
             "hardware": self.hardware,
             "deployment": self.deployment,
@@ -252,17 +250,17 @@ class Analysis(HasFigures):
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        """JSON text; no NaN and no infinity."""
+        """Return the result as JSON text; NaN and infinity are null."""
         return dump_json(self.to_dict(), indent)
 
     def to_frame(self) -> pd.DataFrame:
-        """A tidy table, one row per operator and phase."""
+        """Return a tidy table, one row per operator and phase; names of columns end in their units."""
         import pandas as pd
 
         return pd.DataFrame(operator_rows(self))
 
     def to_html(self) -> str:
-        """An HTML page that needs no other file: the times, the memory and the operators as tables."""
+        """Return an HTML page that needs no other file: times, memory and operators as tables."""
         return HTML().page(self)
 
     def __repr__(self) -> str:
@@ -274,25 +272,8 @@ class Analysis(HasFigures):
         return HTML().body(self)
 
 
-def dump_json(data: object, indent: int | None = 2) -> str:
-    """JSON without NaN and infinity, which become null, and without raw control characters; whole floats as whole numbers."""
-    return escaped(json.dumps(_finite(data), indent=indent, allow_nan=False, ensure_ascii=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    return value
-
-
 def operator_rows(result: Analysis) -> list[dict[str, Any]]:
-    """One flat row per operator and phase; units in the names."""
+    """Return one flat row per operator and phase, in base units; names of times end in `_s`."""
     rows = []
     for phase in result.phases:
         for op in phase.operators:
@@ -338,7 +319,12 @@ def _phase(phase: Phase) -> dict[str, Any]:
         "time_s": _plain(phase.time),
         "pipeline_s": phase.pipeline.bound,
         "pipeline": phase.pipeline.to_dict(),
-        "tokens_per_s": {"bound": phase.tokens_per_s, "estimate": phase.tokens_per_s_estimate},
+        "estimate_basis": phase.estimate_basis,
+        "tokens_per_s": {
+            "floor": _per(phase.produced_tokens, phase.pipeline.floor),
+            "bound": phase.tokens_per_s,
+            "estimate": phase.tokens_per_s_estimate,
+        },
         "mfu": phase.mfu,
         "mbu": phase.mbu,
         "operators": [_operator(op, phase.produced_tokens) for op in phase.operators],

@@ -17,14 +17,14 @@ _SECOND = 64
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """Seconds that the first token, and each one after it, may take; None: as long as they like."""
+    """Objectives in seconds for the first token and for the time between later ones; None: no objective."""
 
     ttft: float | None = None
     tpot: float | None = None
 
     @property
     def given(self) -> bool:
-        """Whether there is any objective."""
+        """Return whether there is any objective."""
         return self.ttft is not None or self.tpot is not None
 
 
@@ -47,7 +47,7 @@ Tpot = Callable[[int], Duration]
 
 
 def prompt_step(request: ResolvedRequest, context: int) -> Step | None:
-    """The prefill of a prompt of `context` tokens that is alone. None where there is no prompt.
+    """Return the prefill of one prompt of `context` tokens alone; None if it is 0.
 
     Of a prompt that begins with the shared prefix, which is cached already, the rest is computed, and at least its last
     token.
@@ -59,13 +59,18 @@ def prompt_step(request: ResolvedRequest, context: int) -> Step | None:
 
 
 def first_token(request: ResolvedRequest, context: int) -> Duration | None:
-    """TTFT of such a prompt: one step, no queue."""
+    """Return the TTFT of one prompt of `context` tokens alone: one prefill, no queue; None if `context` is 0."""
     step = prompt_step(request, context)
     return None if step is None else pipeline(request, step)
 
 
 def next_token(request: ResolvedRequest, context: int) -> Tpot:
-    """TPOT at a context: a decode step through all stages, by the batch. Each is computed once."""
+    """Return a function from the batch to the TPOT at a context: a decode step through all stages. Each batch is computed once.
+
+    Args:
+        request: the model on its deployment.
+        context: tokens cached per sequence before the step.
+    """
     steps: dict[int, Duration] = {}
 
     def tpot(batch: int) -> Duration:
@@ -77,23 +82,31 @@ def next_token(request: ResolvedRequest, context: int) -> Tpot:
 
 
 def without_estimate(request: ResolvedRequest) -> ResolvedRequest:
-    """The same question to the bound alone."""
+    """Return the request without estimates, so that all its times are bounds."""
     return replace(request, estimator=replace(request.estimator, wanted=False), steps=None)
 
 
 def allowed(slo: Slo, ttft: Duration | None, tpot: Tpot, bound: Tpot, replicas: int) -> Allowed:
-    """The batches that an SLO allows, from the TTFT of one prompt and TPOT by batch, and likewise at the bound."""
+    """Return the batches that an SLO allows.
+
+    Args:
+        slo: the objectives.
+        ttft: of one prompt alone; None: no prompt.
+        tpot: by the batch of the whole deployment.
+        bound: the same, computed without estimates.
+        replicas: data-parallel replicas; batches are multiples of them.
+    """
     if not slo.given:
         return Allowed()
     most = within(slo, ttft, bound, "bound", replicas)
     if tpot(replicas).estimate is None:
         return Allowed(most, most)
     names = ("estimate", "high", "low")  # the interval's slow end allows least
-    batch, low, high = [lower(within(slo, ttft, tpot, name, replicas), most) for name in names]
+    batch, low, high = [_lower(within(slo, ttft, tpot, name, replicas), most) for name in names]
     return Allowed(batch, most, low, high)
 
 
-def lower(first: int | None, second: int | None) -> int | None:
+def _lower(first: int | None, second: int | None) -> int | None:
     """The lower of two limits, of which None is none."""
     if first is None or second is None:
         return second if first is None else first
@@ -101,7 +114,15 @@ def lower(first: int | None, second: int | None) -> int | None:
 
 
 def within(slo: Slo, ttft: Duration | None, tpot: Tpot, name: str, replicas: int) -> int | None:
-    """The largest batch of the whole deployment that an SLO allows, judged by one of the names of a duration."""
+    """Return the largest batch of the whole deployment that an SLO allows; None: no limit; 0: none.
+
+    Args:
+        slo: the objectives.
+        ttft: of one prompt alone; None: no prompt.
+        tpot: by the batch of the whole deployment.
+        name: the field of durations to judge by, such as "bound" or "estimate".
+        replicas: data-parallel replicas; the batch is a multiple of them.
+    """
     limit = slo.tpot
     if slo.ttft is not None and ttft is not None and (getattr(ttft, name) or 0.0) > slo.ttft:
         return 0
@@ -112,11 +133,16 @@ def within(slo: Slo, ttft: Duration | None, tpot: Tpot, name: str, replicas: int
 
 
 def largest_within(seconds: Callable[[int], float], limit: float, most: int) -> int:
-    """The largest whole number from 1 to `most` that takes at most `limit` seconds while one more takes longer; 0: none.
+    """Return the largest whole number from 1 to `most` that takes at most `limit` seconds while one more takes longer; 0: none.
 
-    Times that are nearly a straight line take a few steps: the next numbers looked at are those where the line between the
-    last ones crosses the limit, and then the middle. Where times fall again in places (more rows in
-    fewer waves of tiles) there are several such numbers, a few per cent apart, and this is one of them.
+    Times that are nearly a straight line take a few evaluations: the next numbers tried are those where the line between the
+    last two crosses the limit, then the middle. Where times fall again in places (more rows in fewer waves of tiles) there are
+    several such numbers, a few per cent apart, and this is one of them.
+
+    Args:
+        seconds: time by number.
+        limit: seconds.
+        most: the largest number tried.
 
     >>> largest_within(lambda n: 5 + n / 10, 12.0, 1000), largest_within(lambda n: n * n, 80, 1000)
     (70, 8)

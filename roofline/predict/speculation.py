@@ -29,10 +29,15 @@ _MEAN_POINTS = 9  # in the middle of equal parts of what is generated
 
 
 def tokens_per_round(acceptance: float, drafted: int) -> float:
-    """Expected tokens of a round: those drafted that are accepted before the first that is not, and one of the model's own.
+    """Return the expected tokens per round: those drafted that are accepted before the first rejection, and one of the
+    model's own.
 
     With each of K drafted tokens accepted with probability a, independently of the others: 1 + a + ... + a^K =
     (1 - a^(K+1))/(1 - a). Leviathan et al. 2023, arXiv:2211.17192, eq. (1).
+
+    Args:
+        acceptance: a, from 0 to 1.
+        drafted: K.
 
     >>> round(tokens_per_round(0.8, 5), 2), tokens_per_round(1.0, 5), tokens_per_round(0.0, 5), tokens_per_round(0.5, 0)
     (3.69, 6.0, 1.0, 1.0)
@@ -43,8 +48,13 @@ def tokens_per_round(acceptance: float, drafted: int) -> float:
 
 
 def accepted_share(acceptance: float, drafted: int) -> float | None:
-    """The share of drafted tokens that is accepted, which is what engines log: less than `acceptance`, for what comes after
-    the first refusal is thrown away. None where nothing is drafted.
+    """Return the share of drafted tokens that is accepted, as engines log it; None where none is drafted.
+
+    It is less than `acceptance`, for tokens after the first rejection are discarded.
+
+    Args:
+        acceptance: probability that a drafted token is accepted, 0 to 1.
+        drafted: tokens drafted per round.
 
     >>> round(accepted_share(0.5, 2), 12)  # (0.5 + 0.25)/2
     0.375
@@ -53,7 +63,11 @@ def accepted_share(acceptance: float, drafted: int) -> float | None:
 
 
 def break_even(ratio: float, drafted: int) -> float | None:
-    """The acceptance at which a round that takes `ratio` plain steps gives as many tokens as these; None: it never does.
+    """Return the acceptance at which speculative decoding is as fast as plain decoding; None if it never is.
+
+    Args:
+        ratio: time of a round over that of a plain decode step.
+        drafted: tokens drafted per round.
 
     >>> break_even(1.0, 3), break_even(4.5, 3)
     (0.0, None)
@@ -91,13 +105,13 @@ class SpeculativeStage(_WithDraft, StageMemory):
         """The model's caches and states, and the draft's."""
         verifying = self._verifying(step)
         needed = super().needed_bytes(verifying)
-        return needed if self.draft is None else needed + self.draft.fullest.needed_bytes(verifying)
+        return needed if self.draft is None else needed + self.draft.fullest_stage.needed_bytes(verifying)
 
     def activation_bytes(self, step: Step) -> Expr:
         """Of the verification, which has logits of all of its tokens, or of the draft's step if that is more."""
         verifies = any(segment.decode for segment in step)
         peak = self._verifier.activation_bytes(self._verifying(step)) if verifies else super().activation_bytes(step)
-        return peak if self.draft is None else maximum(peak, self.draft.fullest.activation_bytes(step))
+        return peak if self.draft is None else maximum(peak, self.draft.fullest_stage.activation_bytes(step))
 
     @cached_property
     def _verifier(self) -> StageMemory:
@@ -106,16 +120,21 @@ class SpeculativeStage(_WithDraft, StageMemory):
         conventions = self.deployment.conventions.model_copy(update={"logits": "all"})
         return StageMemory(**{**own, "deployment": self.deployment.model_copy(update={"conventions": conventions})})
 
-    def usable_bytes(self, step: Step) -> Expr:
-        """What the draft's weights leave."""
-        return super().usable_bytes(step) - self.draft_weights_bytes
+    @property
+    def loaded_bytes(self) -> float:
+        """The model's weights and the draft's."""
+        return self.weights_bytes + self.draft_weights_bytes
+
+    def own_cache_share(self, length: int) -> float:
+        """The draft keeps the tokens too."""
+        own = self.layout.bytes(length - 1, 1)
+        both = own if self.draft is None else own + self.draft.fullest_stage.layout.bytes(length - 1, 1)
+        return own / both if both else 0.0
 
     def kv_capacity_tokens(self, step: Step) -> int:
         """Tokens that fit in the model's caches and in the draft's."""
         length = max(segment.cached + segment.new for segment in step)
-        own = self.layout.bytes(length - 1, 1)
-        both = own if self.draft is None else own + self.draft.fullest.layout.bytes(length - 1, 1)
-        return int(super().kv_capacity_tokens(step) * own / both) if both else 0
+        return int(super().kv_capacity_tokens(step) * self.own_cache_share(length))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +143,12 @@ class SpeculativeMemory(_WithDraft, MemoryModel):
 
     @cached_property
     def stages(self) -> tuple[StageMemory, ...]:
-        """The one stage."""
+        """Return the one stage."""
         own = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         return (SpeculativeStage(stage=stages(self.model, 1)[0], **own),)
 
     def alone(self) -> MemoryModel:
-        """The memory of the model without a draft."""
+        """Return the memory of the model without a draft."""
         return MemoryModel(**{setting.name: getattr(self, setting.name) for setting in fields(MemoryModel)})
 
 
@@ -144,12 +163,12 @@ class Speculation:
 
     @classmethod
     def of(cls, request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Speculation:
-        """The speculative decoding of a resolved request, whose memory then holds the draft too.
+        """Return the speculative decoding of a resolved request, whose memory then holds the draft too.
 
         Args:
-            request: the request as it is without speculative decoding.
-            speculative: the method, and what it takes.
-            options: the other options of the request, which a draft model shares as far as they hold for it.
+            request: the request without speculative decoding.
+            speculative: the method and its options.
+            options: the other options of the request; a draft model shares those that hold for it.
 
         Raises:
             roofline.errors.RooflineError: a draft that does not go with the model, or a deployment that is not modelled.
@@ -180,60 +199,69 @@ class Speculation:
 
     @property
     def tokens(self) -> float:
-        """Expected tokens of a sequence per round."""
+        """Return the expected tokens per round and sequence."""
         return tokens_per_round(self.options.acceptance, self.options.tokens)
 
     def plain(self, batch: int, context: int) -> Duration:
-        """A decode step without a draft."""
+        """Return the time of a plain decode step: `batch` sequences of the whole deployment after `context` tokens each."""
         at = (batch, context)
         if at not in self._plain:
             self._plain[at] = pipeline(self.request, decode(batch, context))
         return self._plain[at]
 
     def drafting(self, batch: int, context: int) -> Duration:
-        """K steps of the draft, whose contexts grow by one: as many as the mean of the first and the last."""
+        """Return the time of K draft steps whose contexts grow by one: K times the mean of the first and the last; same
+        arguments.
+        """
         count = self.options.tokens
         if not count or self.draft.step is None:
             return ZERO_TIME
         ends = [self.draft.step(decode(batch, context + ahead)) for ahead in dict.fromkeys((0, count - 1))]
         return scaled(total(*ends), count / len(ends))
 
+    @cached_property
+    def verifier(self) -> ResolvedRequest:
+        """The model with logits of every position, of which a step verifies a draft."""
+        deployment = self.request.deployment
+        conventions = deployment.conventions.model_copy(update={"logits": "all"})
+        return replace(self.request, deployment=deployment.model_copy(update={"conventions": conventions}))
+
     def verifying(self, batch: int, context: int) -> Duration:
-        """One step of K + 1 tokens per sequence with logits of all of them, and the comparison of those with the draft.
+        """Return the time of the model's step over K + 1 tokens per sequence with logits of all, and of comparing them with
+        the draft.
 
         Its estimate is at least that of a decode step: attention over several new tokens is estimated by the form that was
-        fitted to prompts, which is a little quicker over a long cache than the one for a single token.
+        fitted to prompts, which is a little faster over a long cache than the one for a single token.
         """
         plain = self.plain(batch, context)
         if not (drafted := self.options.tokens):
             return plain
         request = self.request
-        conventions = request.deployment.conventions.model_copy(update={"logits": "all"})
-        all_logits = replace(request, deployment=request.deployment.model_copy(update={"conventions": conventions}))
-        step = pipeline(all_logits, (Segment(batch, 1 + drafted, context, decode=True),))
+        segments = (Segment(batch, 1 + drafted, context, decode=True),)
+        step = pipeline(self.verifier, segments)
         rows = -(-batch // request.deployment.data_parallel_size) * drafted
         compared = Sampling(rows=rows, choices=request.model.vocab_size, dtypes=request.precision.dtypes("norm"))
-        verified = total(step, timed(request, {"rejection": (compared, 1)}))
+        verified = total(step, timed(request, {"rejection": (compared, 1)}, segments))
         if verified.estimate is None or plain.estimate is None:
             return verified
-        ends = [max(getattr(verified, name), getattr(plain, name)) for name in ("estimate", "low", "high")]
-        return Duration(verified.bound, None, *ends)
+        ends = {name: max(getattr(verified, name), getattr(plain, name)) for name in ("estimate", "low", "high")}
+        return replace(verified, **ends)
 
     def round(self, batch: int, context: int) -> Duration:
-        """The draft and its verification."""
+        """Return the time of a round: the draft and its verification."""
         return total(self.drafting(batch, context), self.verifying(batch, context))
 
     def tpot(self, batch: int, context: int) -> Duration:
-        """Seconds per token of each sequence: of a round, over the tokens that it is expected to give."""
+        """Return the time per token of each sequence: that of a round over its expected tokens."""
         return scaled(self.round(batch, context), 1 / self.tokens)
 
     def prefill(self, step: Step) -> Duration:
-        """Prompts through the model, and through the draft, which has caches of its own."""
+        """Return the time of a prefill step through the model, and through the draft, which has a cache of its own."""
         drafted = ZERO_TIME if self.draft.step is None else self.draft.step(step)
         return total(pipeline(self.request, step), drafted)
 
     def by_batch(self, context: int) -> Callable[[int], Duration]:
-        """TPOT at a context, by the batch. Each is computed once."""
+        """Return a function from the batch to the TPOT at a context. Each batch is computed once."""
         times: dict[int, Duration] = {}
 
         def tpot(batch: int) -> Duration:
@@ -244,7 +272,7 @@ class Speculation:
         return tpot
 
     def added_to(self, result: Analysis) -> Analysis:
-        """An analysis with the rounds of its batch and context; they replace plain decoding in the times of a request.
+        """Return an analysis with the rounds of its batch and context, which replace plain decoding in the times of a request.
 
         Raises:
             InputError: the analysis has no decode step.
@@ -284,7 +312,7 @@ class Speculation:
             plain=plain,
             break_even_acceptance=even,
             draft_weights_bytes=draft.weights_bytes,
-            draft_kv_bytes_per_token=0.0 if draft.memory is None else draft.memory.fullest.kv_bytes_per_token,
+            draft_kv_bytes_per_token=0.0 if draft.memory is None else draft.memory.fullest_stage.kv_bytes_per_token,
         )
 
     def _request_times(self) -> dict[str, Duration]:

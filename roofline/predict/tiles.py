@@ -35,7 +35,7 @@ POINTS = 2**19
 
 
 def tiles(shape: Shape, most: int) -> Iterator[Tile]:
-    """Slices that cover an array, in its order, each of at most `most` points.
+    """Return slices that cover an array, in its order, each of at most `most` points.
 
     >>> [tuple((part.start, part.stop) for part in tile) for tile in tiles((3, 4), 8)]
     [((0, 2), (0, 4)), ((2, 3), (0, 4))]
@@ -54,13 +54,17 @@ def tiles(shape: Shape, most: int) -> Iterator[Tile]:
 
 
 def listed(*axes: Array) -> tuple[list[Array], tuple[Array, ...]] | None:
-    """Points of a list as points of a grid: the distinct values of each axis, on axes of their own, and the points' indices.
+    """Return points of a list as points of a grid of their distinct values.
 
-    What depends on one axis alone is then evaluated at its distinct values. None where that saves nothing: few points, or
-    most values of every axis distinct.
+    What depends on one axis alone is then evaluated at its distinct values. Where that saves nothing, the result is None: with
+    few points, or if most values of every axis are distinct.
 
     Args:
-        axes: float64 arrays of one length that hold whole numbers from 0.
+        *axes: float64 arrays of shape (n,), one for each axis, that hold whole numbers from 0.
+
+    Returns:
+        The distinct values of each axis, shaped to broadcast on an axis of their own; and for each axis the indices of the n
+        points.
 
     >>> import numpy as np
     >>> values, points = listed(np.tile([8.0, 2.0, 8.0, 4.0], 500), np.full(2000, 5.0))
@@ -93,7 +97,14 @@ def listed(*axes: Array) -> tuple[list[Array], tuple[Array, ...]] | None:
 
 
 def cut(value: Any, tile: Tile) -> Any:
-    """The part of something in a tile: arrays of as many axes as the tile (those of one point stay), and what holds them."""
+    """Return the part of a value in a tile.
+
+    Args:
+        value: an array with as many axes as the tile (axes of length 1 stay), or an operator, kernel, segment or tuple
+            with such
+            arrays inside; anything else is returned as it is.
+        tile: a slice, or an array of indices, for each axis.
+    """
     import numpy as np
 
     if isinstance(value, np.ndarray):
@@ -139,7 +150,17 @@ class Totals:
         shape: Shape,
         combine: Callable[[Expr, Expr], Expr] = lambda a, b: a + b,
     ) -> Totals:
-        """Measure the items that not every axis of a grid of that shape moves: a corner of the grid tells."""
+        """Return the totals of items over a grid.
+
+        Items that some axis of the grid does not affect are measured at once; a corner of the grid shows which.
+
+        Args:
+            items: what is summed.
+            measure: quantities of an item by name.
+            names: of the quantities.
+            shape: of the grid.
+            combine: what is done with two values; addition by default.
+        """
         import numpy as np
 
         made = cls(measure, combine, tuple(names))
@@ -161,7 +182,7 @@ class Totals:
             by_shape[array.shape] = self.combine(by_shape[array.shape], array) if array.shape in by_shape else array
 
     def at(self, tile: Tile) -> dict[str, Expr]:
-        """The quantities in a tile, arrays that broadcast to its shape."""
+        """Return the quantities in a tile by name, arrays that broadcast to its shape."""
         totals: dict[str, Expr] = {}
         for name in self.names:
             parts = [cut(array, tile) for array in self.known.get(name, {}).values()]
@@ -182,12 +203,12 @@ def _combined(parts: list[Array], combine: Callable[[Expr, Expr], Expr]) -> Expr
 
 @dataclass(slots=True)
 class Sum:
-    """A sum of arrays that adds like shapes first, so that the small ones stay small."""
+    """A sum of arrays that adds arrays of equal shapes first, so that small ones stay small."""
 
     parts: dict[tuple[int, ...], Array] = field(default_factory=dict)
 
     def add(self, value: Expr) -> None:
-        """Another term."""
+        """Add a term: a number or an array."""
         import numpy as np
 
         array = np.asarray(value, dtype=np.float64)
@@ -197,7 +218,7 @@ class Sum:
             self.parts[array.shape] = array
 
     def total(self) -> Array:
-        """All terms, broadcast."""
+        """Return the sum of all terms, broadcast against each other."""
         import numpy as np
 
         return sum(self.parts.values(), start=np.zeros(()))

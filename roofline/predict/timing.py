@@ -10,11 +10,15 @@ from roofline.errors import InputError
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import stages
 from roofline.numeric import Expr, ceil_div, maximum, minimum
+from roofline.operators.base import Operator
+from roofline.operators.collectives import Collective
 from roofline.predict.bounds import times
 from roofline.predict.duration import NO_TIMES, Duration, weighted_sum
 from roofline.predict.efficiency.estimate import Interval, at_least, together
 from roofline.predict.efficiency.kernels import Kernel, kernels
+from roofline.predict.floor import floors, latency
 from roofline.predict.request import ResolvedRequest
+from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, decode, prefill, sequences
 
 # TPOT is a mean over the decode steps of a request; the step's bound is piecewise linear in the context.
@@ -24,17 +28,69 @@ Parts = dict[str, Interval | None]
 """The estimate of each operator, by its path."""
 
 
-def with_estimate(bound: float, total: float | None, estimate: Interval | None) -> Duration:
-    """A bound with an estimate, if there is one, no part of which is below the bound."""
+def with_estimate(bound: float, total: float | None, estimate: Interval | None, floor: float | None = None) -> Duration:
+    """Return a duration whose estimate is not below the bound, and whose interval does not start below the floor.
+
+    Args:
+        bound: seconds with the operators in sequence, each overlapped perfectly.
+        total: seconds with no overlap; None: not known.
+        estimate: seconds with an interval; None: there is none.
+        floor: seconds that nothing beats; None (a part of a step): the interval starts at the bound or above.
+    """
     if estimate is None:
-        return Duration(bound, total)
-    held = at_least(estimate, bound)
-    return Duration(bound, total, held.seconds, held.low, held.high)
+        return Duration(bound, total, floor=floor)
+    held = at_least(estimate, bound, bound if floor is None else floor)
+    return Duration(bound, total, held.seconds, held.low, held.high, floor)
 
 
-def stage_estimate(request: ResolvedRequest, graph: Graph) -> tuple[Interval | None, Parts]:
-    """What a stage takes, and each of its operators. In a kernel of several each operator has its own bound, and of what the
-    kernel takes beyond these bounds a share by the sum of its times."""
+def overlapped(request: ResolvedRequest, step: Step, compute: Expr, links: Expr) -> Expr:
+    """Return the seconds of a step from those of its collectives (`links`) and of all else (`compute`).
+
+    One after the other; with `microbatch_overlap` the larger of both, where a replica has two sequences to take turns.
+
+    Args:
+        request: gives the deployment.
+        step: segments with counts of the whole deployment; numbers or arrays.
+        compute: seconds; a number or an array.
+        links: likewise.
+
+    Source: DeepSeek-V3, arXiv:2412.19437, section 3.4 (two microbatches, the attention and experts of one overlap with dispatch
+    and combine of the other).
+    """
+    if not request.deployment.microbatch_overlap:
+        return compute + links
+    pair = minimum(ceil_div(sequences(step), request.deployment.data_parallel_size), 2) - 1
+    return pair * maximum(compute, links) + (1 - pair) * (compute + links)
+
+
+def second_reading(operator: Operator, hardware: Hardware) -> Expr:
+    """Return the seconds at the bound that one call takes longer if its weights are read twice, once for each microbatch."""
+    cost = operator.cost()
+    again = times(operator, replace(cost, weight_bytes=2 * cost.weight_bytes), hardware).bound
+    return again - times(operator, cost, hardware).bound
+
+
+def stage_bound(request: ResolvedRequest, step: Step, graph: Graph) -> float:
+    """Return the roofline bound of a pipeline stage in seconds. With microbatches that overlap weights are read once."""
+    if not request.deployment.microbatch_overlap:
+        return float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
+    compute, links = 0.0, 0.0
+    for operator, repeat in graph.values():
+        bound = times(operator, operator.cost() * repeat, request.hardware).bound
+        if isinstance(operator, Collective):
+            links += bound
+        else:
+            compute += bound
+    return float(overlapped(request, step, compute, links))
+
+
+def stage_estimate(request: ResolvedRequest, step: Step, graph: Graph) -> tuple[Interval | None, Parts]:
+    """Return the estimate of a pipeline stage, and of each of its operators by path (seconds, all repeats); None without fits.
+
+    In a kernel of several operators each has its own bound, and a share of the rest of the kernel's time by the sum of its
+    times. Where microbatches overlap, the stage takes the larger of its collectives and all else, with a second reading of
+    weights; the interval ends where nothing overlaps.
+    """
     estimator = request.estimator
     if not estimator.applies:
         return None, dict.fromkeys(graph)
@@ -44,7 +100,33 @@ def stage_estimate(request: ResolvedRequest, graph: Graph) -> tuple[Interval | N
     for kernel in launched:
         time = by_kernel[kernel.paths]
         parts |= {kernel.paths[0]: time} if len(kernel.paths) == 1 else _shared(time, kernel, request)
+    links = [kernel for kernel in launched if kernel.collective]
+    if request.deployment.microbatch_overlap and links:
+        others, _ = estimator.step([kernel for kernel in launched if not kernel.collective])
+        sent, _ = estimator.step(links)
+        again = sum(second_reading(operator, request.hardware) * repeat for operator, repeat in graph.values())
+        whole = overlapped_interval(request, step, whole, others, sent, again)
     return whole, parts
+
+
+def overlapped_interval(
+    request: ResolvedRequest, step: Step, whole: Interval, compute: Interval, links: Interval, again: Expr
+) -> Interval:
+    """Return the estimate of a step whose microbatches overlap; numbers or arrays.
+
+    Args:
+        request: gives the deployment.
+        step: segments with counts of the whole deployment.
+        whole: seconds of all kernels, one after another.
+        compute: of all but collectives.
+        links: of the collectives.
+        again: seconds of a second reading of weights.
+    """
+    pair = minimum(ceil_div(sequences(step), request.deployment.data_parallel_size), 2) - 1
+    more = again * pair
+    seconds = overlapped(request, step, compute.seconds + more, links.seconds)
+    low = minimum(overlapped(request, step, compute.low, links.low), seconds)
+    return Interval(seconds, low, maximum(whole.high + more, seconds))
 
 
 def _shared(time: Interval, kernel: Kernel, request: ResolvedRequest) -> Parts:
@@ -60,49 +142,61 @@ def _shared(time: Interval, kernel: Kernel, request: ResolvedRequest) -> Parts:
 
 
 def per_stage(request: ResolvedRequest, step: Step) -> list[tuple[float, Interval | None]]:
-    """Bound and estimate of a step in each pipeline stage, with its message to the next."""
+    """Return bound and estimate of a step in each pipeline stage, in seconds, with its message to the next stage."""
     by_stage = []
     for stage in stages(request.model, request.deployment.pipeline_parallel_size):
         graph = build(request.model, request.deployment, request.precision, step, stage)
-        bound = float(sum(times(op, op.cost() * repeat, request.hardware).bound for op, repeat in graph.values()))
-        by_stage.append((bound, stage_estimate(request, graph)[0]))
+        by_stage.append((stage_bound(request, step, graph), stage_estimate(request, step, graph)[0]))
     return by_stage
 
 
 def pipeline(request: ResolvedRequest, step: Step) -> Duration:
-    """The time of a step from the start of the first pipeline stage to the end of the last.
+    """Return the time of a step from the start of the first pipeline stage to the end of the last.
 
     Args:
         request: the model on its deployment.
         step: the segments of the whole deployment's batch.
 
     Returns:
-        Seconds: the bound and, where kernels were measured, the estimate with its interval, the engine's part included.
+        Seconds: the floor, the bound and, where kernels were measured, the estimate with its interval, with the engine's part.
     """
     by_stage = per_stage(request, step)
     bound = sum(bound for bound, _ in by_stage)
     known = [estimate for _, estimate in by_stage if estimate is not None]
     whole = with_engine(request, together(known), replica(request, step)) if known else None
-    return with_estimate(bound, None, whole)
+    return with_estimate(bound, None, whole, latency(floors(request, step)))
 
 
-def with_engine(request: ResolvedRequest, kernels: Interval, sequences: Expr) -> Interval:
-    """The kernels of a step and what the engine adds, within the wider of the kernels' interval and the engine's band.
-    Numbers, or arrays."""
+def with_engine(request: ResolvedRequest, kernels: Interval, sequences: Expr, stages: int | None = None) -> Interval:
+    """Return the seconds of a step: its kernels and what the engine adds, in the wider of the kernels' interval and the
+    engine's band.
+
+    Args:
+        request: gives what was measured of the engine; without that the kernels alone are returned.
+        kernels: seconds of the kernels; numbers or arrays.
+        sequences: of one replica; a number or an array.
+        stages: pipeline stages that the kernels are of; None: all.
+    """
     if request.steps is None:
         return kernels
-    added, (low, high) = request.engine_seconds(sequences), request.engine_band
+    added, (low, high) = request.engine_seconds(sequences, stages), request.engine_band
     seconds = kernels.seconds + added
     return Interval(seconds, minimum(kernels.low + added, seconds * low), maximum(kernels.high + added, seconds * high))
 
 
 def replica(request: ResolvedRequest, step: Step) -> int:
-    """Sequences of a step in one replica."""
+    """Return the sequences of a step in the replica that has most."""
     return int(-(-sequences(step) // request.deployment.data_parallel_size))
 
 
 def request_times(request: ResolvedRequest, *, timed: bool) -> dict[str, Duration] | None:
-    """TTFT, TPOT and E2E of a request that is served from its prompt to its last token at this batch."""
+    """Return `ttft_s`, `tpot_s` and `e2e_s` of a request served at this batch from its prompt to its last token; None without
+    output.
+
+    Args:
+        request: its workload has the prompt and output lengths.
+        timed: whether times are computed; otherwise they are `NO_TIMES`.
+    """
     workload = request.workload
     if workload.output_len is None:
         return None
@@ -116,22 +210,34 @@ def request_times(request: ResolvedRequest, *, timed: bool) -> dict[str, Duratio
     return {"ttft_s": ttft, "tpot_s": tpot, "e2e_s": weighted_sum([(1, ttft), (steps, tpot)])}
 
 
-def _mean_decode(request: ResolvedRequest, batch: int, first: int, steps: int) -> Duration:
-    """Mean time of `steps` decode steps whose contexts start at `first` and grow by one: all of them when they are few,
-    else by the trapezoidal rule between evenly spaced ones."""
-    last = first + steps - 1
-    contexts: Sequence[int] = range(first, last + 1)
-    if steps > _TPOT_POINTS:
-        contexts = [first + round(index * (steps - 1) / (_TPOT_POINTS - 1)) for index in range(_TPOT_POINTS)]
-    took = [pipeline(request, decode(batch, context)) for context in contexts]
+def decode_contexts(first: int, steps: int) -> list[tuple[int, float]]:
+    """Return contexts of decode steps with their weights, whose weighted sum stands for the mean over all steps: every step
+    when they are few, else the trapezoidal rule between evenly spaced ones.
+
+    Args:
+        first: tokens cached before the first step; each step adds one.
+        steps: number of steps, at least 1.
+
+    >>> decode_contexts(100, 2)
+    [(100, 0.5), (101, 0.5)]
+    >>> sum(context * weight for context, weight in decode_contexts(1000, 201))
+    1100.0
+    """
     if steps <= _TPOT_POINTS:
-        return weighted_sum((1 / steps, time) for time in took)
+        return [(context, 1 / steps) for context in range(first, first + steps)]
+    contexts = [first + round(index * (steps - 1) / (_TPOT_POINTS - 1)) for index in range(_TPOT_POINTS)]
     # sum over whole contexts between two points of a straight line: the trapezoid, and half of each end once more
     weights = [0.5 / steps if end in (0, len(contexts) - 1) else 0.0 for end in range(len(contexts))]
     for left, (start, end) in enumerate(pairwise(contexts)):
         weights[left] += (end - start) / 2 / steps
         weights[left + 1] += (end - start) / 2 / steps
-    return weighted_sum(zip(weights, took, strict=True))
+    return list(zip(contexts, weights, strict=True))
+
+
+def _mean_decode(request: ResolvedRequest, batch: int, first: int, steps: int) -> Duration:
+    """Mean time of `steps` decode steps whose contexts start at `first` and grow by one."""
+    points = decode_contexts(first, steps)
+    return weighted_sum((weight, pipeline(request, decode(batch, context))) for context, weight in points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +280,12 @@ class Pipeline:
 
     @property
     def alone(self) -> Expr:
-        """Seconds in which one microbatch passes all stages."""
+        """Return the seconds in which one microbatch passes all stages."""
         return sum(self.stages[1:], self.stages[0]) + (len(self.stages) - 1) * self.hop
 
     @property
     def slowest(self) -> Expr:
-        """Seconds of the slowest stage, or of the message if it takes longer."""
+        """Return the seconds of the slowest stage, or of the message if it takes longer."""
         seconds = self.stages[0] if len(self.stages) == 1 else maximum(self.stages[0], self.hop)
         for stage in self.stages[1:]:
             seconds = maximum(seconds, stage)
@@ -187,32 +293,40 @@ class Pipeline:
 
     @property
     def fewest(self) -> Expr:
-        """The fewest microbatches that keep the slowest stage busy in decode."""
+        """Return the fewest microbatches that keep the slowest stage busy in decode."""
         return ceil_div(self.alone, self.slowest)
 
     def filled(self, microbatches: Expr) -> Expr:
-        """Seconds from the first of a number of microbatches in the first stage to the end of the last in the last."""
+        """Return the seconds from the start of the first of m microbatches to the end of the last."""
         return self.alone + (microbatches - 1) * self.slowest
 
     def bubble(self, microbatches: Expr) -> Expr:
-        """Share of that in which the slowest stage is idle: (p - 1)/(m + p - 1) with p equal stages and no messages."""
+        """Return the share of `filled` in which the slowest stage is idle: (p - 1)/(m + p - 1) with p equal stages, no
+        messages.
+        """
         return 1 - microbatches * self.slowest / self.filled(microbatches)
 
     def interval(self, microbatches: Expr) -> Expr:
-        """Seconds from one token of a sequence to its next, with a number of microbatches in flight."""
+        """Return the seconds between tokens of a sequence, with m microbatches in flight."""
         return maximum(self.alone, microbatches * self.slowest)
 
     def idle(self, microbatches: Expr) -> Expr:
-        """Share of that in which the slowest stage is idle."""
+        """Return the share of `interval` in which the slowest stage is idle."""
         return 1 - microbatches * self.slowest / self.interval(microbatches)
 
 
 def pipelined_step(request: ResolvedRequest, step: Step, microbatches: int) -> Duration:
-    """Seconds of a step whose sequences are dealt to microbatches: of decode, from one token of each sequence to the next; with
+    """Return the time of a step whose sequences are divided into microbatches: of decode the time between tokens of a
+    sequence; with
     prompts, until the last microbatch has passed. Messages are part of the stages' time, as in `analyze`.
 
-    A step of one microbatch is that of `pipeline`. NB: what an engine adds to a step passes with each
-    microbatch, beside the stages' work on others.
+    A step of one microbatch is that of `pipeline`. What an engine adds to the work of a stage
+    delays the stage; NB: the rest passes with each microbatch, at the same time as the stages' work on others.
+
+    Args:
+        request: the model on its deployment.
+        step: the segments of the whole deployment's batch.
+        microbatches: 1 to the sequences of a segment in a replica.
 
     Raises:
         InputError: fewer sequences in a replica than microbatches.
@@ -225,13 +339,18 @@ def pipelined_step(request: ResolvedRequest, step: Step, microbatches: int) -> D
     rounds = all(segment.decode for segment in step)
     by_stage = per_stage(request, part)
     bound = _took([bound for bound, _ in by_stage], microbatches, rounds=rounds)
+    floor = _took([stage.seconds for stage in floors(request, part)], microbatches, rounds=rounds)
     known = [estimate for _, estimate in by_stage if estimate is not None]
     if not known:
-        return Duration(bound, None)
+        return Duration(bound, None, floor=floor)
     ends = {name: [getattr(estimate, name) for estimate in known] for name in ("seconds", "low", "high")}
     through = with_engine(request, Interval(**{name: sum(ends[name]) for name in ends}), replica(request, part))
-    took = {name: _took(ends[name], microbatches, rounds=rounds, alone=getattr(through, name)) for name in ends}
-    return with_estimate(bound, None, Interval(**took))
+    host = request.stage_seconds(replica(request, part))
+    took = {
+        name: _took([end + host for end in ends[name]], microbatches, rounds=rounds, alone=getattr(through, name))
+        for name in ends
+    }
+    return with_estimate(bound, None, Interval(**took), floor)
 
 
 def _took(stages: list[float], microbatches: int, *, rounds: bool, alone: float | None = None) -> float:

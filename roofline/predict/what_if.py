@@ -19,7 +19,7 @@ KV_DTYPES = ("bf16", "fp8")
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One change: its name, how it is counted, and the memory that follows."""
+    """A deployment with one change: its name, how it is counted, and its memory."""
 
     name: str
     why: str
@@ -27,7 +27,10 @@ class Variant:
 
 
 def with_mixers(request: ResolvedRequest, changed: dict[str, MixerBlock]) -> MemoryModel:
-    """The memory of a model whose layer types have other mixers. All else stays the same, the weights too."""
+    """Return the memory of the model with other mixers in some layer types, by name.
+
+    All else stays the same, the weights too.
+    """
     types: dict[str, LayerType] = {
         name: layer.model_copy(update={"mixer": changed[name]}) if name in changed else layer
         for name, layer in request.model.layer_types.items()
@@ -36,7 +39,7 @@ def with_mixers(request: ResolvedRequest, changed: dict[str, MixerBlock]) -> Mem
     return replace(request.memory, model=model)
 
 
-def without_draft(request: ResolvedRequest) -> list[Variant]:
+def _without_draft(request: ResolvedRequest) -> list[Variant]:
     """Without a draft, where tokens are drafted: no weights and caches of it, no blocks for tokens being verified."""
     memory = request.memory
     if not isinstance(memory, SpeculativeMemory):
@@ -44,10 +47,10 @@ def without_draft(request: ResolvedRequest) -> list[Variant]:
     return [Variant("no speculative decoding", "the model alone", memory.alone())]
 
 
-def other_kv_dtypes(request: ResolvedRequest) -> list[Variant]:
+def _other_kv_dtypes(request: ResolvedRequest) -> list[Variant]:
     """The cache in each format of another size than the one in use, where anything is cached per token."""
     memory = request.memory
-    if not memory.fullest.layout.kinds:
+    if not memory.fullest_stage.layout.kinds:
         return []
     others = []
     for name in KV_DTYPES:
@@ -63,7 +66,7 @@ def other_kv_dtypes(request: ResolvedRequest) -> list[Variant]:
     return others
 
 
-def without_latent(request: ResolvedRequest) -> list[Variant]:
+def _without_latent(request: ResolvedRequest) -> list[Variant]:
     """Without latents, where some layers keep them (MLA): what multi-head attention with the same heads would keep."""
     changed: dict[str, MixerBlock] = {
         name: Expanded.model_construct(**dict(layer.mixer))
@@ -83,16 +86,16 @@ class Expanded(LatentAttentionBlock):
     kind: str  # type: ignore[assignment]
 
     def cache(self) -> Cache:
-        """A key and a value for each head, and the indexer's key."""
+        """Return a cache of a key and a value for each head, and the key of the indexer."""
         d_qk, index = self.qk_nope_head_dim + self.qk_rope_head_dim, self.index_head_dim or 0
         return Cache(self.num_attention_heads * (d_qk + self.v_head_dim) + index, index=index)
 
     def cache_kinds(self) -> set[CacheKind]:
-        """All tokens."""
+        """Return that all tokens are kept."""
         return {"full"}
 
 
-def without_prefix(request: ResolvedRequest) -> list[Variant]:
+def _without_prefix(request: ResolvedRequest) -> list[Variant]:
     """Without the shared prefix, where cached tokens are common to the batch: every sequence keeps all of its tokens."""
     conventions = request.deployment.conventions
     if not conventions.shared_prefix:
@@ -102,7 +105,7 @@ def without_prefix(request: ResolvedRequest) -> list[Variant]:
     return [Variant("no shared prefix", why, replace(request.memory, deployment=alone))]
 
 
-def without_window(request: ResolvedRequest) -> list[Variant]:
+def _without_window(request: ResolvedRequest) -> list[Variant]:
     """Without windows, where some layers have one (or chunks) that is optional: they keep all tokens."""
     changed: dict[str, MixerBlock] = {}
     for name, layer in request.model.layer_types.items():
@@ -115,10 +118,10 @@ def without_window(request: ResolvedRequest) -> list[Variant]:
 
 
 VARIANTS: tuple[Callable[[ResolvedRequest], list[Variant]], ...] = (
-    without_draft, other_kv_dtypes, without_latent, without_prefix, without_window,
+    _without_draft, _other_kv_dtypes, _without_latent, _without_prefix, _without_window,
 )  # fmt: skip
 
 
 def variants(request: ResolvedRequest) -> list[Variant]:
-    """The variants that apply to a request."""
+    """Return the variants that apply to a request, each with one change."""
     return [variant for make in VARIANTS for variant in make(request)]

@@ -1,18 +1,20 @@
-"""Axes of a figure: widths of texts, ticks, ranges, categories, and the places of bars."""
+"""Axes of a figure: widths of texts, ticks, ranges, categories, and the positions of bars."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 from roofline.report.figure import Axis, Figure, Series
 
+_Value = TypeVar("_Value")
 _NARROW = "iljrtfI.,:;|'!()[] "
 _WIDE = "mwMW@%—…"
 
 
 def text_width(text: str, size: float) -> float:
-    """Pixels of a text in a sans-serif face of `size` pixels, rather more than less.
+    """Estimated width in pixels of a text in a sans-serif font of `size` pixels; rather too wide than too narrow.
 
     >>> text_width("ms", 10) < text_width("MS", 10) < text_width("100 ms", 10)
     True
@@ -32,7 +34,7 @@ def _letter(letter: str) -> float:
 
 
 def shorten(text: str, most: int) -> str:
-    """At most `most` characters, the last an ellipsis where some are missing.
+    """The text cut to at most `most` characters, the last of which is an ellipsis if any are missing.
 
     >>> shorten("achievable", 6), shorten("roof", 6)
     ('achie…', 'roof')
@@ -64,14 +66,14 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A place on an axis, in base units, and its text."""
+    """A tick of an axis: its value in the axis' base unit (a category's index), and its text."""
 
     value: float
     text: str
 
 
 def tick_text(value: float, unit: str) -> str:
-    """A tick's text, with the prefix that suits it.
+    """A tick's text: the value, in the base unit `unit`, with the SI prefix that suits it; "%" takes a fraction.
 
     >>> tick_text(1e-05, "s"), tick_text(2e14, "FLOP/s"), tick_text(16384, "tokens"), tick_text(-0.2, "%")
     ('10 µs', '200 TFLOP/s', '16,384', '-20 %')
@@ -80,7 +82,7 @@ def tick_text(value: float, unit: str) -> str:
 
 
 def axis_title(axis: Axis) -> str:
-    """The title, with the unit where the ticks do not carry it.
+    """The axis' title, followed by the unit where the ticks do not show it.
 
     >>> axis_title(Axis(title="prompt", scale="log", unit="tokens")), axis_title(Axis(title="time", scale="log", unit="s"))
     ('prompt, tokens', 'time')
@@ -92,9 +94,10 @@ def axis_title(axis: Axis) -> str:
 
 
 def linear_ticks(low: float, high: float, unit: str, most: int) -> list[Tick]:
-    """At most `most` multiples of 1, 2, 2.5 or 5 times a power of ten within the axis, all with one prefix.
+    """At most `most` ticks at multiples of 1, 2, 2.5 or 5 times a power of ten, all with one SI prefix.
 
-    No step is more than twice the one before it, so that four places or more are never left with a single tick.
+    No step is more than twice the one before it, so that with `most` of 4 or more there is never a single tick. `low` and
+    `high` are the ends of the axis in base units of `unit`, `high` the larger one.
 
     >>> [tick.text for tick in linear_ticks(0, 0.0123, "s", 7)]
     ['0', '2 ms', '4 ms', '6 ms', '8 ms', '10 ms', '12 ms']
@@ -113,7 +116,9 @@ def linear_ticks(low: float, high: float, unit: str, most: int) -> list[Tick]:
 
 
 def log_ticks(low: float, high: float, unit: str, most: int) -> list[Tick]:
-    """At most `most` powers of ten, or of two where people double, or multiples of a power within a short axis.
+    """At most `most` ticks at powers of ten, or of two for counts such as tokens; linear ones on a short axis.
+
+    `low` and `high` are the ends of the axis in base units of `unit`, above 0.
 
     >>> [tick.text for tick in log_ticks(2e-06, 0.5, "s", 8)]
     ['10 µs', '100 µs', '1 ms', '10 ms', '100 ms']
@@ -173,7 +178,7 @@ _HUGE = 1e300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One axis, ready to draw. Categories stand at 0, 1, 2, ...; on y they go from top to bottom."""
+    """One axis, ready to draw: its range in base units. Categories are at 0, 1, 2, ...; on y they go from top to bottom."""
 
     scale: str
     low: float
@@ -184,16 +189,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Where a series' bars stand: from `offset` on, `width` wide, in categories, around the category's place."""
+    """Where a series' bars are: from `offset` on, `width` wide, both in categories, relative to the category's index."""
 
     offset: float
     width: float
 
 
 def span(figure: Figure, side: str, most: int, length: float = 640.0) -> Span:
-    """The axis on `side` ("x" or "y") with at most `most` ticks, or one tick a category.
+    """The axis on `side` ("x" or "y") with at most `most` ticks, or one tick per category.
 
-    `length` is its length in pixels, about: bars that have texts at their ends leave space for them.
+    `length` is its approximate length in pixels: bars with texts at their ends leave space for them.
     """
     axis = figure.x if side == "x" else figure.y
     if axis.scale == "category":
@@ -206,7 +211,9 @@ def span(figure: Figure, side: str, most: int, length: float = 640.0) -> Span:
 
 
 def position(on: Span, value: float | str | None) -> float | None:
-    """A value's place on its axis in units of the axis; None for what cannot be drawn.
+    """A value's position on its axis in base units, or the index of its category; None if it cannot be drawn.
+
+    Not drawn are None, an unknown category, what is not finite, and 0 or less on a logarithmic axis.
 
     >>> lane = Span(scale="category", low=-0.5, high=1.5, categories=("compute", "memory"), ticks=())
     >>> position(lane, "memory"), position(lane, "link")
@@ -215,7 +222,7 @@ def position(on: Span, value: float | str | None) -> float | None:
     if value is None:
         return None
     if on.scale == "category":
-        name = category(value)
+        name = _category(value)
         return float(on.categories.index(name)) if name in on.categories else None
     if isinstance(value, str) or not drawable(value) or (on.scale == "log" and value <= 0):
         return None
@@ -223,7 +230,7 @@ def position(on: Span, value: float | str | None) -> float | None:
 
 
 def share(on: Span, place: float) -> float:
-    """A place as a share of the axis, 0 at its low end and 1 at its high end.
+    """A position as a fraction of the axis: 0 at its low end, 1 at its high end.
 
     >>> share(Span(scale="log", low=1, high=100, categories=(), ticks=()), 10)
     0.5
@@ -233,13 +240,24 @@ def share(on: Span, place: float) -> float:
     return (place - on.low) / (on.high - on.low)
 
 
-def category(value: float | str) -> str:
+def _category(value: float | str) -> str:
     """A category's name; numbers can be categories too.
 
-    >>> category(4096), category("8k")
+    >>> _category(4096), _category("8k")
     ('4,096', '8k')
     """
     return value if isinstance(value, str) else f"{value:,.12g}"
+
+
+def evenly_spaced(values: list[_Value], most: int) -> list[_Value]:
+    """At most `most` (2 or more) of some values, evenly spaced, with the first and the last.
+
+    >>> evenly_spaced([1, 2, 4, 8, 16, 32], 3)
+    [1, 4, 32]
+    """
+    if len(values) <= most:
+        return values
+    return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
 
 
 def drawable(value: float) -> bool:
@@ -247,13 +265,13 @@ def drawable(value: float) -> bool:
     return -_HUGE < value < _HUGE
 
 
-def lying(figure: Figure) -> bool:
-    """Whether bars lie: their categories are on y."""
+def has_horizontal_bars(figure: Figure) -> bool:
+    """Whether the figure's bars are horizontal, which they are if its categories are on y."""
     return figure.y.scale == "category"
 
 
 def slots(figure: Figure) -> list[Slot]:
-    """The place of each series' bars in a category: all the same, or side by side where they would cover one another."""
+    """For each series, where its bars are within a category: all at the same place, or side by side if they would overlap."""
     bars = [index for index, series in enumerate(figure.series) if series.kind == "bars"]
     whole = Slot(offset=-_BAR / 2, width=_BAR)
     if not _cover(figure):
@@ -265,8 +283,11 @@ def slots(figure: Figure) -> list[Slot]:
     ]
 
 
-def ends(series: Series, index: int, lies: bool) -> tuple[float, float]:
-    """Where a bar starts and ends along its length; an absent length is 0."""
+def bar_ends(series: Series, index: int, lies: bool) -> tuple[float, float]:
+    """Where bar `index` of a series starts and ends along its length, in units of that axis; an absent length counts as 0.
+
+    `lies` says that bars are horizontal, so that their lengths are on x.
+    """
     length = series.x[index] if lies else series.y[index]
     start = series.base[index] if len(series.base) > 0 else 0.0
     return start, start + (0.0 if length is None or isinstance(length, str) else length)
@@ -274,15 +295,15 @@ def ends(series: Series, index: int, lies: bool) -> tuple[float, float]:
 
 def _cover(figure: Figure) -> bool:
     """Whether bars of two series overlap in some category by more than rounding."""
-    lies = lying(figure)
+    lies = has_horizontal_bars(figure)
     seen: dict[str, list[tuple[int, float, float]]] = {}
     for number, series in enumerate(figure.series):
         if series.kind != "bars":
             continue
         for index, name in enumerate(series.y if lies else series.x):
-            start, end = ends(series, index, lies)
+            start, end = bar_ends(series, index, lies)
             low, high = min(start, end), max(start, end)
-            bars = seen.setdefault("" if name is None else category(name), [])
+            bars = seen.setdefault("" if name is None else _category(name), [])
             for other, lowest, highest in bars:
                 if other != number and min(high, highest) - max(low, lowest) > 1e-6 * max(high - low, highest - lowest):
                     return True
@@ -294,8 +315,8 @@ def _categories(figure: Figure, side: str) -> list[str]:
     names: list[str] = []
     for series in figure.series:
         for value in series.x if side == "x" else series.y:
-            if value is not None and category(value) not in names:
-                names.append(category(value))
+            if value is not None and _category(value) not in names:
+                names.append(_category(value))
     return names
 
 
@@ -304,9 +325,9 @@ def _reached(figure: Figure, side: str) -> list[float]:
     reached: list[float] = []
     for series in figure.series:
         along = series.x if side == "x" else series.y
-        if series.kind == "bars" and (side == "x") == lying(figure):
+        if series.kind == "bars" and (side == "x") == has_horizontal_bars(figure):
             for index, _ in enumerate(along):
-                reached += ends(series, index, lying(figure))
+                reached += bar_ends(series, index, has_horizontal_bars(figure))
         elif series.kind == "band" and side == "y":
             reached += [*series.low, *series.high]
         else:
@@ -323,7 +344,7 @@ def _reached(figure: Figure, side: str) -> list[float]:
 def _linear_range(figure: Figure, side: str, axis: Axis, length: float) -> tuple[float, float]:
     reached = _reached(figure, side)
     low, high = min(reached, default=0.0), max(reached, default=1.0)
-    bars = [series for series in figure.series if series.kind == "bars" and (side == "x") == lying(figure)]
+    bars = [series for series in figure.series if series.kind == "bars" and (side == "x") == has_horizontal_bars(figure)]
     if len(bars) > 0 or 0 <= low < 0.4 * high:
         low, high = min(low, 0.0), max(high, 0.0)
     if high <= low:

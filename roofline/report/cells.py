@@ -8,60 +8,53 @@ from roofline import formatting
 from roofline.formatting import percent
 from roofline.predict.duration import Duration
 from roofline.report.figure import Cell, Column, Table, View
-from roofline.report.summary import GIB
+from roofline.report.summary import gib
 
 NOTHING = Cell(text="–")
 
 
 def text_cell(text: str) -> Cell:
-    """A cell of words."""
+    """A cell that is text alone, without a number."""
     return Cell(text=text)
 
 
 def seconds(value: float | None, digits: int = 3) -> Cell:
-    """A time."""
+    """A time in seconds as a cell, such as "12.3 ms", with `digits` significant digits; a dash for None."""
     return NOTHING if value is None else Cell(text=formatting.seconds(value, digits), value=value)
 
 
 def amount(value: float | None, unit: str, digits: int = 3) -> Cell:
-    """A quantity with a decimal prefix."""
+    """A quantity in base units of `unit` as a cell, with an SI prefix and `digits` significant digits; a dash for None."""
     return NOTHING if value is None else Cell(text=formatting.quantity(value, unit, digits).strip(), value=value)
 
 
 def whole(value: float | None) -> Cell:
-    """A whole number."""
+    """A number as a cell, rounded to a whole one with thousands separators; a dash for None."""
     return NOTHING if value is None else Cell(text=f"{value:,.0f}", value=value)
 
 
 def number_cell(value: float | None) -> Cell:
-    """A number in three digits, without an exponent."""
-    if value is None:
-        return NOTHING
-    return Cell(text=formatting.number(value, 3), value=value)
+    """A number as a cell, in three significant digits and without an exponent; a dash for None."""
+    return NOTHING if value is None else Cell(text=formatting.number(value, 3), value=value)
 
 
 def share(value: float | None, sign: bool = False) -> Cell:
-    """A fraction, in percent."""
-    if value is None:
-        return NOTHING
-    return Cell(text=percent(value, 1, sign=sign), value=value)
+    """A fraction as a cell in percent, with one decimal and, if `sign`, with its sign; a dash for None."""
+    return NOTHING if value is None else Cell(text=percent(value, 1, sign=sign), value=value)
 
 
 def gibibytes(value: float | None) -> Cell:
-    """Bytes, in GiB."""
-    if value is None:
-        return NOTHING
-    size = value / GIB
-    return Cell(text=f"{size:.2g}" if 0 < abs(size) < 0.01 else f"{size:,.2f}", value=value)
+    """A size as a cell whose text is the number of GiB, and whose value is still in bytes; a dash for None."""
+    return NOTHING if value is None else Cell(text=gib(value), value=value)
 
 
 def best(span: Duration) -> float | None:
-    """The estimate where there is one, else the bound."""
+    """The estimate of a duration where there is one, else its bound, in seconds; None if it has neither."""
     return span.bound if span.estimate is None else span.estimate
 
 
 def table(key: str, title: str, note: str, names: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> Table:
-    """A table whose columns are numbers where any of their cells is one."""
+    """A table under the heads `names`; a column counts as numeric if any of its cells has a value."""
     columns = tuple(
         Column(name=name, number=any(row[index].value is not None for row in rows)) for index, name in enumerate(names)
     )
@@ -75,7 +68,7 @@ _COMMANDS = "=+-@"
 
 
 def csv_text(view: View) -> str:
-    """A row a cell: table, row, column, the unrounded value, the text."""
+    """All tables of a view as CSV: a row per cell with table, row, column, unrounded value (base units), and text."""
     tables: list[Table] = []
     for section in view.sections:
         if section.figure is not None and section.figure.table is not None:
@@ -112,7 +105,7 @@ _PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def op_key(phase: str, path: str) -> str:
-    """The key of an operator of a phase: letters, digits and dashes; different paths have different keys.
+    """The key of an operator of a phase: letters, digits and dashes; different operators have different keys.
 
     >>> op_key("decode", "layers/attention/q_proj"), op_key("decode", "layers/attention/q-proj")
     ('decode--layers--attention--q-5f-proj', 'decode--layers--attention--q-2d-proj')

@@ -1,4 +1,4 @@
-"""What a reader of a page can set: the controls, as data that both the template and the page's script read."""
+"""Controls of a page: what a reader can set, as data that both the template and the page's script read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_TEXT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One entry of a list: what the state holds, and what is read."""
+    """One entry of a list: the value that the state holds, and the text that is shown."""
 
     value: str
     text: str
@@ -22,13 +22,21 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """One thing that can be set, and what it is set to at first.
+    """One setting of a page, with its initial value.
 
-    Numbers lie between `low` and `high`, whole steps above `low`; so with whole `low` and `step` they stay integers. `log` says
-    that the slider is a logarithmic one. `unit` is a word to read ("tokens"), nothing is converted by it; `zero` is what a zero
-    means, where it means that there is no number.
-    Controls of one `group` stand together under that heading. `needs` names another control and the value that it must have for
-    this one to be shown; a control that is not shown keeps its value.
+    Args:
+        key: name in the page's state.
+        low: lower end of a number.
+        high: upper end of a number.
+        step: numbers are whole multiples of it above `low`: with whole `low` and `step` they stay integers.
+        log: a number's slider is logarithmic.
+        unit: shown after a number ("tokens"); nothing is converted by it.
+        zero: what a 0 is shown as, where it stands for "no number".
+        group: heading under which controls stand together.
+        needs: another control's key, and the value it must have for this one to be shown; a hidden one keeps its value.
+
+    Raises:
+        ValueError: the value is not of its kind, not among the choices, or a number outside its range or steps.
     """
 
     key: str

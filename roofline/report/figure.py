@@ -1,7 +1,7 @@
-"""What a page shows, as plain data: cells, tables, figures and sections, apart from how any of them is drawn.
+"""What a page shows, as plain data: cells, tables, figures and sections, independent of how they are drawn.
 
 One function makes all of it from a state; Python writes it as HTML and SVG, the browser makes it again from the translation of
-the same function. Values are in base units (seconds, bytes, FLOP); ticks and texts get their prefixes where they are drawn.
+the same function. Values are in base units (seconds, bytes, FLOP); ticks and texts get their prefixes when they are drawn.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A shown text and the unrounded number behind it, which is None for words."""
+    """A text to show and the unrounded number behind it, in base units; None for text alone."""
 
     text: str
     value: float | None = None
@@ -20,7 +20,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The head of a column; numbers are set to the right."""
+    """The head of a column; columns of numbers are aligned right."""
 
     name: str
     number: bool
@@ -28,7 +28,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of cells under columns."""
+    """Rows of cells under columns: each row has as many cells as there are columns. `key` is unique on a page."""
 
     key: str
     title: str
@@ -39,10 +39,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One axis of a figure. Without `low` and `high` it spans what is drawn.
+    """One axis of a figure. Without `low` and `high`, in base units of `unit`, its range is that of the data.
 
-    With a `unit` that takes prefixes ("s", "B", "FLOP/s") each tick carries unit and prefix; "%" shows fractions in percent;
-    any other unit ("FLOP/byte", "tokens", "GiB") stands once, after the title. Categories stand in the order in which the
+    With a `unit` that takes SI prefixes ("s", "B", "FLOP/s") each tick shows prefix and unit; "%" shows fractions in percent;
+    any other unit ("FLOP/byte", "tokens", "GiB") is shown once, after the title. Categories are in the order in which the
     series name them, from left to right and from top to bottom.
     """
 
@@ -55,10 +55,10 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One thing that is drawn.
+    """One line, set of points, set of bars, band or heat map of a figure; values are in base units of the axes.
 
     `role` says what it is ("prefill", "roof", "kv") and decides colour, dash, symbol and hatch together. Bars need one axis of
-    categories, a heat needs two.
+    categories, a heat map needs two.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A labelled line across the figure: vertical at x, horizontal at y."""
+    """A labelled line across the figure, in units of its axis: vertical at x, horizontal at y."""
 
     text: str
     x: float | None = None
@@ -101,7 +101,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """A shaded part of a figure. A side that is None reaches to the edge."""
+    """A shaded rectangle of a figure, in units of its axes. A side that is None reaches to the edge."""
 
     text: str
     role: str
@@ -113,7 +113,7 @@ class Zone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What a plot draws, and the table with the same numbers that stands beside it."""
+    """What a plot draws, and the table with the same numbers that is shown with it. `key` is unique on a page."""
 
     key: str
     title: str
@@ -139,7 +139,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A line for the shell, to copy."""
+    """A line for the shell, to copy, and what it does."""
 
     label: str
     text: str
@@ -147,7 +147,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number in large type."""
+    """One headline number in large type, with its label and a note in small type."""
 
     label: str
     cell: Cell
@@ -156,7 +156,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Everything that a page shows of one state. With an `error` there is nothing else to show."""
+    """Everything that a page shows of one state. With an `error`, nothing else is shown."""
 
     title: str
     subtitle: str

@@ -1,4 +1,4 @@
-"""Figures of results as plotly objects: those of the pages, for notebooks and for files of images."""
+"""Figures of results as plotly objects: those of the pages, for notebooks and image files."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ TTFT_S, TPOT_S = 1.0, 0.05
 
 
 def figure(result: Any, name: str, *, dark: bool = False) -> go.Figure:
-    """A figure of a result, as plotly object: `show()` it, or write it with `write_html` or `write_image`.
+    """A figure of a result, as a plotly object: `show()` it, or write it with `write_html` or `write_image`.
 
     Args:
         result: what `analyze`, `simulate`, `plan` or `preempt` returns, or the frame that `sweep` returns.
-        name: of the figure, as `figure_names` lists them. They are the names of the sections of the page of such a result.
+        name: one of `figure_names(result)`: the names of the sections of the page of such a result.
         dark: for a dark background. The background itself is transparent.
 
     Returns:
-        The same traces, axes and texts as the live figure on the page, with its title. Hover texts have the exact numbers.
+        The same traces, axes and texts as the figure on the page, with its title. Hover texts have the exact numbers.
 
     Raises:
-        UnknownNameError: the result has no such figure; it lists those that it has.
+        UnknownNameError: the result has no figure of that name; the message lists those it has.
         InputError: no figures are made of such a result.
 
     >>> import roofline
@@ -54,7 +54,7 @@ def figure(result: Any, name: str, *, dark: bool = False) -> go.Figure:
 
 
 def figure_names(result: Any) -> list[str]:
-    """Names of the figures that a result has, in the order of its page.
+    """Names of the figures of a result, in the order of its page.
 
     Raises:
         InputError: no figures are made of such a result.

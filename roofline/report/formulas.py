@@ -1,7 +1,7 @@
-"""Formulas of every operator of a step, as HTML: in symbols, with numbers put in, value, where they are from.
+"""Formulas of every operator of a step as an HTML fragment: in symbols, with numbers put in, value, source.
 
-Readable without scripts and on paper. What operators share is written once: a legend of the symbols, what intensity and time
-are, a list of sources; and, where a page would grow too large, formulas that differ in the names of symbols alone.
+Readable without scripts and on paper. What operators share is written once: a legend of the symbols, the definitions of
+intensity and time, a list of sources; and, if a page would grow too large, formulas that differ in the names of symbols alone.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _LINK = re.compile(r"https://[\w./~%#?=&+-]*[\w/]|arXiv:\d{4}\.\d{4,5}", re.ASCI
 
 
 def formulas(request: ResolvedRequest) -> str:
-    """The formulas of every operator of the steps of a request; why there are none, where that is so.
+    """The formulas of every operator of a request's steps, as an HTML fragment; a note with the reason if there are none.
 
-    What a click on a point opens is the `details` whose id is `op-` and the key of the point.
+    Each operator is a `details` element with the id `op-KEY`; KEY is the key of its point in the figures (`cells.op_key`).
     """
     try:
         explained = [Explained(phase, explanation) for phase, explanation in explain_step(request)]
@@ -53,10 +53,10 @@ def formulas(request: ResolvedRequest) -> str:
 
 
 def listed(operators: Sequence[Explained], written_at: Mapping[str, Explained], *, brief: bool = False) -> str:
-    """A legend, the formulas of each phase, sources.
+    """An HTML fragment: a legend, the formulas of each phase, sources.
 
-    `written_at` says for the key of each operator where its formulas stand; of those that stand elsewhere there are all values
-    that differ, or, where it is to be brief, the time.
+    `written_at` names for the key of each operator the one whose formulas are written out for it, as `models` does. Of
+    operators whose formulas are written elsewhere, every value that differs is listed, or only the time if `brief`.
     """
     linked = {model.key for key, model in written_at.items() if model.key != key}
     sources = _Sources()
@@ -178,17 +178,17 @@ def _legend(operators: Sequence[Explained]) -> str:
 
 @dataclass
 class _Sources:
-    """What is cited, numbered by first use."""
+    """Sources that are cited, numbered by first use."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
     def refer(self, source: str) -> str:
-        """A link to an entry of the list."""
+        """A link to a source in the list, which it joins if it is new, as an HTML fragment."""
         number = self.numbers.setdefault(source, len(self.numbers) + 1)
         return f'<a href="#source-{number}">[{number}]</a>'
 
     def html(self) -> str:
-        """The list."""
+        """The list of sources as an HTML fragment; "" if nothing is cited."""
         entries = "".join(f'<li id="source-{number}">{_linked(text)}</li>\n' for text, number in self.numbers.items())
         return f'<h3>Sources of the formulas</h3>\n<ol class="sources">\n{entries}</ol>\n' if entries else ""
 
@@ -214,30 +214,30 @@ _FACTOR = re.compile(rf"(?<!\w){NEW}·|·{NEW}(?!\w)")
 
 @dataclass(frozen=True)
 class Explained:
-    """One operator of a phase."""
+    """An operator of a phase with its explanation."""
 
     phase: str
     explanation: Explanation
 
     @cached_property
     def key(self) -> str:
-        """What the ids of its elements are made of."""
+        """Key of the operator, from which the ids of its elements are made."""
         return op_key(self.phase, self.explanation.subject)
 
     @cached_property
     def legend(self) -> dict[str, tuple[float, str]]:
-        """Every symbol but those of what is explained here: value, and meaning with unit."""
+        """Value (in the unit that the meaning names) and meaning of every symbol except those that are explained here."""
         own = {name(total(part.subject)) for part in self.explanation.parts}
         return {symbol: (value, about) for symbol, value, about in self.explanation.legend if symbol not in own}
 
     @cached_property
     def symbols(self) -> tuple[str, ...]:
-        """Those of the legend but S_q, in the order in which the formulas have them."""
+        """Symbols of the legend except S_q, in the order in which the formulas use them."""
         tokens = (token for part in self.explanation.parts for token in _TOKEN.findall(part.formula))
         return tuple(dict.fromkeys(token for token in tokens if token in self.legend and token != NEW))
 
     def shape(self, sharing: Sharing) -> Hashable:
-        """Equal for operators that can share their formulas."""
+        """A key that is equal for operators that can share their formulas."""
         if sharing == "none":
             return self.key
         places = {symbol: f"{self.legend[symbol][1].rpartition('[')[2]}{place}" for place, symbol in enumerate(self.symbols)}
@@ -259,7 +259,7 @@ class Explained:
         return NEW in self.legend, max(times, default=0)
 
     def differences(self, model: Explained) -> list[tuple[str, float, str]]:
-        """With what to read the formulas of another: a symbol, its value here, and the symbol in whose place it stands."""
+        """How to read the formulas of `model` for this operator: symbol, its value, and the symbol of `model` it replaces."""
         changed = [(NEW, 1.0, NEW)] if NEW in model.legend and NEW not in self.legend else []
         for own, other in zip(self.symbols, model.symbols, strict=True):
             value = self.legend[own][0]
@@ -269,7 +269,7 @@ class Explained:
 
 
 def models(operators: Sequence[Explained], sharing: Sharing) -> dict[str, Explained]:
-    """For the key of each operator the one whose formulas are written out for it."""
+    """For the key of each operator, the operator whose formulas are written out for it: itself, or one that shares them."""
     chosen: dict[Hashable, Explained] = {}
     shapes = {operator.key: operator.shape(sharing) for operator in operators}
     for operator in operators:

@@ -1,4 +1,4 @@
-"""A result as one plain HTML page without scripts, as notebooks show it."""
+"""A result as one plain HTML page without scripts, and as the fragment that notebooks show."""
 
 from __future__ import annotations
 
@@ -22,17 +22,23 @@ td:last-child { white-space: normal; min-width: 6rem; }
 
 
 def escape(text: str) -> str:
-    """Text from a file, without control characters or markup."""
+    """The text with HTML's special characters escaped, without control characters."""
     return escape_html(clean(text))
 
 
 def page(result: Analysis) -> str:
-    """A whole document."""
+    """The result as a complete HTML document."""
     return document(summary.headline(result), body(result))
 
 
 def document(title: str, content: str, script: str = "") -> str:
-    """A page of its own, which loads nothing; with a script where its content needs one."""
+    """A complete HTML document that loads nothing, as its content security policy says.
+
+    Args:
+        title: plain text; it is escaped here.
+        content: HTML fragment.
+        script: JavaScript for the head, if the content needs one; the policy then allows inline scripts.
+    """
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     if script:
         policy += "; script-src 'unsafe-inline'; img-src data: blob:"
@@ -46,7 +52,7 @@ def document(title: str, content: str, script: str = "") -> str:
 
 
 def body(result: Analysis) -> str:
-    """The content alone, as notebooks show it."""
+    """The result as an HTML fragment, as notebooks show it."""
     memory = Table(
         "Memory",
         summary.memory_note(result),
@@ -72,7 +78,7 @@ def body(result: Analysis) -> str:
 
 
 def table(content: Table) -> str:
-    """A table with its title and note."""
+    """A text table as an HTML fragment: heading, note, rows. All texts are escaped."""
 
     def row(cells: tuple[str, ...], tag: str) -> str:
         parts = (

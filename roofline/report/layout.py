@@ -1,4 +1,4 @@
-"""A plot's inside in pixels: where values and points are drawn, and where texts fit."""
+"""Layout of a plot's inside in pixels: where values and points are drawn, and where texts fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roofline.report.figure import Figure, Series
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """The plot's inside: its axes and its size in pixels."""
+    """The inside of a plot: its axes, its size in pixels, and the font size in pixels."""
 
     x: Span
     y: Span
@@ -23,7 +23,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A rectangle in pixels."""
+    """A rectangle in pixels; y goes down."""
 
     left: float
     top: float
@@ -32,7 +32,7 @@ class Box:
 
 
 def inner_height(figure: Figure) -> float:
-    """Pixels from the top to the bottom of a figure's frame: so much a category, or a fixed number."""
+    """Height of a figure's frame in pixels: fixed, or proportional to the number of categories on y."""
     if figure.y.scale != "category":
         return 330.0
     names = len(span(figure, "y", 1).categories)
@@ -41,35 +41,35 @@ def inner_height(figure: Figure) -> float:
 
 
 def across(frame: Frame, place: float) -> float:
-    """Pixels from the left."""
+    """Pixels from the left of the frame, of a position on x (`axes.position`)."""
     return share(frame.x, place) * frame.width
 
 
 def down(frame: Frame, place: float) -> float:
-    """Pixels from the top: categories go down, numbers go up."""
+    """Pixels from the top of the frame, of a position on y: categories go down, numbers go up."""
     part = share(frame.y, place)
     return (part if frame.y.scale == "category" else 1 - part) * frame.height
 
 
 def spot(frame: Frame, x: float | str | None, y: float | str | None) -> tuple[float, float] | None:
-    """The pixels of a value, None where it cannot be drawn."""
+    """Where a point is drawn: pixels from the left and from the top; None if it cannot be drawn."""
     along, up = position(frame.x, x), position(frame.y, y)
     return None if along is None or up is None else (across(frame, along), down(frame, up))
 
 
 def diameter(series: Series, index: int, frame: Frame) -> float:
-    """Pixels of a point, whose area is its share of the largest; small ones stay visible."""
+    """Diameter of point `index` in pixels: its area is its share of the largest one's, but at least 7; 8 without sizes."""
     return max(7.0, frame.largest * max(series.size[index], 0.0) ** 0.5) if len(series.size) > index else 8.0
 
 
 def drawn_first(series: Series) -> list[int]:
-    """Points in the order in which they are drawn: large ones first, so that small ones lie on top."""
+    """Indices of a series' points in drawing order: large ones first, so that small ones lie on top."""
     order = list(range(len(series.x)))
     return sorted(order, key=lambda index: -series.size[index]) if len(series.size) == len(order) else order
 
 
 def zone_box(figure: Figure, index: int, frame: Frame) -> Box:
-    """The pixels of a zone, cut to the frame."""
+    """The box of zone `index` of a figure, cut to the frame."""
     zone = figure.zones[index]
     left = 0.0 if zone.x0 is None else across(frame, zone.x0)
     right = frame.width if zone.x1 is None else across(frame, zone.x1)
@@ -101,7 +101,14 @@ _CORNERS = ("bottom right", "bottom left", "top right", "top left")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A placed text: of the thing at `index`, the point at `point`; `where` is its side of the place that it names."""
+    """A placed text and its box.
+
+    Args:
+        kind: "above" or "mark" (text of a mark), "zone", or "short" (text of a point).
+        index: of the mark, the zone or the series.
+        point: index of the point in its series; -1 for marks and zones.
+        where: its side of the place that it names, such as "top left".
+    """
 
     kind: str
     index: int
@@ -112,7 +119,7 @@ class Label:
 
 
 def above(figure: Figure, frame: Frame) -> list[Label]:
-    """Texts of vertical marks, over the plot, in as many rows as it takes that none covers another."""
+    """Placed texts of the vertical marks, above the plot, in as many rows as it takes for none to cover another."""
     places = [position(frame.x, mark.x) for mark in figure.marks]
     lines = [None if place is None else across(frame, place) for place in places]
     placed: list[Label] = []
@@ -143,7 +150,7 @@ def _over(index: int, text: str, line: float, others: list[float], frame: Frame,
 
 
 def labels(figure: Figure, frame: Frame) -> list[Label]:
-    """Texts of horizontal marks and of zones, which all have a place, and short texts of points as far as they fit."""
+    """Placed texts inside the plot: of all horizontal marks and zones, and short texts of points as far as they fit."""
     soft = _obstacles(figure, frame)
     placed: list[Label] = []
     for index, mark in enumerate(figure.marks):

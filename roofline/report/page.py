@@ -1,6 +1,6 @@
-"""A view as one HTML file that holds all it needs: text, style, plots and the scripts that make it live.
+"""A view as one HTML file that holds all it needs: text, style, plots and the scripts that make it interactive.
 
-The file asks the network for nothing, and a content security policy says so: what is inline is listed there by its hash.
+The file makes no network requests, which a content security policy enforces: inline content is listed there by its hash.
 Same inputs, same bytes.
 """
 
@@ -44,12 +44,21 @@ def live_page(
     assumptions_last: bool = False,
     styles: Sequence[str] = (),
 ) -> str:
-    """The whole file.
+    """An interactive page: a complete HTML document with controls, figures that respond to them, and no other files.
 
-    `view` is what the controls' own values give; it is what is read without JavaScript. `script` is JavaScript that defines the
-    global `model` (`load`, `view`, `plot`, `csv`), `data` is what `model.load` is given, `reproduce` is the command that writes
-    this page. `formulas` is HTML of ours, shown as it is: what a click on a point opens has the id `op-KEY`. `asks` stands over
-    the controls; `stands_last` says that assumptions come after all sections, not before them; `styles` names more styles.
+    Args:
+        view: what the controls' initial values give; what is read without JavaScript.
+        controls: settings of the page, in order.
+        script: JavaScript that defines the global `model` (`load`, `view`, `plot`, `csv`).
+        data: what `model.load` is called with.
+        reproduce: the command line that writes this page.
+        formulas: trusted HTML fragment, as of `report.formulas.formulas`; a click on a point opens the element `op-KEY`.
+        settings_title: heading of the controls.
+        assumptions_last: assumptions follow all sections instead of preceding them.
+        styles: names of further style sheets in `reports`.
+
+    Raises:
+        ValueError: a script or style holds what would end its element early.
     """
     style = style_sheets((*_STYLES, *styles))
     own = page_scripts(_SCRIPTS)
@@ -76,9 +85,9 @@ def live_page(
 
 
 def static_page(view: View, reproduce: str) -> str:
-    """A page without controls and without a script: text, style, still pictures.
+    """A complete HTML document without controls and scripts: text, style, still pictures.
 
-    `view` and `reproduce` are as those of `page`; what would be opened by a click is there, closed, for a reader to open.
+    `view` and `reproduce` are as for `live_page`; what a click would open there is here closed, for a reader to open.
     """
     style = style_sheets((*_STYLES, "still"))
     policy = f"default-src 'none'; style-src {csp_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
@@ -123,7 +132,7 @@ def _policy(scripts: Sequence[str], style: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """The templates. Texts come from files of others: they are escaped, and lose control characters and direction marks."""
+    """The jinja2 environment of the pages' templates: texts are escaped, and lose control characters and direction marks."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -141,31 +150,35 @@ def environment() -> Environment:
 
 
 def style_sheets(names: Iterable[str]) -> str:
-    """Style sheets of `reports`, one after the other, for one element."""
+    """Style sheets of `reports` by name, joined for one `style` element."""
     folder = shipped("reports")
     return inlined("".join((folder / f"{name}.css").read_text(encoding="utf-8") for name in names))
 
 
 def page_scripts(names: Iterable[str]) -> str:
-    """Scripts of `reports/script`, which share one scope, for one element."""
+    """Scripts of `reports/script` by name, in one scope, joined for one `script` element."""
     folder = shipped("reports") / "script"
     own = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in names)
     return inlined(f'(async () => {{\n"use strict";\n{own}}})();\n')
 
 
 def deflated(text: str) -> str:
-    """Text as `packed.js` unpacks it: deflate, base64."""
+    """The text compressed (raw deflate) and in base64, as `packed.js` unpacks it."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     return b64encode(packer.compress(text.encode()) + packer.flush()).decode()
 
 
 def csp_hash(text: str) -> str:
-    """What a policy names an element by that holds this text."""
+    """The hash source by which a content security policy allows the inline element that holds this text."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def inlined(text: str) -> str:
-    """Text that an element can hold as it is: a parser changes line ends, and ends the element at its tag."""
+    """The text unchanged, checked to be safe inside a `script` or `style` element.
+
+    Raises:
+        ValueError: it has a closing tag, `<!--`, a carriage return or a null character, which an HTML parser would not keep.
+    """
     if forbidden := re.search(r"</(?:script|style)|<!--|\r|\0", text, re.IGNORECASE):
         raise ValueError(f"cannot stand inline: {forbidden[0]!r} at {forbidden.start()}")
     return text
@@ -175,12 +188,12 @@ _UNSAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def as_json(value: object) -> str:
-    """JSON that an HTML parser sees nothing in."""
+    """The value as JSON in which an HTML parser finds no markup; texts are cleaned as by `cleaned`."""
     return json.dumps(cleaned(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_UNSAFE)
 
 
 def cleaned(value: Any) -> Any:
-    """The same value, its texts without control characters and marks that turn the direction of text."""
+    """The value with its texts free of control characters and direction marks; mappings and sequences are copied."""
     if isinstance(value, str):
         return clean(value, keep_lines=True)
     if value is None or isinstance(value, (int, float)):

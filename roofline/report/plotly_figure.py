@@ -22,9 +22,9 @@ _SWATCH = 56.0
 
 
 def plot(figure: Figure, dark: bool, narrow: bool = False) -> dict[str, Any]:
-    """The figure for plotly: `{"data": [...], "layout": {...}}`, without its title. `narrow` is for screens of a hand's width.
+    """The figure as plotly's dictionary `{"data": [...], "layout": {...}}`, without its title.
 
-    A point's `customdata` is its key.
+    A point's `customdata` is its key. `narrow` is for phone-sized screens.
     """
     table = DARK if dark else LIGHT
     width = _NARROW if narrow else _WIDE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.report.axes import Slot, Span, ends, lying, position, shorten, slots, text_width
+from roofline.report.axes import Slot, Span, bar_ends, has_horizontal_bars, position, shorten, slots, text_width
 from roofline.report.figure import Figure, Series
 from roofline.report.layout import Frame, Label, diameter, drawn_first
 from roofline.report.styles import (
@@ -30,7 +30,7 @@ _HIDDEN = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def plain(text: str) -> str:
-    """Text in which plotly's markup finds nothing, without control characters.
+    """The text escaped so that plotly's markup finds nothing in it, without control characters.
 
     >>> plain("<b>a</b> & b")
     '&lt;b&gt;a&lt;/b&gt; &amp; b'
@@ -41,21 +41,21 @@ def plain(text: str) -> str:
     return visible.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def hover(text: str) -> str:
-    """A text for under the pointer: its lines, each of a bearable length."""
+def _hover(text: str) -> str:
+    """A hover text: at most 14 lines of at most 110 characters."""
     return "<br>".join([plain(shorten(line, 110)) for line in text.split("\n")[:14]])
 
 
-def halo(colour: str) -> str:
-    """A shadow all around a text, which keeps hatches away from its letters."""
+def _halo(colour: str) -> str:
+    """A CSS text shadow all around a text, which keeps hatches away from its letters."""
     return f"0 0 2px {colour}, 0 0 3px {colour}, 0 0 4px {colour}, 0 0 5px {colour}"
 
 
 # Heat maps
 
 
-def heat_traces(series: Series, frame: Frame, dark: bool) -> list[dict[str, Any]]:
-    """Colours, hatches over them, texts over those, and swatches for the legend."""
+def _heat_traces(series: Series, frame: Frame, dark: bool) -> list[dict[str, Any]]:
+    """Traces of a heat map: colours, hatches over them, texts over those, and swatches for the legend."""
     x, y = [position(frame.x, value) for value in series.x], [position(frame.y, value) for value in series.y]
     scale = ramp(series)
     colours = HEAT_DARK if dark else HEAT_LIGHT
@@ -74,7 +74,7 @@ def heat_traces(series: Series, frame: Frame, dark: bool) -> list[dict[str, Any]
         "xgap": 2,
         "ygap": 2,
         "hoverinfo": "text",
-        "hovertext": [[hover(texts[r * columns + c]) for c in range(columns)] for r, _ in enumerate(series.y)],
+        "hovertext": [[_hover(texts[r * columns + c]) for c in range(columns)] for r, _ in enumerate(series.y)],
         "name": plain(shorten(series.name, 60)),
     }
     if len(series.keys) > 0:
@@ -138,7 +138,7 @@ def _cell_texts(
     for row, column in cells:
         shade = None if is_hatched(series, row, column) else scale.shade(series.z[row][column])
         hues.append(table["ink"] if shade is None else on_colours[shade])
-        halos.append(halo(table["ground"]) if is_hatched(series, row, column) else "none")
+        halos.append(_halo(table["ground"]) if is_hatched(series, row, column) else "none")
     texts = [cell_text(series, row, column) for row, column in cells]
     widest = max([text_width(line, 11.0) for text in texts for line in text.split("\n")], default=1.0)
     size = min(11.0, 11.0 * frame.width / max(len(series.x), 1) / max(widest, 1.0))
@@ -147,7 +147,7 @@ def _cell_texts(
         "mode": "text",
         "x": [x[column] for _, column in cells],
         "y": [y[row] for row, _ in cells],
-        "text": [hover(text) if size >= 8.5 else "" for text in texts],
+        "text": [_hover(text) if size >= 8.5 else "" for text in texts],
         "textfont": {"size": size, "color": hues, "shadow": halos},
         "hoverinfo": "skip",
         "showlegend": False,
@@ -180,18 +180,18 @@ _NOTHING = "rgba(0,0,0,0)"
 
 
 def traces(figure: Figure, frame: Frame, texts: list[Label], dark: bool) -> list[dict[str, Any]]:
-    """The traces of every series, in order; a band and a heat take more than one."""
+    """Plotly traces of every series, in order; a heat map takes more than one. `texts` are labels as of `layout.labels`."""
     table, places = DARK if dark else LIGHT, slots(figure)
     made: list[dict[str, Any]] = []
     for index, (series, style, listed) in enumerate(zip(figure.series, looks(figure), in_legend(figure), strict=True)):
         if series.kind == "heat":
-            made += heat_traces(series, frame, dark)
+            made += _heat_traces(series, frame, dark)
             continue
         own = [label for label in texts if label.kind == "short" and label.index == index]
         if series.kind == "band":
             trace = _band(series, frame, style, table)
         elif series.kind == "bars":
-            trace = _bars(series, frame, style, places[index], lying(figure), table)
+            trace = _bars(series, frame, style, places[index], has_horizontal_bars(figure), table)
         else:
             trace = (
                 _line(series, frame, style, own, table) if series.kind == "line" else _points(series, frame, style, own, table)
@@ -213,7 +213,7 @@ def _about(series: Series, order: list[int]) -> dict[str, Any]:
     """What the pointer shows of each point, and its key."""
     trace: dict[str, Any] = {"hoverinfo": "text" if len(series.labels) > 0 else "skip"}
     if len(series.labels) > 0:
-        trace["hovertext"] = [hover(series.labels[index]) for index in order]
+        trace["hovertext"] = [_hover(series.labels[index]) for index in order]
     if len(series.keys) > 0:
         trace["customdata"] = [series.keys[index] for index in order]
     return trace
@@ -289,7 +289,7 @@ def _band(series: Series, frame: Frame, style: Look, table: dict[str, str]) -> d
 def _bars(series: Series, frame: Frame, style: Look, slot: Slot, lies: bool, table: dict[str, str]) -> dict[str, Any]:
     along, on = (frame.y, frame.x) if lies else (frame.x, frame.y)
     order = list(range(len(series.x)))
-    spans = [ends(series, index, lies) for index in order]
+    spans = [bar_ends(series, index, lies) for index in order]
     starts = [_start(on, start) for start, _ in spans]
     lengths = [end - start for start, (_, end) in zip(starts, spans, strict=True)]
     places = [position(along, value) for value in (series.y if lies else series.x)]
@@ -311,7 +311,7 @@ def _bars(series: Series, frame: Frame, style: Look, slot: Slot, lies: bool, tab
         trace["textangle"], trace["insidetextanchor"], trace["cliponaxis"] = 0, "middle", False
         trace["insidetextfont"] = {"size": 11, "color": table["ink"] if style.hollow else table["ground"]}
         if style.hatch != "":
-            trace["insidetextfont"]["shadow"] = halo(hue)
+            trace["insidetextfont"]["shadow"] = _halo(hue)
     return trace
 
 

@@ -1,4 +1,4 @@
-"""The page of an evicted sequence: one file without controls, with figures as still pictures and the numbers beside them."""
+"""The page of `roofline preempt`: one file without controls, with figures as still pictures and the numbers in tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roofline.report.page import static_page
 from roofline.report.preemption_summary import rate as rate_of
 from roofline.report.preemption_summary import sentences
 from roofline.serving.preemption.copies import Curve
-from roofline.serving.preemption.preempt import Answer, Preempted
+from roofline.serving.preemption.preempt import Comparison, Preempted
 from roofline.text import Table as TextTable
 
 _NOT_MODELLED = (
@@ -22,43 +22,43 @@ _NOT_MODELLED = (
 
 
 def preemption_page(result: Preempted, line: str) -> str:
-    """The page of `roofline preempt`; `line` is the command that makes it again."""
+    """The page of `roofline preempt` as a complete HTML document; `line` is the command that writes it again."""
     return static_page(view(result, line), line)
 
 
 def view(result: Preempted, line: str) -> View:
-    """Everything that it shows."""
-    answer = result.answer
+    """Everything that the page shows; `line` is the command that writes it again."""
+    comparison = result.comparison
     return View(
         title=f"Recompute or swap: {summary.headline(result)}",
         subtitle=summary.subtitle(result),
         answer=tuple(sentences(result)),
         fits=result.fits,
         error="",
-        tiles=() if answer is None else _tiles(answer),
+        tiles=() if comparison is None else _tiles(comparison),
         commands=(Command(label="The same in a terminal", text=line),),
-        sections=() if answer is None else _sections(result, answer),
+        sections=() if comparison is None else _sections(result, comparison),
         assumptions=_cells("assumptions", summary.assumptions_table(result)),
         not_modelled=_NOT_MODELLED,
     )
 
 
-def _tiles(answer: Answer) -> tuple[Tile, ...]:
-    swap = answer.swap
+def _tiles(comparison: Comparison) -> tuple[Tile, ...]:
+    swap = comparison.swap
     return (
-        Tile(label="recompute", cell=seconds(answer.recompute.seconds), note=plural(answer.recompute.steps, "step")),
+        Tile(label="recompute", cell=seconds(comparison.recompute.seconds), note=plural(comparison.recompute.steps, "step")),
         Tile(label="swap", cell=seconds(swap.seconds), note=f"{seconds(swap.out_s).text} out, {seconds(swap.in_s).text} in"),
-        Tile(label="cheaper", cell=text_cell(answer.cheaper), note="surely" if answer.certain else "intervals overlap"),
-        Tile(label="break-even link", cell=amount(answer.break_even_link, "B/s"), note="that large copies reach"),
+        Tile(label="cheaper", cell=text_cell(comparison.cheaper), note="surely" if comparison.certain else "intervals overlap"),
+        Tile(label="break-even link", cell=amount(comparison.break_even_link, "B/s"), note="that large copies reach"),
     )
 
 
-def _sections(result: Preempted, answer: Answer) -> tuple[Section, ...]:
-    ways, changed = preemption_summary.costs(result, answer), preemption_summary.variants(result, answer)
+def _sections(result: Preempted, comparison: Comparison) -> tuple[Section, ...]:
+    ways, changed = preemption_summary.costs(result, comparison), preemption_summary.variants(result, comparison)
     return (
-        Section(key="costs", title="By length", note="", figure=costs(result, answer), tables=(_cells("ways", ways),)),
-        Section(key="blocks", title="By length and block", note="", figure=heat(result, answer), tables=()),
-        Section(key="chunks", title="By the size of a copy", note="", figure=chunks(result, answer), tables=()),
+        Section(key="costs", title="By length", note="", figure=_costs(result, comparison), tables=(_cells("ways", ways),)),
+        Section(key="blocks", title="By length and block", note="", figure=_heat(result, comparison), tables=()),
+        Section(key="chunks", title="By the size of a copy", note="", figure=_chunks(result, comparison), tables=()),
         Section(
             key="variants",
             title="What heads, windows, formats and copies do",
@@ -71,15 +71,15 @@ def _sections(result: Preempted, answer: Answer) -> tuple[Section, ...]:
 
 def _cells(key: str, listed: TextTable) -> Table:
     """A table of texts as one of cells."""
-    return table(key, listed.title, listed.note, listed.columns, words_of(listed.rows))
+    return table(key, listed.title, listed.note, listed.columns, [tuple(map(text_cell, row)) for row in listed.rows])
 
 
 _SMALLEST, _LARGEST = 2**10, 2**30
 
 
-def costs(result: Preempted, answer: Answer) -> Figure:
-    """Seconds by tokens, a line a way."""
-    points = answer.curves
+def _costs(result: Preempted, comparison: Comparison) -> Figure:
+    """Line plot of the seconds that each way takes, against evicted tokens."""
+    points = comparison.curves
     alongside = f" beside {plural(result.query.batch, 'sequence')}" if result.query.batch else ""
     lines = [
         ("recompute" + alongside, "compute", [point.recompute_s for point in points]),
@@ -102,7 +102,7 @@ def costs(result: Preempted, answer: Answer) -> Figure:
         for name, role, values in lines
     )
     marks = [Mark(text=f"{result.query.tokens:,} tokens", x=float(result.query.tokens), role="limit")]
-    marks += [Mark(text=f"even at {at:,}", x=float(at), role="critical") for at in answer.crossover_tokens]
+    marks += [Mark(text=f"even at {at:,}", x=float(at), role="critical") for at in comparison.crossover_tokens]
     rows: list[tuple[Cell, ...]] = [
         (whole(tokens), *(seconds(values[index]) for _, _, values in lines)) for index, tokens in enumerate(x)
     ]
@@ -119,9 +119,9 @@ def costs(result: Preempted, answer: Answer) -> Figure:
     )
 
 
-def chunks(result: Preempted, answer: Answer) -> Figure:
-    """Bytes/s by the bytes of a copy, with the rate that a swap needs to be the cheaper."""
-    swap, query = answer.swap, result.query
+def _chunks(result: Preempted, comparison: Comparison) -> Figure:
+    """Line plot of the transfer rate in bytes/s against bytes per copy, with the rate at which a swap is cheaper marked."""
+    swap, query = comparison.swap, result.query
     curve = Curve(*swap.curve)
     sizes = [float(_SMALLEST)]
     while sizes[-1] < _LARGEST:
@@ -136,7 +136,7 @@ def chunks(result: Preempted, answer: Answer) -> Figure:
     )
     series, rows = [line], []
     if not query.coalesced:
-        blocks = [(block, swap.chunk_bytes * block / query.block_size) for block in answer.heat.blocks]
+        blocks = [(block, swap.chunk_bytes * block / query.block_size) for block in comparison.heat.blocks]
         series.append(
             Series(
                 name="a block",
@@ -152,7 +152,7 @@ def chunks(result: Preempted, answer: Answer) -> Figure:
             )
         )
         rows = [(whole(block), amount(size, "B"), amount(float(curve.attained(size)), "B/s")) for block, size in blocks]
-    needed = 2 * swap.bytes / answer.recompute.seconds
+    needed = 2 * swap.bytes / comparison.recompute.seconds
     return Figure(
         key="chunks",
         title="What copies reach, by their size",
@@ -167,9 +167,9 @@ def chunks(result: Preempted, answer: Answer) -> Figure:
     )
 
 
-def heat(result: Preempted, answer: Answer) -> Figure:
-    """Recompute over swap, by tokens and block."""
-    grid = answer.heat
+def _heat(result: Preempted, comparison: Comparison) -> Figure:
+    """Heat map of recompute time over swap time, by evicted tokens and tokens per block."""
+    grid = comparison.heat
     series = Series(
         name="recompute over swap:",
         kind="heat",
@@ -204,8 +204,3 @@ def heat(result: Preempted, answer: Answer) -> Figure:
 
 def _ratio(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.95 else f"{value:.2f}"
-
-
-def words_of(table_rows: tuple[tuple[str, ...], ...]) -> list[tuple[Cell, ...]]:
-    """Rows of text as cells."""
-    return [tuple(text_cell(text) for text in row) for row in table_rows]

@@ -85,6 +85,7 @@ _ROLES = {
     "state": Look(hue="purple", symbol="diamond", dash="dashdot", hatch="\\"),
     "activations": Look(hue="green", symbol="triangle-up", dash="longdash", hatch="x"),
     "reserve": Look(hue="grey", symbol="diamond", dash="dot", hatch="."),
+    "draft": Look(hue="ink", symbol="x", dash="longdash", hatch="+"),
     "free": Look(hue="grey", symbol="circle", hollow=True),
     "missing": Look(hue="red", symbol="x", hatch="-"),
     # the basis of a number
@@ -105,7 +106,7 @@ _ROLES = {
 
 
 def look(role: str, variant: int = 0) -> Look:
-    """A role's look. A variant of it has the next hue, and the next symbol, or the next dash of a bare line.
+    """The look of a role. A variant has the next hue, and the next symbol, or the next dash of a line without symbols.
 
     >>> look("estimate", 1).symbol, look("estimate", 1).hue, look("roof", 1).dash
     ('square', 'orange', 'dash')
@@ -125,9 +126,9 @@ def look(role: str, variant: int = 0) -> Look:
 
 
 def looks(figure: Figure) -> list[Look]:
-    """The look of each series; those that do not say which variant they are count by kind and role.
+    """The look of each series; a series without a variant is counted among those of its kind and role.
 
-    A heat has the colours of its values, and none of its role.
+    A heat map takes its colours from its values, and none from its role.
     """
     counts: dict[str, int] = {}
     styles: list[Look] = []
@@ -141,7 +142,7 @@ def looks(figure: Figure) -> list[Look]:
 
 
 def in_legend(figure: Figure) -> list[bool]:
-    """Whether each series has an entry in the legend: one a name, of something else than a band if there is."""
+    """For each series, whether it has an entry in the legend: one per name, preferably of a series that is not a band."""
     listed: list[bool] = []
     for index, series in enumerate(figure.series):
         same = [i for i, other in enumerate(figure.series) if other.name == series.name]
@@ -164,7 +165,7 @@ STEPS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ramp:
-    """The range of a heat's values; wide ranges are shaded by their logarithm."""
+    """The range of a heat map's values; wide ranges are shaded by their logarithm."""
 
     low: float
     high: float
@@ -186,7 +187,7 @@ class Ramp:
         return min(max(math.floor(part * STEPS), 0), STEPS - 1)
 
     def edge(self, shade: int) -> float:
-        """Where a shade begins, as a share of the range of values; shade 9 would begin at 1."""
+        """Where a shade begins, as a fraction of the range of values; shade 9 would begin at 1."""
         if not self.log:
             return shade / STEPS
         grown: float = (self.high / self.low) ** (shade / STEPS)
@@ -194,7 +195,7 @@ class Ramp:
 
 
 def ramp(series: Series) -> Ramp:
-    """The range of the values that are shown in colour: hatched cells have none."""
+    """The range of the values of a heat map that are shown in colour: hatched cells have none."""
     values = [value for value, _ in _coloured(series)]
     low, high = min(values, default=0.0), max(values, default=0.0)
     return Ramp(low=low, high=high, log=low > 0 and high >= 8 * low)
@@ -206,12 +207,12 @@ def is_hatched(series: Series, row: int, column: int) -> bool:
 
 
 def cell_text(series: Series, row: int, column: int) -> str:
-    """What stands in a cell, lines apart by line feeds."""
+    """Text of a cell of a heat map, its lines separated by line feeds; "" if the map has no texts."""
     return series.texts[row][column] if len(series.texts) > 0 else ""
 
 
 def steps(series: Series) -> list[tuple[int, str]]:
-    """Shades with the text of a cell that has each: of the lowest, the middle and the highest value, for a legend."""
+    """For the legend of a heat map: shade (0 to 8) and text of the cells with the lowest, the middle and the highest value."""
     cells = sorted(_coloured(series), key=lambda cell: cell[0])
     scale = ramp(series)
     shades: list[tuple[int, str]] = []

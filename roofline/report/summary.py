@@ -1,4 +1,4 @@
-"""A result as sentences and tables of text: for terminals, pipes, Markdown and pages."""
+"""A result as sentences and text tables: for terminals, pipes, Markdown and pages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from roofline import formatting
 from roofline.formatting import percent, plural
-from roofline.predict.assumptions import ANOTHER_VENDOR
 from roofline.predict.duration import Duration
+from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.predict.result import Analysis, Phase, Speculative
 from roofline.specs.source import Assumption
 from roofline.text import Table
@@ -16,27 +16,27 @@ GIB = 2.0**30
 
 
 class Described(Protocol):
-    """What any result says of itself: `roofline.predict.analyze.facts`, and the choices that were made."""
+    """What the functions below need of any result: its facts (`roofline.predict.analyze.facts`) and its assumptions."""
 
     @property
     def model(self) -> dict[str, Any]:
-        """Name, title, parameters and layers."""
+        """Name, title, parameter counts, number of layers, context length in tokens."""
 
     @property
     def hardware(self) -> dict[str, Any]:
-        """Names, titles and figures."""
+        """Names, titles and figures in base units."""
 
     @property
     def deployment(self) -> dict[str, Any]:
-        """Formats and sizes."""
+        """Formats and sizes of parallelism."""
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Each with where it comes from."""
+        """Every choice that was made, with its origin."""
 
 
 def headline(result: Described) -> str:
-    """Title line: model on N x accelerator."""
+    """Title line as text: model on N x accelerator."""
     hardware = result.hardware
     several = f"{hardware['devices']} x " if hardware["devices"] > 1 else ""
     inside = f" ({hardware['title']})" if hardware["name"] != hardware["accelerator"] else ""
@@ -44,7 +44,7 @@ def headline(result: Described) -> str:
 
 
 def subtitle(result: Described) -> str:
-    """The facts that shape all the rest."""
+    """One line of text: parameters, layers, context, formats, sizes of parallelism, engine."""
     deployment, counted = result.deployment, result.model["parameters"]
     active = f" ({format_count(counted['active'])} active)" if counted["active"] != counted["total"] else ""
     weights = deployment["weight_dtype"]
@@ -57,9 +57,10 @@ def subtitle(result: Described) -> str:
             ("PP", "pipeline_parallel"),
             ("DP", "data_parallel"),
             ("CP", "context_parallel"),
+            ("DCP", "decode_context_parallel"),
             ("EP", "expert_parallel"),
         )
-        if deployment[name] > 1
+        if deployment.get(name, 1) > 1
     ]
     if deployment["sequence_parallel"]:
         sizes.append("SP")
@@ -75,7 +76,7 @@ def subtitle(result: Described) -> str:
 
 
 def format_count(value: float) -> str:
-    """A number of parameters.
+    """A number of parameters as text, with the suffix B or M.
 
     >>> format_count(8030261248), format_count(124439808)
     ('8.03 B', '124.4 M')
@@ -84,7 +85,7 @@ def format_count(value: float) -> str:
 
 
 def verdict(result: Analysis) -> str:
-    """Whether it fits, in a sentence; what would, where it does not."""
+    """Whether the deployment fits in memory, in a sentence; if not, what is short and which flags would make it fit."""
     memory = result.memory
     batch = max(phase.batch for phase in result.phases)
     if memory.fits:
@@ -108,7 +109,7 @@ def verdict(result: Analysis) -> str:
 
 
 def sentences(result: Analysis) -> list[str]:
-    """The answer: fits or not; what each phase takes at least, and what binds it."""
+    """The answer in sentences: whether it fits; time, rate and limiting resource of each phase; TTFT, TPOT and E2E."""
     answers = [verdict(result)]
     for phase in result.phases:
         if phase.pipeline_s is None or phase.tokens_per_s is None:
@@ -116,6 +117,8 @@ def sentences(result: Analysis) -> list[str]:
         prompts = "Prefill" if phase.batch == 1 else f"Prefill of {phase.batch:,} prompts in one step"
         what = {"prefill": prompts, "decode": "Decode step", "mixed": "Mixed step"}[phase.name]
         bound = f"roofline bound {formatting.seconds(phase.pipeline_s)} ({_rate(phase, phase.tokens_per_s)})"
+        if phase.pipeline.floor is not None:
+            bound += f", floor {formatting.seconds(phase.pipeline.floor)}"
         reason = f"{str(phase.bound_by).capitalize()}-bound: {_why(phase, result)}"
         about = phase.pipeline
         if about.estimate is None or about.low is None or about.high is None or phase.tokens_per_s_estimate is None:
@@ -123,9 +126,8 @@ def sentences(result: Analysis) -> list[str]:
             continue
         likely = f"~{formatting.seconds(about.estimate)} ({_rate(phase, phase.tokens_per_s_estimate)})"
         between = f"80 % interval {formatting.seconds(about.low)} to {formatting.seconds(about.high)}"
-        answers.append(f"{what}: {likely}, {between}; {bound}. {reason}.")
-    if any(ANOTHER_VENDOR in note.why for note in result.assumptions):
-        answers.append("No kernel on this vendor's hardware was measured: the estimates are those of another's, a rough guide.")
+        interval = "" if phase.estimate_basis == "given" else f", {between}"
+        answers.append(f"{what}: {likely}{interval}{_basis(phase)}; {bound}. {reason}.")
     if result.request is not None and result.request["e2e_s"].bound is not None:
         texts = [
             f"{label} {_span(span)}"
@@ -134,6 +136,12 @@ def sentences(result: Analysis) -> list[str]:
         ]
         answers.append(f"Request: {'; '.join(texts)}.")
     return answers
+
+
+def _basis(phase: Phase) -> str:
+    """What an estimate rests on, where it is not this card's measurements, for the sentence of the estimate."""
+    text = BASIS_TEXTS.get(phase.estimate_basis or "")
+    return f" ({text})" if text else ""
 
 
 def _rate(phase: Phase, tokens_per_s: float) -> str:
@@ -150,6 +158,8 @@ def _rate(phase: Phase, tokens_per_s: float) -> str:
 def _span(span: Duration) -> str:
     """An estimate with its interval and the bound; the bound alone where there is no estimate."""
     bound = f"bound {formatting.seconds(span.bound or 0.0)}"
+    if span.floor is not None:
+        bound += f"; floor {formatting.seconds(span.floor)}"
     if span.estimate is None or span.low is None or span.high is None:
         return bound
     between = f"{formatting.seconds(span.low)} to {formatting.seconds(span.high)}"
@@ -167,7 +177,7 @@ def _ridge(phase: Phase, result: Analysis) -> float:
 
 def _why(phase: Phase, result: Analysis) -> str:
     cost, ridge = phase.cost, _ridge(phase, result)
-    intensity = cost.flops / cost.bytes
+    intensity = cost.matrix_flops / cost.bytes
     if phase.bound_by == "compute":
         work = f"{formatting.quantity(cost.matrix_flops, 'FLOP')} of matrix products"
         return f"{work}, {intensity:,.4g} FLOP/byte against a ridge of {ridge:,.4g}"
@@ -184,7 +194,7 @@ def _why(phase: Phase, result: Analysis) -> str:
 
 
 def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
-    """Name, bytes and remark of each part of a device's memory budget."""
+    """Name, bytes and remark of each part of a device's memory budget; "missing" instead of "free" if it does not fit."""
     memory = result.memory
     free = memory.free_bytes
     token, drafted = f"{formatting.binary(memory.kv_bytes_per_token)} per token", result.speculative
@@ -207,7 +217,7 @@ def memory_rows(result: Analysis) -> list[tuple[str, float, str]]:
 
 
 def gib(size: float) -> str:
-    """Bytes in GiB, small amounts with the digits that tell them from nothing.
+    """Bytes as a number of GiB, without the unit; small amounts with two significant digits.
 
     >>> gib(2.0**30), gib(3e6), gib(0)
     ('1.00', '0.0028', '0.00')
@@ -217,7 +227,7 @@ def gib(size: float) -> str:
 
 
 def memory_note(result: Analysis) -> str:
-    """What the budget is."""
+    """The memory budget as text, in GiB per device."""
     memory = result.memory
     share = memory.budget_bytes / memory.capacity_bytes
     budget = f"{memory.budget_bytes / GIB:.2f} GiB per device = {memory.capacity_bytes / GIB:.2f} GiB x {share:.2f}"
@@ -225,7 +235,7 @@ def memory_note(result: Analysis) -> str:
 
 
 def phase_title(phase: Phase) -> str:
-    """What a step is."""
+    """Title of a phase as text: number of sequences, new tokens and cached tokens."""
     tokens = plural(phase.new_tokens, "new token")
     cached = (
         "nothing cached" if phase.cached_tokens == 0 else f"{phase.cached_tokens // phase.batch:,} cached tokens per sequence"
@@ -236,13 +246,16 @@ def phase_title(phase: Phase) -> str:
 
 
 def phase_table(result: Analysis, phase: Phase) -> Table:
-    """The operators of a phase on one device. What crosses links has a column where anything does."""
+    """Text table of a phase's operators on one device; with columns for links, bounds and estimates where there are any.
+
+    FLOP/B is of matrix FLOP, which the ridge is of, and of vector FLOP where an operator has no others.
+    """
     cost, stages = phase.cost, result.deployment["pipeline_parallel"]
-    intensity = f"{cost.flops / cost.bytes:,.4g} FLOP/byte (ridge {_ridge(phase, result):,.4g})"
+    intensity = f"{cost.matrix_flops / cost.bytes:,.4g} matrix FLOP/byte (ridge {_ridge(phase, result):,.4g})"
     note = f"{formatting.quantity(cost.flops, 'FLOP')}, {formatting.quantity(cost.bytes, 'B')}, {intensity}"
     if phase.time.bound is not None and phase.time.sum is not None:
         bound, total = formatting.seconds(phase.time.bound, 4), formatting.seconds(phase.time.sum, 4)
-        note += f"; {bound} with perfect overlap, {total} with none"
+        note += f"; {bound} with perfect overlap within each operator, {total} with none"
     if phase.time.estimate is not None:
         note += f", about {formatting.quantity(phase.time.estimate, 's')} estimated"
     if result.hardware["devices"] > 1:
@@ -261,7 +274,7 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
         ]
         if linked:
             row.append(formatting.quantity(op.cost.link_bytes, "B", 3) if op.cost.link_bytes else "")
-        row.append(formatting.number(op.cost.flops / op.cost.bytes, 3) if op.cost.bytes else "-")
+        row.append(formatting.number((op.cost.matrix_flops or op.cost.flops) / op.cost.bytes, 3) if op.cost.bytes else "-")
         if timed:
             row += [formatting.seconds(op.times.bound), f"{percent(op.times.bound / total, 1)}"]
         if estimated:
@@ -275,7 +288,7 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
 
 
 def limits_table(result: Analysis) -> Table:
-    """Largest batches by context, and the critical batches in the note."""
+    """Text table of the largest batch by context, with the critical batch sizes in its note."""
     limits = result.limits
     linear = "none" if limits.critical_batch_linear is None else f"{limits.critical_batch_linear:,.4g}"
     step = "none" if limits.critical_batch_step is None else f"{limits.critical_batch_step:,}"
@@ -293,7 +306,7 @@ def limits_table(result: Analysis) -> Table:
 
 
 def assumptions_table(result: Described) -> Table:
-    """Every choice, with where it comes from."""
+    """Text table of every choice and its origin, those that need attention first."""
     order = {"assumed": 0, "transferred": 1, "given": 2, "default": 3}
     listed = sorted(result.assumptions, key=lambda item: order[item.origin])
     rows = tuple((a.name, _written(a.value), a.origin, a.why) for a in listed)
@@ -315,7 +328,7 @@ def _written(value: object) -> str:
 
 
 def speculative_sentence(result: Speculative) -> str:
-    """What a round gives, and what a token then takes."""
+    """The tokens that a round of speculative decoding yields, the TPOT that follows, and whether it pays, in a sentence."""
     drafts = f"{result.draft} drafts {plural(result.num_speculative_tokens, 'token')} per round"
     if result.method == "ngram":
         drafts = f"{plural(result.num_speculative_tokens, 'token')} per round are looked up in the text"
@@ -326,11 +339,11 @@ def speculative_sentence(result: Speculative) -> str:
     speedup = result.speedup(result.basis)
     if result.tpot.bound is None or speedup is None:
         return f"{text}."
-    least = formatting.quantity(result.tpot.bound, "s")
-    took = f"TPOT is at least {least}"
+    bound = f"roofline bound {formatting.quantity(result.tpot.bound, 's')}"
+    took = f"TPOT has a {bound}"
     if result.tpot.estimate is not None and result.tpot.low is not None and result.tpot.high is not None:
         between = f"{formatting.seconds(result.tpot.low)} to {formatting.seconds(result.tpot.high)}"
-        took = f"TPOT is about {formatting.quantity(result.tpot.estimate, 's')} ({between}; at least {least})"
+        took = f"TPOT is about {formatting.quantity(result.tpot.estimate, 's')} ({between}; {bound})"
     pays = f"{speedup:.3g} times as fast as without" if speedup >= 1 else f"{1 / speedup:.3g} times as slow as without"
     return f"{text}, and {took}, {pays}; {_even(result)}."
 
@@ -344,7 +357,7 @@ def _even(result: Speculative) -> str:
 
 
 def speculative_table(result: Speculative) -> Table:
-    """Times of the parts of a round, and of a token with it and without."""
+    """Text table of the times of the parts of a round, and of TPOT with and without a draft."""
     drafted = f"draft, {plural(result.num_speculative_tokens, 'step')}" if result.method != "ngram" else "draft"
     rows = (
         (drafted, *_cells(result.drafting)),
@@ -356,9 +369,9 @@ def speculative_table(result: Speculative) -> Table:
     note = f"{plural(result.batch, 'sequence')}, {result.context:,} cached tokens per sequence"
     if result.accepted_share is not None:
         note += f"; of the drafted tokens {percent(result.accepted_share, 1)} are accepted, which is the rate that engines log"
-    return Table("Speculative decoding", note, ("", "bound", "estimate", "from", "to"), (False, True, True, True, True), rows)
+    return Table("Speculative decoding", note, ("", "floor", "bound", "estimate", "from", "to"), (False, *[True] * 5), rows)
 
 
 def _cells(span: Duration) -> tuple[str, ...]:
-    values = (span.bound, span.estimate, span.low, span.high)
+    values = (span.floor, span.bound, span.estimate, span.low, span.high)
     return tuple("-" if value is None else formatting.seconds(value) for value in values)

@@ -28,34 +28,34 @@ from roofline.report.svg_shapes import (
     text,
 )
 
-WIDTH = 760.0
+_WIDTH = 760.0
 _RIGHT = 34.0
 """Pixels beside the frame, for half of the last tick's text."""
 _LONGEST = 600
 
 
 def svg(figure: Figure) -> str:
-    """The whole element, without the figure's title, which the page has; the title is there for readers of screens.
+    """The figure as an `svg` element; its title is there for screen readers alone, since the page shows it.
 
     It has no style of its own: without `reports/figures.css` on the page, shapes are black.
     """
     key = id_part(figure.key)
     y, height = span(figure, "y", 7), inner_height(figure)
-    left = left_width(y, figure)
-    width = WIDTH - left - _RIGHT
+    left = _left_width(y, figure)
+    width = _WIDTH - left - _RIGHT
     frame = Frame(x=span(figure, "x", 8, width), y=y, width=width, height=height)
     over = above(figure, frame)
     top = 12 - min((label.box.top for label in over), default=0.0)
-    under, legend_height = legend(figure, key, WIDTH - 8)
-    below = top + height + bottom_height(frame, figure) + 12
+    under, legend_height = _legend(figure, key, _WIDTH - 8)
+    below = top + height + _bottom_height(frame, figure) + 12
     whole = below + legend_height + 4
     inside = (
-        zones(figure, frame)
-        + axes(frame, figure)
+        _zones(figure, frame)
+        + _axes(frame, figure)
         + _series(figure, frame, key)
-        + zero(frame)
-        + marks(figure, frame, over)
-        + texts([*over, *labels(figure, frame)], frame)
+        + _zero(frame)
+        + _marks(figure, frame, over)
+        + _texts([*over, *labels(figure, frame)], frame)
     )
     return element(
         "svg",
@@ -65,7 +65,7 @@ def svg(figure: Figure) -> str:
         element("g", inside, transform=f"translate({px(left)} {px(top)})"),
         element("g", under, transform=f"translate(4 {px(below)})"),
         xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {px(WIDTH)} {px(whole)}",
+        viewBox=f"0 0 {px(_WIDTH)} {px(whole)}",
         width="100%",
         class_="figure-svg",
         role="img",
@@ -114,8 +114,8 @@ def _description(figure: Figure) -> str:
 # Zones, marks and placed texts
 
 
-def zones(figure: Figure, frame: Frame) -> str:
-    """Shaded parts, under everything."""
+def _zones(figure: Figure, frame: Frame) -> str:
+    """Shaded rectangles, below everything else."""
     return "".join(_zone(zone, zone_box(figure, index, frame)) for index, zone in enumerate(figure.zones))
 
 
@@ -124,8 +124,8 @@ def _zone(zone: Zone, box: Box) -> str:
     return element("g", rect, class_=f"f-{look(zone.role).hue}")
 
 
-def marks(figure: Figure, frame: Frame, over: list[Label]) -> str:
-    """Lines across the picture, as far up as the texts over it."""
+def _marks(figure: Figure, frame: Frame, over: list[Label]) -> str:
+    """Lines across the plot, up to the texts above it."""
     tops = {label.index: label.box.bottom for label in over}
     return "".join(_mark(mark, frame, tops.get(index, 0.0)) for index, mark in enumerate(figure.marks))
 
@@ -142,8 +142,8 @@ def _mark(mark: Mark, frame: Frame, top: float) -> str:
     return element("g", element("path", d=path, **stroke(style, 1.6)), class_=f"f-{style.hue}") if path else ""
 
 
-def texts(labels: list[Label], frame: Frame) -> str:
-    """Placed texts, each held at the side that is next to what it names."""
+def _texts(labels: list[Label], frame: Frame) -> str:
+    """Placed texts, each anchored at the side that is next to what it names."""
     parts = []
     for label in labels:
         anchor = ANCHORS[label.where.split(" ")[1]]
@@ -157,43 +157,43 @@ def texts(labels: list[Label], frame: Frame) -> str:
 
 # Axes: ticks, their texts, the grid, titles
 
-LONGEST = 30
+_LONGEST_TICK = 30
 """Characters of a tick's text."""
 _SLANT = 32
 """Degrees by which texts lean that would not stand beside one another."""
 
 
-def left_width(y: Span, figure: Figure) -> float:
-    """Pixels that the vertical axis takes."""
-    texts = [text_width(shorten(tick.text, LONGEST), 12) for tick in y.ticks]
+def _left_width(y: Span, figure: Figure) -> float:
+    """Width of the vertical axis in pixels."""
+    texts = [text_width(shorten(tick.text, _LONGEST_TICK), 12) for tick in y.ticks]
     return max(texts, default=0.0) + 13 + (22 if axis_title(figure.y) else 0)
 
 
-def bottom_height(frame: Frame, figure: Figure) -> float:
-    """Pixels that the horizontal axis takes."""
+def _bottom_height(frame: Frame, figure: Figure) -> float:
+    """Height of the horizontal axis in pixels."""
     return (0.55 * _widest(frame) + 14 if _leans(frame) else 20) + (20 if axis_title(figure.x) else 0)
 
 
-def axes(frame: Frame, figure: Figure) -> str:
+def _axes(frame: Frame, figure: Figure) -> str:
     """Both axes, in pixels of the frame."""
     grid, ticks = [], []
     for tick in frame.x.ticks:
         x = across(frame, tick.value)
         if frame.x.scale != "category":
             grid.append(f"M{px(x)} 0V{px(frame.height)}")
-        ticks.append(_under(frame, x, shorten(tick.text, LONGEST)))
+        ticks.append(_under(frame, x, shorten(tick.text, _LONGEST_TICK)))
     for tick in frame.y.ticks:
         y = down(frame, tick.value)
         if frame.y.scale != "category":
             grid.append(f"M0 {px(y)}H{px(frame.width)}")
-        ticks.append(text(shorten(tick.text, LONGEST), -7, y, anchor="end"))
+        ticks.append(text(shorten(tick.text, _LONGEST_TICK), -7, y, anchor="end"))
     border = "" if any(series.kind == "heat" for series in figure.series) else f"M0 0V{px(frame.height)}H{px(frame.width)}"
     lines = element("path", d="".join(grid), class_="f-grid") if grid else ""
     return f"{lines}{element('path', d=border, class_='f-axis') if border else ''}{''.join(ticks)}{_titles(frame, figure)}"
 
 
-def zero(frame: Frame) -> str:
-    """The line at zero, where there are numbers on both sides of it; over the bars."""
+def _zero(frame: Frame) -> str:
+    """The line at zero over the bars, if there are numbers on both sides of it."""
     if frame.x.scale == "linear" and frame.x.low < 0 < frame.x.high:
         return element("path", d=f"M{px(across(frame, 0))} 0V{px(frame.height)}", class_="f-axis")
     if frame.y.scale == "linear" and frame.y.low < 0 < frame.y.high:
@@ -205,9 +205,9 @@ def _titles(frame: Frame, figure: Figure) -> str:
     across_title, up_title = shorten(axis_title(figure.x), 90), shorten(axis_title(figure.y), 60)
     parts = ""
     if across_title:
-        parts += text(across_title, frame.width / 2, frame.height + bottom_height(frame, figure) - 6, anchor="middle", size=13)
+        parts += text(across_title, frame.width / 2, frame.height + _bottom_height(frame, figure) - 6, anchor="middle", size=13)
     if up_title:
-        x, y = -left_width(frame.y, figure) + 9, frame.height / 2
+        x, y = -_left_width(frame.y, figure) + 9, frame.height / 2
         turn = f"rotate(-90 {px(x)} {px(y)})"
         parts += element(
             "text", escaped(up_title), x=x, y=y + 4, text_anchor="middle", font_size=13, class_="f-text", transform=turn
@@ -224,7 +224,7 @@ def _under(frame: Frame, x: float, words: str) -> str:
 
 
 def _widest(frame: Frame) -> float:
-    return max((text_width(shorten(tick.text, LONGEST), 12) for tick in frame.x.ticks), default=0.0)
+    return max((text_width(shorten(tick.text, _LONGEST_TICK), 12) for tick in frame.x.ticks), default=0.0)
 
 
 def _leans(frame: Frame) -> bool:
@@ -240,8 +240,8 @@ _SWATCH, _GAP, ROW = 28.0, 18.0, 21.0
 _LONGEST_NAME = 60
 
 
-def legend(figure: Figure, key: str, width: float) -> tuple[str, float]:
-    """The entries and the height they take, from 0 downwards."""
+def _legend(figure: Figure, key: str, width: float) -> tuple[str, float]:
+    """The entries of the legend, and its height in pixels."""
     parts, x, y = [], 0.0, ROW / 2
     for swatch, entry in _entries(figure, key):
         wide = _SWATCH + 6 + text_width(entry, 12)

@@ -1,4 +1,4 @@
-"""Elements and shapes of SVG as text. Whatever comes from outside is escaped here, and nowhere else."""
+"""Elements and shapes as SVG text. Whatever comes from outside is escaped here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from html import escape
 from typing import Literal
 
-from roofline.report.axes import Slot, ends, position, share, shorten, text_width
+from roofline.report.axes import Slot, bar_ends, position, share, shorten, text_width
 from roofline.report.figure import Series
 from roofline.report.layout import Box, Frame, across, diameter, down, drawn_first, spot
 from roofline.report.styles import Look, Ramp, cell_text, is_hatched, ramp
@@ -21,7 +21,7 @@ ANCHORS: dict[str, Anchor] = {"left": "end", "right": "start", "center": "middle
 
 
 def escaped(text: str) -> str:
-    """Text for content and attributes.
+    """The text escaped for content and attributes, without characters that XML does not allow.
 
     >>> escaped('<b> & "c"')
     '&lt;b&gt; &amp; &quot;c&quot;'
@@ -30,7 +30,7 @@ def escaped(text: str) -> str:
 
 
 def id_part(text: str) -> str:
-    """Text as part of an id.
+    """The text with everything but letters, digits, "-" and "_" replaced by "-", for an id.
 
     >>> id_part("memory budget")
     'memory-budget'
@@ -39,7 +39,7 @@ def id_part(text: str) -> str:
 
 
 def px(value: float) -> str:
-    """Pixels, to a tenth.
+    """Pixels as text, rounded to a tenth.
 
     >>> px(12.04), px(-0.01)
     ('12', '0')
@@ -48,7 +48,7 @@ def px(value: float) -> str:
 
 
 def element(tag: str, *content: str, **attributes: str | float) -> str:
-    """An element around content that is SVG already. Attributes are named as in Python: `stroke_width`, `class_`.
+    """An SVG element around content that is SVG already. Attributes are named as in Python: `stroke_width`, `class_`.
 
     >>> element("rect", x=1, y=2.26, class_="f-blue")
     '<rect x="1" y="2.3" class="f-blue"/>'
@@ -61,11 +61,11 @@ def element(tag: str, *content: str, **attributes: str | float) -> str:
 
 
 def text(words: str, x: float, y: float, *, anchor: Anchor = "start", size: float = 12, class_: str = "f-text") -> str:
-    """A line of text whose middle is at height y."""
+    """A `text` element: one line whose middle is `y` pixels down, `size` pixels large; the words are escaped."""
     return element("text", escaped(words), x=x, y=y + 0.35 * size, text_anchor=anchor, font_size=size, class_=class_)
 
 
-def titled(shape: str, words: str) -> str:
+def _titled(shape: str, words: str) -> str:
     """A shape with a text that is shown under the pointer."""
     return element("g", element("title", escaped(words)), shape) if words else shape
 
@@ -86,7 +86,7 @@ _UPRIGHT = 44.0
 
 
 def stroke(look: Look, width: float) -> dict[str, str | float]:
-    """The attributes of a line; its colour is that of its group."""
+    """The attributes of a line `width` pixels wide; its colour is that of its group."""
     return {
         "fill": "none",
         "stroke": "currentColor",
@@ -97,7 +97,10 @@ def stroke(look: Look, width: float) -> dict[str, str | float]:
 
 
 def symbol(look: Look, x: float, y: float, diameter: float, *, clear: bool = False) -> str:
-    """A point: filled with its border in the colour of the ground, or an outline; a `clear` one shows what lies under it."""
+    """A point as SVG, centred at `x` and `y`, in pixels: filled with a border in the background's colour, or an outline.
+
+    A `clear` one lets what is below shine through.
+    """
     if look.symbol == "line-ns":
         return element("path", d=f"M{px(x)} {px(y - diameter / 2)}v{px(diameter)}", stroke="currentColor", stroke_width=3)
     outline = _outline(look.symbol, x, y, diameter / 2)
@@ -106,7 +109,7 @@ def symbol(look: Look, x: float, y: float, diameter: float, *, clear: bool = Fal
     return element("path", d=outline, class_="f-dot f-clear" if clear else "f-dot")
 
 
-def upright(look: Look, diameter: float) -> float:
+def _upright(look: Look, diameter: float) -> float:
     """The size of a symbol: strokes are as long as they have to be seen."""
     return _UPRIGHT if look.symbol == "line-ns" else diameter
 
@@ -132,12 +135,12 @@ def _outline(kind: str, x: float, y: float, r: float) -> str:
 
 
 def hatch_fill(key: str, hatch: str, hue: str = "ground") -> str:
-    """The paint of a hatch in a picture: strokes in the colour of the ground over bars, in another over the ground."""
+    """The `fill` of a hatch: the reference to its pattern in the picture with the id `key`, in one of the hues."""
     return f"url(#{key}-{_HATCHES[hatch][0]}-{hue})"
 
 
 def hatch_patterns(key: str, hatches: set[tuple[str, str]]) -> str:
-    """Definitions of the hatches, each with its hue, that a picture uses."""
+    """`pattern` elements of the hatches that a picture with the id `key` uses, each a pair of hatch and hue."""
     return "".join(
         element(
             "pattern",
@@ -154,40 +157,40 @@ def hatch_patterns(key: str, hatches: set[tuple[str, str]]) -> str:
 
 # Lines, points and bands
 
-LONGEST_HOVER = 400
+_LONGEST_HOVER = 400
 """Characters of a text under the pointer."""
 
 
-def hover(series: Series, index: int) -> str:
+def _hover(series: Series, index: int) -> str:
     """What the pointer shows of a point."""
-    return shorten(series.labels[index].replace("\n", ", "), LONGEST_HOVER) if len(series.labels) > index else ""
+    return shorten(series.labels[index].replace("\n", ", "), _LONGEST_HOVER) if len(series.labels) > index else ""
 
 
 def line(series: Series, look: Look, frame: Frame, clip: str) -> str:
-    """Strokes between the points, with gaps where there is none, and symbols on them."""
+    """A line series as SVG: strokes with gaps at missing values, cut to the clip path `clip`, and symbols."""
     spots = [spot(frame, x, y) for x, y in zip(series.x, series.y, strict=True)]
     parts = element("path", d=_path(spots), clip_path=clip, **stroke(look, 2))
     if look.symbol:
         for index, place in enumerate(spots):
             if place is not None and _inside(place, frame):
-                parts += titled(symbol(look, place[0], place[1], 8), hover(series, index))
+                parts += _titled(symbol(look, place[0], place[1], 8), _hover(series, index))
     return parts
 
 
 def points(series: Series, look: Look, frame: Frame) -> str:
-    """Symbols, the large ones first."""
+    """A point series as SVG, large symbols first."""
     parts = ""
     for index in drawn_first(series):
         place = spot(frame, series.x[index], series.y[index])
         if place is not None and _inside(place, frame):
-            wide = upright(look, diameter(series, index, frame))
+            wide = _upright(look, diameter(series, index, frame))
             shape = symbol(look, place[0], place[1], wide, clear=bool(series.size))
-            parts += titled(shape, hover(series, index))
+            parts += _titled(shape, _hover(series, index))
     return parts
 
 
 def band(series: Series, frame: Frame, clip: str) -> str:
-    """The area between two edges."""
+    """The area between the two edges of a band as SVG; "" if nothing can be drawn."""
     upper = [spot(frame, x, y) for x, y in zip(series.x, series.high, strict=True)]
     lower = [spot(frame, x, y) for x, y in zip(series.x, series.low, strict=True)]
     both = [(high, low) for high, low in zip(upper, lower, strict=True) if high is not None and low is not None]
@@ -219,21 +222,21 @@ _LEAST = 0.8
 
 
 def bars(series: Series, look: Look, slot: Slot, frame: Frame, key: str) -> str:
-    """All bars of a series."""
+    """All bars of a series as SVG, with their short texts."""
     lies = frame.y.scale == "category"
     parts = ""
     for index, _ in enumerate(series.x):
         box = _box(series, index, slot, frame, lies)
         if box is None:
             continue
-        parts += titled(bar(box, look, key), hover(series, index))
+        parts += _titled(bar(box, look, key), _hover(series, index))
         if len(series.short) > index and series.short[index]:
             parts += _text_at(series, index, box, look, frame, lies)
     return parts
 
 
 def bar(box: Box, look: Look, key: str) -> str:
-    """One bar; short ones have no border, which would be all there is of them."""
+    """One bar as SVG; very short ones have no border, which would cover them."""
     place = {"x": box.left, "y": box.top, "width": box.right - box.left, "height": box.bottom - box.top}
     if look.hollow:
         return element("rect", **place, class_="f-hollow")
@@ -248,7 +251,7 @@ def _box(series: Series, index: int, slot: Slot, frame: Frame, lies: bool) -> Bo
     value = series.x[index] if lies else series.y[index]
     if place is None or value is None:
         return None
-    start, end = ends(series, index, lies)
+    start, end = bar_ends(series, index, lies)
     low, high = (min(max(share(on, edge), 0.0), 1.0) for edge in (min(start, end), max(start, end)))
     if start == end or high <= 0 or low >= 1:
         return None
@@ -270,7 +273,7 @@ def _text_at(series: Series, index: int, box: Box, look: Look, frame: Frame, lie
             return ""
         style = "f-text" if look.hollow else "f-on"
         return text(words, (box.left + box.right) / 2, middle, anchor="middle", size=11, class_=style)
-    start, end = ends(series, index, lies)
+    start, end = bar_ends(series, index, lies)
     if not lies:
         y = box.top - 8 if end >= start else box.bottom + 8
         return text(words, (box.left + box.right) / 2, y, anchor="middle", size=11)
@@ -286,7 +289,7 @@ _GAP = 2.0
 
 
 def heat(series: Series, frame: Frame, key: str) -> str:
-    """All cells of a heat, row by row."""
+    """All cells of a heat map as SVG, row by row."""
     parts, scale = [], ramp(series)
     for row, y in enumerate(series.y):
         for column, x in enumerate(series.x):
@@ -301,13 +304,13 @@ def _cell(series: Series, row: int, column: int, scale: Ramp, place: tuple[float
     tall = frame.height / len(frame.y.categories) - _GAP
     box = {"x": place[0] - wide / 2, "y": place[1] - tall / 2, "width": wide, "height": tall}
     words = cell_text(series, row, column)
-    label = hover(series, row * len(series.x) + column) or words.replace("\n", ", ")
+    label = _hover(series, row * len(series.x) + column) or words.replace("\n", ", ")
     shade = scale.shade(series.z[row][column])
     if is_hatched(series, row, column):
         shape = element("rect", **box, class_="f-empty") + element("rect", **box, fill=hatch_fill(key, "/", "grey"))
-        return titled(shape + _lines(words, place, wide, tall, "f-text f-halo"), label)
+        return _titled(shape + _lines(words, place, wide, tall, "f-text f-halo"), label)
     style = "f-empty" if shade is None else f"f-heat-{shade}"
-    return titled(element("rect", **box, class_=style) + _lines(words, place, wide, tall, f"{style}-text"), label)
+    return _titled(element("rect", **box, class_=style) + _lines(words, place, wide, tall, f"{style}-text"), label)
 
 
 def _lines(words: str, place: tuple[float, float], wide: float, tall: float, style: str) -> str:

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING, Any
 from roofline import formatting
 from roofline.formatting import number, percent, plural
 from roofline.formulas.javascript import translated
-from roofline.report.cells import csv_text, seconds, share, table, text_cell, whole
+from roofline.report.cells import seconds, share, table, text_cell, whole
 from roofline.report.controls import Choice, Control
 from roofline.report.figure import PARTS_OF_A_VIEW, Axis, Command, Figure, Mark, Section, Series, Table, Tile, View
-from roofline.report.live import page_script, program
 from roofline.report.page import live_page
-from roofline.report.plotly_figure import plot
+from roofline.report.page_program import page_script, view_program
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from roofline.formulas.javascript import Program
 
-MAX_POINTS = 1500
+_MAX_POINTS = 1500
 """Points of a figure; of more records, these are drawn at random."""
-ALL = "all"
+_ALL = "all"
 _KINDS = 4
 """Operators that have a symbol of their own where all are shown: those with most records."""
 _NOT_MODELLED = (
@@ -32,8 +31,8 @@ _NOT_MODELLED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Points:
-    """Records of one operator: seconds, and what is shown of each under the pointer."""
+class _Points:
+    """Records of one operator: measured and predicted seconds, and the hover text of each."""
 
     op: str
     measured: tuple[float, ...]
@@ -42,49 +41,43 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationData:
-    """The view without its figures, and their points, the operators with most records first."""
+class _ValidationData:
+    """The view without its figures, and their points, the operators with the most records first."""
 
     base: View
-    points: tuple[Points, ...]
+    points: tuple[_Points, ...]
 
 
 def validation_page(frame: pd.DataFrame, result: dict[str, Any], line: str) -> str:
-    """The page.
+    """The page as a complete HTML document.
 
     Args:
-        frame: a row per record, as of `roofline.measure.validate.validate`.
+        frame: a row per record with `measured_s`, `bound_s` and `estimate_s`, as of `roofline.measure.validate.validate`.
         result: what `roofline validate --json` gives.
-        line: the command that makes the page again.
+        line: the command that writes the page again.
     """
-    page = page_data(frame, result, line)
-    choices = (Choice(value=ALL, text="all"), *(Choice(value=one.op, text=one.op) for one in page.points))
-    settings = (Control(key="op", label="Operator", kind="choice", value=ALL, choices=choices, group="Records"),)
+    page = _page_data(frame, result, line)
+    choices = (Choice(value=_ALL, text="all"), *(Choice(value=one.op, text=one.op) for one in page.points))
+    settings = (Control(key="op", label="Operator", kind="choice", value=_ALL, choices=choices, group="Records"),)
     script, data = translated(_program, lambda into: {"page": into.encode(page)})
     return live_page(
-        view(page, {"op": ALL}), settings, page_script(script, ("plain.js", "page.js")), data, line,
+        _view(page, {"op": _ALL}), settings, page_script(script, ("plain.js", "page.js")), data, line,
         settings_title="Shown", assumptions_last=True,
     )  # fmt: skip
 
 
 def _program() -> Program:
-    made = program()
-    for cls in (ValidationData, Points, *PARTS_OF_A_VIEW):
-        made.refer(cls)
-    made.export("view", view)
-    made.export("plot", plot)
-    made.export("csv", csv_text)
-    return made
+    return view_program(_view, (_ValidationData, _Points, *PARTS_OF_A_VIEW))
 
 
-def view(page: ValidationData, values: dict[str, Any]) -> View:
+def _view(page: _ValidationData, values: dict[str, Any]) -> View:
     """What the page shows: with figures of one operator, or of all. Translated to JavaScript."""
-    chosen = [one for one in page.points if values["op"] in (ALL, one.op)]
+    chosen = [one for one in page.points if values["op"] in (_ALL, one.op)]
     sections = (_parity(chosen), _residuals(chosen), *page.base.sections)
     return replace(page.base, sections=sections)
 
 
-def _parity(points: list[Points]) -> Section:
+def _parity(points: list[_Points]) -> Section:
     ends = (min([min(one.measured) for one in points]), max([max(one.measured) for one in points]))
     equal = Series(name="equal", kind="line", role="roof", x=ends, y=ends)
     figure = Figure(
@@ -98,7 +91,7 @@ def _parity(points: list[Points]) -> Section:
     return Section(key="parity", title=figure.title, note="", figure=figure, tables=())
 
 
-def _residuals(points: list[Points]) -> Section:
+def _residuals(points: list[_Points]) -> Section:
     figure = Figure(
         key="residuals",
         title="Residuals",
@@ -111,14 +104,14 @@ def _residuals(points: list[Points]) -> Section:
     return Section(key="residuals", title=figure.title, note="", figure=figure, tables=())
 
 
-def _kinds(points: list[Points]) -> list[tuple[str, list[Points]]]:
+def _kinds(points: list[_Points]) -> list[tuple[str, list[_Points]]]:
     """Operators with a series of their own, and the others together."""
     kinds = [(one.op, [one]) for one in points[:_KINDS]]
     others = points[_KINDS:]
     return [*kinds, ("others", others)] if len(others) > 0 else kinds
 
 
-def _series(name: str, index: int, points: list[Points], residual: bool) -> Series:
+def _series(name: str, index: int, points: list[_Points], residual: bool) -> Series:
     measured = [time for one in points for time in one.measured]
     predicted = [time for one in points for time in one.predicted]
     return Series(
@@ -133,10 +126,10 @@ def _series(name: str, index: int, points: list[Points], residual: bool) -> Seri
     )
 
 
-def page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> ValidationData:
-    """What the page holds, from records with their predictions."""
+def _page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> _ValidationData:
+    """Data of the page, from records with their predictions; of more than 1,500 records a random sample is drawn."""
     count = len(frame)
-    sample = frame.sample(MAX_POINTS, random_state=0) if count > MAX_POINTS else frame
+    sample = frame.sample(_MAX_POINTS, random_state=0) if count > _MAX_POINTS else frame
     predicted = sample["estimate_s"].where(sample["estimate_s"].notna(), sample["bound_s"])
     ops = sample["op"].astype(str).value_counts()
     points = []
@@ -145,7 +138,7 @@ def page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> Validat
         names = zip(sample[rows]["backend"], sample[rows]["kernel"], strict=True)
         pairs = list(zip(map(float, sample[rows]["measured_s"]), map(float, predicted[rows]), strict=True))
         points.append(
-            Points(
+            _Points(
                 op=op,
                 measured=tuple(measured for measured, _ in pairs),
                 predicted=tuple(time for _, time in pairs),
@@ -172,7 +165,7 @@ def page_data(frame: pd.DataFrame, result: dict[str, Any], line: str) -> Validat
         assumptions=_unused(result),
         not_modelled=_NOT_MODELLED,
     )
-    return ValidationData(base=base, points=tuple(points))
+    return _ValidationData(base=base, points=tuple(points))
 
 
 def _overall(overall: dict[str, Any]) -> str:

@@ -59,9 +59,12 @@ class SearchOptions(TypedDict, total=False):
             help="Ids or YAML files; several times, or with commas.", default="the measured ones that have a price",
         ),
     ]  # fmt: skip
-    rank: Annotated[str, _text("cost, gpus or latency.", "BY", "cost")]
+    rank: Annotated[str, _text("cost (per hour), token-cost, gpus or latency.", "BY", "cost; with clients token-cost")]
     mode: Annotated[str, _text("Prefill and decode on the same servers (colocated), separate (disaggregated), any.", "MODE")]
     top: Annotated[Count, _count("Candidates to list, and the Pareto front.", "10")]
+    attention_dp_balance: Annotated[
+        bool, _flag("Hold prompts until every data-parallel rank can start one, for at most 50 steps.")
+    ]
     check: Annotated[str, _text("Does this deployment meet the objectives? YAML with its flags.", "FILE")]
     replicas: Annotated[Count, _count("With --check: number of replicas, if FILE does not say.")]
 
@@ -103,8 +106,16 @@ class ServerOptions(TypedDict, total=False):
 
     replicas: Annotated[Count, _count("Copies of the deployment.", "1")]
     balancer: Annotated[str, _text("round-robin or least-loaded.", "NAME", "round-robin")]
+    attention_dp_balance: Annotated[
+        bool, _flag("Hold prompts until every data-parallel rank can start one, for at most 50 steps.")
+    ]
     scheduler: Annotated[
-        str, _text("vllm-v1, vllm-v1-async, vllm-v0, sarathi, orca, static, sjf, priority.", "NAME", "vllm-v1")
+        str,
+        _text(
+            "vllm-v1, vllm-v1-async, vllm-v0, sarathi, orca, no-evict (GUARANTEED_NO_EVICT), static, sjf, priority.",
+            "NAME",
+            "vllm-v1; no-evict with --engine trtllm",
+        ),
     ]
     preemption: Annotated[str, _text("recompute, swap, or cheaper: of the two, by the closed form.", "HOW", "recompute")]
     num_gpu_blocks_override: Annotated[Count, _count("KV blocks of a replica.", "those that fit in memory")]

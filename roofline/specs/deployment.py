@@ -15,7 +15,7 @@ from roofline.units import parse_quantity
 
 
 class Conventions(Spec):
-    """What is counted, where there is a choice. Each is a flag, and is echoed in the result."""
+    """Counting conventions, where the field has several. Each is a flag, and is part of the result."""
 
     mask: Literal["causal", "full"] = Field(default="causal", description="pairs that attention computes")
     attention: Literal["fused", "eager"] = Field(default="fused", description="eager materialises the scores")
@@ -29,25 +29,39 @@ class Conventions(Spec):
 
 
 class Deployment(Spec):
-    """Formats, parallelism and the engine's limits."""
+    """How a model is put on hardware: number formats, parallelism and the limits of the engine."""
 
     dtype: str | None = Field(default=None, description="of all weights")
     activation_dtype: str | None = None
     kv_cache_dtype: str | None = None
     mamba_ssm_cache_dtype: str | None = Field(default=None, description="of recurrent state")
+    dispatch_dtype: str | None = Field(default=None, description="of tokens on the way to their experts; default: activations'")
+    combine_dtype: str | None = Field(default=None, description="of experts' outputs on the way back; default: activations'")
     quantization: str | None = Field(default=None, description="scheme of the linear layers' weights, or none")
     tensor_parallel_size: int = Field(default=1, ge=1)
     pipeline_parallel_size: int = Field(default=1, ge=1)
     data_parallel_size: int = Field(default=1, ge=1)
     expert_parallel_size: int = Field(default=1, ge=1)
+    moe_tp: int | None = Field(default=None, ge=1, description="devices that share each expert; default: tp/ep, at least 1")
+    num_redundant_experts: int = Field(default=0, ge=0, description="slots for copies of experts, in each layer")
     context_parallel_size: int = Field(default=1, ge=1, description="devices that divide the tokens of a sequence")
+    decode_context_parallel_size: int = Field(
+        default=1, ge=1, description="tensor-parallel devices with the same KV heads that divide the cached tokens"
+    )
     sequence_parallel: bool = Field(
         default=False, description="tensor-parallel devices divide the tokens of what stands between the blocks"
+    )
+    microbatch_overlap: bool = Field(
+        default=False, description="two microbatches in turn: collectives of one while the other computes"
     )
     max_model_len: int | None = Field(default=None, ge=1)
     max_num_seqs: int | None = Field(default=None, ge=1)
     max_num_batched_tokens: int | None = Field(default=None, ge=1)
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
+    mem_fraction_static: float | None = Field(default=None, gt=0, le=1, description="SGLang's share, for weights and cache")
+    kv_cache_free_gpu_memory_fraction: float | None = Field(
+        default=None, gt=0, le=1, description="TensorRT-LLM's share of what weights and activations leave, for the cache"
+    )
     reserve: float = Field(default=0, ge=0, allow_inf_nan=False, description="bytes kept free beside what is counted")
     block_size: int | None = Field(default=None, ge=1, description="tokens in a block of the paged KV cache")
     engine: str | None = Field(default=None, description="NAME or NAME@VERSION")
@@ -55,12 +69,22 @@ class Deployment(Spec):
     conventions: Conventions = Conventions()
 
     @property
+    def expert_tensor_size(self) -> int:
+        """Number of devices that share each expert."""
+        return self.moe_tp or max(self.tensor_parallel_size // self.expert_parallel_size, 1)
+
+    @property
+    def expert_devices(self) -> int:
+        """Number of devices that share all experts of a layer; beyond a replica they exchange tokens."""
+        return self.expert_parallel_size * self.expert_tensor_size
+
+    @property
     def devices(self) -> int:
-        """Devices of the whole deployment."""
+        """Number of devices of the whole deployment: tp x cp x pp x dp. Expert parallelism uses the same devices."""
         in_a_stage = self.tensor_parallel_size * self.context_parallel_size
         return in_a_stage * self.pipeline_parallel_size * self.data_parallel_size
 
-    @field_validator("dtype", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype")
+    @field_validator("dtype", "activation_dtype", "kv_cache_dtype", "mamba_ssm_cache_dtype", "dispatch_dtype", "combine_dtype")
     @classmethod
     def _dtype(cls, name: str | None) -> str | None:
         try:

@@ -20,7 +20,7 @@ CacheKind = Literal["full", "window", "chunk", "latent", "indexer", "state", "co
 
 
 class KvCacheRules(Spec):
-    """How an engine lays out what sequences keep. What the words do is in `roofline.predict.allocation`."""
+    """How an engine allocates KV cache and recurrent state. `roofline.predict.allocation` applies these rules."""
 
     known: tuple[CacheKind, ...] = Field(
         default=("full", "window", "chunk", "latent", "indexer", "state"),
@@ -68,9 +68,29 @@ class KvCacheRules(Spec):
         return given
 
     def state_format(self, family: str) -> str | None:
-        """The format of recurrent state of a family's models; None: as the activations."""
+        """The dtype of recurrent state for models of a family (`Model.family`); None: that of the activations."""
         name = self.state_dtype_of.get(family, self.state_dtype)
         return None if name == "activations" else name
+
+
+MemoryShare = Literal["all", "static", "free"]
+"""What an engine's share of memory is a share of: all memory, for everything (`all`) or for weights and cache alone (`static`);
+or what weights and activations leave, for the cache (`free`)."""
+MEMORY_OPTIONS: dict[MemoryShare, str] = {
+    "all": "gpu_memory_utilization",
+    "static": "mem_fraction_static",
+    "free": "kv_cache_free_gpu_memory_fraction",
+}
+"""The option of each share, as the engine that has it calls it."""
+_GIB = 2**30
+
+
+class ReservedMemory(Spec):
+    """Memory that an engine keeps out of its share on cards of a size."""
+
+    below_gib: float | None = Field(default=None, gt=0, description="of cards with less memory than this; none: of all others")
+    gib: float = Field(ge=0, description="kept free on each device")
+    gib_per_device: float = Field(default=0, ge=0, description="more for each tensor- or pipeline-parallel device")
 
 
 class Engine(Spec):
@@ -82,15 +102,32 @@ class Engine(Spec):
     read: date = Field(description="when the defaults were read")
     block_size: int = Field(ge=1, description="tokens in a block of the KV cache")
     gpu_memory_utilization: float = Field(gt=0, le=1, description="share of the device's memory that the engine uses")
+    memory_share: MemoryShare = Field(default="all", description="what that is a share of")
+    reserved_memory: tuple[ReservedMemory, ...] = Field(
+        default=(), description="cards by memory, smallest first: their share is what this leaves, not gpu_memory_utilization"
+    )
+    scheduler: str | None = Field(default=None, description="scheduler of `simulate` that is most like the engine's default")
     max_num_batched_tokens: int = Field(ge=1, description="most tokens in one step")
     downcasts_fp32: bool = Field(default=False, description="weights that the model's file has in fp32 are loaded in 16 bits")
     kv_cache: KvCacheRules = KvCacheRules()
     source: Source
     notes: tuple[str, ...] = ()
 
+    def share(self, capacity: float, devices: int) -> float:
+        """The engine's default share of memory.
+
+        Args:
+            capacity: bytes of the device.
+            devices: tensor x pipeline-parallel devices.
+        """
+        for card in self.reserved_memory:
+            if card.below_gib is None or capacity < card.below_gib * _GIB:
+                return round(1 - (card.gib + card.gib_per_device * devices) * _GIB / capacity, 3)
+        return self.gpu_memory_utilization
+
 
 class ServingErrors(Spec):
-    """Errors of TPOT on deployments that the figures were not fitted on."""
+    """Errors of estimated TPOT, predicted/measured - 1, on models that the fit has not seen."""
 
     rows: Whole = Field(ge=1)
     median_ape: float = Field(ge=0)
@@ -111,14 +148,28 @@ class EngineSteps(Spec):
     step: Value = Field(description="seconds per step, whatever is in it")
     sequence: Value = Field(description="seconds per step for each running sequence of a replica")
     rank: Value = Field(default=0.0, description="seconds per step for each doubling of the tensor-parallel devices")
+    stage: Value = Field(default=0.0, description="seconds per step and pipeline stage for each sequence of a microbatch")
+    experts: Value = Field(default=0.0, description="seconds per step for each layer with routed experts")
     hidden: float = Field(
-        default=0.0, ge=0, le=1, description="share of the launches of kernels that is hidden behind the kernels before them"
+        default=0.0,
+        ge=0,
+        le=1,
+        description="share of a kernel's launch, of at most 2 us of it, that is hidden behind the kernel before it",
     )
-    band: Factors = Field(description="measured/estimated TPOT: 10 % and 90 % quantiles on deployments not fitted on")
+    fused_quantization: bool = Field(
+        default=False, description="whether kernels before a product of 8 bits quantise its activations, at no cost of its own"
+    )
+    band: Factors = Field(description="measured/estimated TPOT: 10 % and 90 % quantiles on models not fitted on")
     held_out: ServingErrors | None = None
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def seconds(self, sequences: Expr, tensor_parallel: int) -> Expr:
-        """Seconds that a step of `sequences` running sequences of a replica takes in addition to its kernels."""
-        return self.step + self.sequence * sequences + self.rank * log2(tensor_parallel)
+    def seconds(self, sequences: Expr, tensor_parallel: int, expert_layers: int) -> Expr:
+        """Seconds that an engine adds to the kernels of a step.
+
+        Args:
+            sequences: running sequences of one replica: a number, an array or a symbol.
+            tensor_parallel: number of tensor-parallel devices.
+            expert_layers: layers of the model with routed experts.
+        """
+        return self.step + self.sequence * sequences + self.rank * log2(tensor_parallel) + self.experts * expert_layers

@@ -31,12 +31,16 @@ def _parameter(value: object) -> object:
         raise ValueError(str(error)) from None
 
 
-Value = Annotated[float, BeforeValidator(_parameter), Field(allow_inf_nan=False, ge=0), PlainSerializer(float)]
+def _number(value: float) -> float:
+    return float(value)  # NB: `float` itself takes pydantic ten times as long: it parses the text of its signature
+
+
+Value = Annotated[float, BeforeValidator(_parameter), Field(allow_inf_nan=False, ge=0), PlainSerializer(_number)]
 Factors = tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
 
 
 class HeldOut(Spec):
-    """Errors on shapes that the fit has not seen: predicted/measured - 1."""
+    """Errors of the estimate, predicted/measured - 1, on shapes that the fit has not seen."""
 
     rows: Whole = Field(ge=0)
     shapes: Whole = Field(ge=0)
@@ -47,7 +51,7 @@ class HeldOut(Spec):
 
 
 class Family(Spec):
-    """One op in one combination of formats."""
+    """The fit of one op in one combination of number formats."""
 
     form: str = Field(description="the formula: a name of roofline.predict.efficiency.forms")
     parameters: dict[str, Value]
@@ -70,7 +74,7 @@ class Family(Spec):
 
 
 class Fit(Spec):
-    """What was fitted for one backend on one accelerator."""
+    """The fitted kernels of one backend on one accelerator."""
 
     schema_version: Literal[1]
     kind: Literal["fit"]
@@ -84,7 +88,10 @@ class Fit(Spec):
 
 
 class Allowance(Spec):
-    """Natural logarithms of the factor that 80 % of estimates stay within, beyond the band of the fit itself."""
+    """By how much further estimates may be off that were transferred: natural logarithms of factors.
+
+    80 % of the transferred estimates stay within the interval of the fit widened by the factor.
+    """
 
     backend: float = Field(ge=0, description="kernels of another backend on the same accelerator")
     formats: float = Field(ge=0, description="the same kernel in other formats")
@@ -93,7 +100,7 @@ class Allowance(Spec):
 
 
 class Spread(Spec):
-    """Allowances by op; `all` where an op has none of its own."""
+    """Allowances for transferred estimates by op; `all` for ops without their own. The file is `hardware/fits/_spread.yaml`."""
 
     schema_version: Literal[1]
     kind: Literal["spread"]

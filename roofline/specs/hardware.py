@@ -26,7 +26,7 @@ class Memory(Spec):
 
 
 class Link(Spec):
-    """A connection from one device to others."""
+    """An interconnect from one device to others, such as NVLink or PCIe."""
 
     name: str
     per_direction: Bandwidth = Field(description="bandwidth in one direction, of all lanes of one device together")
@@ -36,15 +36,24 @@ class Link(Spec):
     )
     max_devices: Whole | None = Field(default=None, ge=2, description="the most devices that it joins; none: as many as asked")
 
+    @property
+    def over_host(self) -> bool:
+        """Whether it is PCIe."""
+        return self.name.startswith("PCIe")
+
     def bandwidth(self, devices: int) -> float:
-        """Bytes/s that one device can send to the others of a group: without a switch, over the links to those alone."""
+        """Bandwidth in byte/s, in one direction, that a device has to all others of a group together.
+
+        Args:
+            devices: size of the group, this device included; without a switch only the links within the group count.
+        """
         if self.per_peer is None:
             return self.per_direction.value
         return min(self.per_direction.value, self.per_peer.value * (devices - 1))
 
 
 class SelfCheck(Spec):
-    """Compute units x clock x FMA x 2 has to give the dense peak: catches peaks that count sparsity."""
+    """A check of the dense peak: compute units x clock x FMA x 2 has to give it. Finds peaks that count sparsity."""
 
     dtype: str = Field(description="a key of `peak_flops`")
     fma_per_unit_clock: Whole = Field(description="dense FMA of one compute unit in one clock")
@@ -70,6 +79,7 @@ class Accelerator(Spec):
     )
     peak_flops: dict[str, ComputeRate] = Field(description="dense peaks of the matrix units by dtype, never with sparsity")
     vector_flops: ComputeRate | None = Field(default=None, description="fp32 peak outside the matrix units")
+    best_matmul: ComputeRate | None = Field(default=None, description="best bf16 matrix product of any size that was measured")
     memory: Memory
     l2: Capacity | None = Field(default=None, description="last cache before memory that all compute units share")
     compute_units: Count | None = Field(default=None, description="SMs, CUs, cores")
@@ -88,7 +98,7 @@ class Accelerator(Spec):
         return self
 
     def self_check(self) -> tuple[float, float] | None:
-        """Peak computed from units and clock, and the stated one, in FLOP/s; None where the file has no facts for it."""
+        """The peak computed from units and clock, and the stated one, in FLOP/s; None where the file lacks facts for it."""
         clock = self.tensor_clock or self.boost_clock
         if self.check is None or self.compute_units is None or clock is None:
             return None
@@ -159,7 +169,12 @@ def _require_sources(spec: Spec, sources: dict[str, Source]) -> None:
 
 
 def facts(spec: Spec, prefix: str = "") -> list[tuple[str, ComputeRate | Bandwidth | Capacity | Clock | Power | Count]]:
-    """Every sourced number of a spec with its dotted path, in the order of the file's schema."""
+    """Every number of a spec that has a source, with its path of keys joined by dots, in the order of the schema.
+
+    Args:
+        spec: an accelerator, a node, or a section of one.
+        prefix: put before each path.
+    """
     listed = []
     for name in type(spec).model_fields:
         value = getattr(spec, name)
@@ -175,8 +190,15 @@ def facts(spec: Spec, prefix: str = "") -> list[tuple[str, ComputeRate | Bandwid
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What predictions run on: an accelerator, the node it sits in if one was named, and figures that the user put in
-    the place of the file's (`overrides`: `peak_flops`, `bandwidth`, `memory_bytes`; `peak_scale` is a factor on all peaks)."""
+    """The hardware of a prediction.
+
+    Attributes:
+        accelerator: one device.
+        node: the machine that holds several; None where the user named an accelerator.
+        overrides: figures of the user instead of the file's: `peak_flops` (FLOP/s, of every dtype), `bandwidth` (byte/s),
+            `memory_bytes`, `link_bandwidth` (byte/s, one direction, between the devices of a node); `peak_scale` is a factor
+            on all peaks; `mfu`, `mbu` and `allreduce_bandwidth` (byte/s) are of estimates alone.
+    """
 
     accelerator: Accelerator
     node: Node | None = None
@@ -189,41 +211,57 @@ class Hardware:
 
     @property
     def title(self) -> str:
-        """The name that a person reads."""
+        """The name for people, of the node, or else of the accelerator."""
         return self.node.title if self.node else self.accelerator.title
 
     @property
     def peaks(self) -> dict[str, float]:
-        """Dense matrix peak by dtype, FLOP/s."""
+        """Dense peak of the matrix units of one device in FLOP/s, by dtype; overrides applied."""
         scale = self.overrides.get("peak_scale", 1)
         return {
             dtype: self.overrides.get("peak_flops", rate.value) * scale for dtype, rate in self.accelerator.peak_flops.items()
         }
 
     def peak(self, dtype: str) -> float:
-        """Dense matrix peak in FLOP/s for a dtype that the hardware multiplies."""
+        """Dense peak of the matrix units of one device in FLOP/s.
+
+        Raises:
+            UnknownNameError: the matrix units do not multiply this dtype.
+        """
         if dtype not in self.accelerator.peak_flops:
             raise UnknownNameError(f"matrix dtype of {self.accelerator.name}", dtype, self.accelerator.peak_flops)
         return self.peaks[dtype]
 
     @property
     def vector_peak(self) -> float | None:
-        """fp32 FLOP/s outside the matrix units; None where the file does not know it."""
+        """Peak fp32 rate outside the matrix units in FLOP/s; None where the file does not have it."""
         return self.accelerator.vector_flops.value if self.accelerator.vector_flops else None
 
     @property
     def bandwidth(self) -> float:
-        """Device memory bandwidth, bytes/s."""
+        """Peak bandwidth of device memory in byte/s; overrides applied."""
         return self.overrides.get("bandwidth", self.accelerator.memory.bandwidth.value)
 
     @property
     def memory_bytes(self) -> float:
-        """Capacity of device memory in bytes: as reported where a source says so, else the label."""
+        """Capacity of device memory in bytes: overridden, else as the driver reports it, else as it is sold."""
         memory = self.accelerator.memory
         return self.overrides.get("memory_bytes", (memory.reported or memory.label).value)
 
+    @property
+    def given_shares(self) -> tuple[float, float] | None:
+        """The shares of matrix peak and bandwidth that the user gave for estimates, 1 for one not given; None of neither."""
+        mfu, mbu = self.overrides.get("mfu"), self.overrides.get("mbu")
+        if mfu is None and mbu is None:
+            return None
+        return 1.0 if mfu is None else mfu, 1.0 if mbu is None else mbu
+
     def to_host(self) -> Connection:
-        """What joins one accelerator to the host: the node's link where one was named, else the accelerator's."""
+        """The connection of one accelerator to the host: the node's link, else the accelerator's.
+
+        Raises:
+            InputError: neither file has a `host_link`.
+        """
         link = (self.node.host_link if self.node else None) or self.accelerator.host_link
         if link is None:
             msg = f"{self.title}: its file has no host_link, so that nothing is known of copies to and from the host"
@@ -231,18 +269,21 @@ class Hardware:
         return Connection(link, 2)
 
     def connection(self, devices: int) -> Connection | None:
-        """What joins a group of `devices` neighbouring devices; None for a group of one.
+        """The connection of a group of `devices` neighbouring devices; None for a group of one.
 
-        In a node, groups that are larger than it reach the others over the network. An accelerator on its own is joined
-        by its own links, or over the host's as far as a server goes.
+        A group larger than the node also uses the network. Without a node, devices are connected by their own links, or up to
+        8 of them over the host's.
+
+        Raises:
+            InputError: no link or network that connects that many devices.
         """
         if devices == 1:
             return None
         if self.node is None:
             accelerator = self.accelerator
-            over_host = (accelerator.host_link,) if accelerator.host_link and devices <= _IN_A_SERVER else ()
+            over_host = (accelerator.host_link,) if accelerator.host_link and devices <= IN_A_SERVER else ()
             if inside := _first_that_joins((*accelerator.links, *over_host), devices):
-                return Connection(inside, devices)
+                return Connection(inside, devices, rate=self.overrides.get("link_bandwidth"))
             msg = (
                 f"{self.title} has no link that joins {devices} devices: name a node with a network between nodes, such as "
                 "dgx-h100, or describe one in a YAML file (kind: node)"
@@ -251,15 +292,15 @@ class Hardware:
         count = self.node.count
         inside = _first_that_joins(self.node.links, min(devices, count))
         if devices <= count and inside is not None:
-            return Connection(inside, devices)
+            return Connection(inside, devices, rate=self.overrides.get("link_bandwidth"))
         if devices > count and self.node.network is not None:
-            return Connection(inside, count, self.node.network)
+            return Connection(inside, count, self.node.network, self.overrides.get("link_bandwidth"))
         msg = f"{self.title} has {count} accelerators and no network to other nodes: it cannot join {devices} devices"
         raise InputError(msg)
 
 
-# The most devices that one server's PCIe joins.
-_IN_A_SERVER = 8
+IN_A_SERVER = 8
+"""The most devices that one server's PCIe joins."""
 
 
 def _first_that_joins(links: tuple[Link, ...], devices: int) -> Link | None:
@@ -268,23 +309,54 @@ def _first_that_joins(links: tuple[Link, ...], devices: int) -> Link | None:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How a group of devices is joined: `inside` a node, in which `together` of them are, and over the `network`."""
+    """How a group of devices is connected.
+
+    Attributes:
+        inside: link within a node; None where nothing is known of it.
+        together: number of the devices that share a node.
+        network: link between nodes; None where one node holds all.
+        rate: byte/s of the link within a node in one direction, instead of the link's own.
+    """
 
     inside: Link | None
     together: int
     network: Link | None = None
+    rate: float | None = None
+
+    def _within(self, peers: int) -> float:
+        """Byte/s, in one direction, of the link within a node to all peers together."""
+        if self.rate is not None:
+            return self.rate
+        return self.inside.bandwidth(peers) if self.inside else 0.0
+
+    @property
+    def over_host(self) -> bool:
+        """Whether devices reach each other over the host's PCIe, of which hosts differ, and not over links of their own."""
+        return self.inside is not None and self.inside.over_host
 
     def seconds(self, link_bytes: Any, crossing_bytes: Any, peers: int) -> Any:
-        """Time in which each device sends `link_bytes` among `peers` devices of its node, of which `crossing_bytes` leave
-        the node. The two tiers work at the same time. Numbers of any kind."""
+        """Seconds in which each device sends its bytes; the links within nodes and the network work at the same time.
+
+        Args:
+            link_bytes: bytes that each device sends, in all: numbers, arrays or symbols.
+            crossing_bytes: those of them that leave the node.
+            peers: devices of the group within a node, the sending one included.
+        """
+        inside, across = self.by_tier(link_bytes, crossing_bytes, peers)
         if self.network is None:
-            return link_bytes / self.inside.bandwidth(peers) if self.inside else 0.0
+            return inside
+        return across if isinstance(inside, float) and not inside else maximum(across, inside)
+
+    def by_tier(self, link_bytes: Any, crossing_bytes: Any, peers: int) -> tuple[Any, Any]:
+        """Seconds of the links within nodes, and of the network; arguments as of `seconds`. 0.0 for one that is not used."""
+        if self.network is None:
+            return link_bytes / self._within(peers) if self.inside else 0.0, 0.0
         across = crossing_bytes / self.network.per_direction.value
         if self.inside is None or self.together == 1:
-            return across
-        return maximum(across, (link_bytes - crossing_bytes) / self.inside.bandwidth(peers))
+            return 0.0, across
+        return (link_bytes - crossing_bytes) / self._within(peers), across
 
     def __str__(self) -> str:
-        tiers = [(self.inside, self.inside.bandwidth(self.together) if self.inside and self.together > 1 else 0)]
+        tiers = [(self.inside, self._within(self.together) if self.inside and self.together > 1 else 0)]
         tiers.append((self.network, self.network.per_direction.value if self.network else 0))
         return ", between nodes ".join(f"{link.name} {rate / 1e9:g} GB/s" for link, rate in tiers if link and rate)

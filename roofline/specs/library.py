@@ -1,4 +1,4 @@
-"""Names to files: a path, a folder on `ROOFLINE_PATH`, or what is shipped."""
+"""Files of models, hardware, engines and prices by name: paths, folders of `ROOFLINE_PATH`, and shipped files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ _NOUN = {"models": "model", "hardware": "hardware", "engines": "engine", "prices
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A spec that was used: what it was, where it came from, and a hash of its text."""
+    """A file that a result was computed from.
+
+    Attributes:
+        role: such as `model`, `hardware`, `engine log`.
+        name: its id, or name of the file.
+        path: of the file; `shipped` for files of this package.
+        sha256: of its content, in hex.
+    """
 
     role: str
     name: str
@@ -44,7 +51,11 @@ class Input:
 
 @cache
 def shipped(kind: Kind) -> Path:
-    """The folder of shipped files: inside the installed package, else beside it in a checkout."""
+    """The folder of shipped files of a kind: inside the installed package, else beside it in a checkout.
+
+    Raises:
+        SpecError: there is none: the installation is broken.
+    """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "_library" / kind, package.parent / kind):
         if files.is_folder(folder):
@@ -54,10 +65,10 @@ def shipped(kind: Kind) -> Path:
 
 
 def folders(kind: Kind) -> list[Path]:
-    """Where files of a kind are looked for, first match wins: `ROOFLINE_PATH`, then what is shipped.
+    """Folders that are searched for files of a kind, in this order: those of `ROOFLINE_PATH`, then the shipped one.
 
     Raises:
-        InputError: an entry of `ROOFLINE_PATH` that is no folder, or in which there are no files of any kind.
+        InputError: an entry of `ROOFLINE_PATH` that is not a folder, or has no folder of any kind.
     """
     listed = [_entry(entry) / kind for entry in os.environ.get("ROOFLINE_PATH", "").split(os.pathsep) if entry]
     return [*(folder for folder in listed if files.is_folder(folder)), shipped(kind)]
@@ -75,7 +86,11 @@ def _entry(entry: str) -> Path:
 
 
 def ids(kind: Kind) -> dict[str, Path]:
-    """Every id of a kind and its file."""
+    """Ids of a kind in alphabetical order, each with its file. Of several files with one id the first folder's counts.
+
+    Raises:
+        InputError: a wrong entry of `ROOFLINE_PATH`.
+    """
     paths: dict[str, Path] = {}
     for folder in folders(kind):
         for path in sorted(folder.glob("*.yaml")):
@@ -85,7 +100,7 @@ def ids(kind: Kind) -> dict[str, Path]:
 
 
 def find(kind: Kind, name: object) -> Path:
-    """The file for an id, an alias, or a path.
+    """The file of an id, an alias, or a path. A path need not exist.
 
     Args:
         kind: the folder that ids are looked up in, such as "models".
@@ -94,6 +109,9 @@ def find(kind: Kind, name: object) -> Path:
     Raises:
         UnknownNameError: nothing has that name; the nearest names are in the message.
         AmbiguousNameError: several ids begin with it, such as "a100".
+        SpecError: a folder of a model without a config.json.
+        InputError: neither text nor a path, a wrong entry of `ROOFLINE_PATH`, or a model that Hugging Face does not give.
+        MissingExtraError: a model on Hugging Face, and the library that fetches it is not installed.
     """
     if isinstance(name, os.PathLike):
         return _in_folder(kind, Path(name))
@@ -143,7 +161,7 @@ def _in_folder(kind: Kind, path: Path) -> Path:
 
 
 def hub_repository(name: str | os.PathLike[str]) -> Repository | None:
-    """The model on Hugging Face that a name stands for: org/name[@revision], where that is no file or folder here."""
+    """The model on Hugging Face that `org/name[@revision]` stands for; None for other names, and where a file has the name."""
     from roofline.specs.huggingface.hub import repository
 
     return repository(name) if isinstance(name, str) and "/" in name and not files.exists(_path(name)) else None
@@ -176,7 +194,7 @@ def _aliases(path: Path) -> list[str]:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file, without parsing it; empty where it cannot be read, which is an error once the file is used."""
+    """The text of a file, to search without parsing it; empty where it cannot be read."""
     try:
         return files.read_text(path, MAX_BYTES, is_input=False)
     except SpecError:
@@ -184,11 +202,11 @@ def text_of(path: Path) -> str:
 
 
 def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
-    """Hardware by id, alias or path, with the files that it was read from: a node brings its accelerator.
+    """Load hardware by id, alias or path, with the files that it was read from; a node is loaded with its accelerator.
 
     Raises:
         UnknownNameError, AmbiguousNameError: no hardware, or several, have that name.
-        SpecError: the file cannot be read as hardware; the message has the place.
+        SpecError: the file does not exist or is no valid hardware; the message has line and column.
     """
     path = find("hardware", name)
     spec, digest = _hardware(path)
@@ -206,7 +224,11 @@ def load_hardware(name: str | os.PathLike[str]) -> tuple[Hardware, list[Input]]:
 
 
 def by_driver_name(name: str) -> str | None:
-    """The id of the accelerator that the driver calls so; None where there is none."""
+    """The id of the accelerator that the driver calls `name`, case-sensitive; None where no file has that name.
+
+    Raises:
+        SpecError: a file of hardware that has the name and is not valid.
+    """
     for entry, path in ids("hardware").items():
         # NB: most files are passed by without being parsed; a name of a slice of a card (MIG) is in none of them
         if name and name in text_of(path):
@@ -238,7 +260,13 @@ def _hardware(path: Path) -> tuple[Accelerator | Node, str]:
 
 
 def load_engine(name: str) -> tuple[Engine, Input]:
-    """An engine by NAME or NAME@VERSION; without a version, the newest that is known."""
+    """Load the defaults of an engine by NAME or NAME@VERSION; without a version, of the newest that is known.
+
+    Raises:
+        UnknownNameError: no such engine.
+        InputError: no rules for that version.
+        SpecError: a file that is not valid.
+    """
     wanted, _, version = name.partition("@")
     known = {tuple(entry.rsplit("-", 1)): path for entry, path in ids("engines").items()}
     versions = {release: path for (engine, release), path in known.items() if engine == wanted.lower()}
@@ -254,7 +282,7 @@ def load_engine(name: str) -> tuple[Engine, Input]:
 
 
 def fit_files() -> dict[str, list[Path]]:
-    """The fits that are known, by accelerator: `fits/<accelerator>/<backend>.yaml` in every folder of hardware."""
+    """Files of fitted kernels by accelerator, one per backend: `fits/<accelerator>/<backend>.yaml` in folders of hardware."""
     fits: dict[str, dict[str, Path]] = {}
     for folder in folders("hardware"):
         for path in sorted(folder.glob("fits/*/*.yaml")):
@@ -263,7 +291,11 @@ def fit_files() -> dict[str, list[Path]]:
 
 
 def load_fit(path: Path) -> tuple[Fit, Input]:
-    """A fit by path."""
+    """Load fitted kernels from a file.
+
+    Raises:
+        SpecError: no such file, or no valid fit; the message has line and column.
+    """
     trusted = read_trusted(path, Fit) if _ours(path) else None
     if trusted is None:
         file = read_yaml(path)
@@ -274,8 +306,25 @@ def load_fit(path: Path) -> tuple[Fit, Input]:
     return fit, input_of(f"fit {name}", name, path, digest)
 
 
+def load_prior() -> tuple[Fit, Input]:
+    """Load what is expected of kernels where nothing was measured, by op; the first file in the folders of hardware counts.
+
+    Raises:
+        SpecError: no such file, or one that is not valid.
+    """
+    for folder in folders("hardware"):
+        if files.is_file(path := folder / "fits" / "_prior.yaml"):
+            return load_fit(path)
+    msg = "the installation is broken: no fits/_prior.yaml in the folders of hardware"
+    raise SpecError(msg)
+
+
 def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
-    """What an engine adds to the kernels of a step: of the first of these names of which it was measured."""
+    """Load what an engine adds to the kernels of a step, of the first of these engines that was measured; None: of none.
+
+    Raises:
+        SpecError: a file that is not valid.
+    """
     for name in names:
         for folder in folders("engines"):
             if files.is_file(path := folder / "steps" / f"{name}.yaml"):
@@ -284,8 +333,17 @@ def load_engine_steps(names: Iterable[str]) -> tuple[EngineSteps, Input] | None:
     return None
 
 
+def measured_engines() -> list[str]:
+    """The names of the engines whose steps were measured (`engines/steps/*.yaml`), sorted."""
+    return sorted({path.stem for folder in folders("engines") for path in folder.glob("steps/*.yaml")})
+
+
 def load_spread() -> Spread:
-    """How far estimates are off that rest on measurements of something else."""
+    """Load how much further transferred estimates may be off; the first file in the folders of hardware counts.
+
+    Raises:
+        SpecError: no such file, or one that is not valid.
+    """
     for folder in folders("hardware"):
         if files.is_file(path := folder / "fits" / "_spread.yaml"):
             return read_spec(path, Spread)[0]
@@ -294,7 +352,11 @@ def load_spread() -> Spread:
 
 
 def read_spec(path: Path, spec: type[S]) -> tuple[S, str]:
-    """A file as a spec, with a hash of its text."""
+    """Read a YAML file as a spec, with the SHA-256 of its text in hex.
+
+    Raises:
+        SpecError: no such file, or a wrong key or value; the message has line and column.
+    """
     if _ours(path) and (trusted := read_trusted(path, spec)) is not None:
         return trusted
     file = read_yaml(path)
@@ -308,7 +370,7 @@ def _at(file: YamlFile, key: str, problem: str) -> SpecError:
 
 
 def shadowed(path: str | Path) -> str | None:
-    """The shipped id in whose place a file on `ROOFLINE_PATH` is taken; None for any other file."""
+    """The id of the shipped file that a file of `ROOFLINE_PATH` replaces; None where it replaces none."""
     place = Path(path)
     for kind in _ON_PATH:
         if place.parent in folders(kind)[:-1] and files.is_file(shipped(kind) / place.name):
@@ -317,7 +379,7 @@ def shadowed(path: str | Path) -> str | None:
 
 
 def shipped_as(path: Path) -> str | None:
-    """What a shipped file is, such as "the hardware h100-sxm"; None for any other file."""
+    """A shipped file in words, such as "the hardware h100-sxm"; None for a file that is not shipped."""
     place = path.resolve()
     return next((f"the {_NOUN[kind]} {place.stem}" for kind in _ON_PATH if place.parent == shipped(kind)), None)
 
@@ -328,6 +390,6 @@ def _ours(path: Path) -> bool:
 
 
 def input_of(role: str, name: str, path: Path, sha256: str) -> Input:
-    """The record of a file that was read as a spec."""
+    """Record that a file was read, so that the command does not write over it; returns the entry for the result."""
     files.note_input(path, f"the {role}")
     return Input(role, name, "shipped" if _ours(path) else str(path), sha256)

@@ -16,7 +16,7 @@ Grade = Literal["A", "B", "C"]
 
 
 class Source(Spec):
-    """A document that a number was read in."""
+    """A document that numbers were read in."""
 
     title: str = Field(description="what the document is")
     url: str = Field(default="", description="where it is")
@@ -24,7 +24,7 @@ class Source(Spec):
 
 
 class Fact(Spec):
-    """A number, where it comes from, and how far it is to be trusted."""
+    """A positive number in base units, its source, and a grade of how far it can be trusted. A file writes it with its unit."""
 
     unit: ClassVar[str]
 
@@ -49,38 +49,38 @@ class Fact(Spec):
 
 
 class ComputeRate(Fact):
-    """FLOP/s, or OP/s for integers."""
+    """A compute rate in FLOP/s, or OP/s for integers."""
 
     unit = "FLOP/s"
     accumulate: str = Field(default="", description="dtype in which products are summed")
 
 
 class Bandwidth(Fact):
-    """Bytes per second. Links: in one direction."""
+    """A bandwidth in byte/s; of links in one direction."""
 
     unit = "byte/s"
 
 
 class Capacity(Fact):
-    """Bytes."""
+    """A capacity in bytes."""
 
     unit = "byte"
 
 
 class Clock(Fact):
-    """Hertz."""
+    """A clock in Hz."""
 
     unit = "Hz"
 
 
 class Power(Fact):
-    """Watts."""
+    """A power in W."""
 
     unit = "W"
 
 
 class Count(Fact):
-    """A whole number of things; has no unit."""
+    """A count, at least 1; has no unit."""
 
     unit = ""
     value: Annotated[float, WithJsonSchema({"type": "integer", "minimum": 1, "description": "a whole number"})]
@@ -99,8 +99,15 @@ Origin = Literal["given", "default", "assumed", "transferred"]
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """A choice. `given` by the user, a documented `default`, `assumed` because a fact was missing, or `transferred`
-    from something similar."""
+    """A choice that shaped a result.
+
+    Attributes:
+        name: of the option or fact.
+        value: that was used.
+        origin: `given` by the user, a documented `default`, `assumed` because a fact was missing, or `transferred` from
+            something similar.
+        why: the reason, in words.
+    """
 
     name: str
     value: object

@@ -12,7 +12,7 @@ from roofline.units import parse_count
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`count` sequences, each with `new` tokens in this step after `cached` tokens in the cache.
+    """`count` sequences, each with `new` tokens in this step after `cached` tokens in the cache: numbers, arrays or symbols.
 
     `decode` says that the tokens are generated, not a prompt's. It matters where engines use other kernels for decode
     (attention; MLA absorbs its projections), and they go by the phase: a prompt of one token, or the last token of a prompt
@@ -26,7 +26,7 @@ class Segment:
 
     @property
     def tokens(self) -> Expr:
-        """New tokens of all its sequences."""
+        """Number of new tokens of all its sequences."""
         return self.count * self.new
 
     def __str__(self) -> str:
@@ -37,17 +37,17 @@ Step = tuple[Segment, ...]
 
 
 def prefill(batch: Expr, input_len: Expr) -> Step:
-    """The step that processes whole prompts."""
+    """The step that processes `batch` whole prompts of `input_len` tokens each."""
     return (Segment(batch, input_len, 0),)
 
 
 def decode(batch: Expr, context: Expr) -> Step:
-    """The step that generates one token per sequence, each after `context` cached ones."""
+    """The step that generates one token for each of `batch` sequences, which have `context` cached tokens each."""
     return (Segment(batch, 1, context, decode=True),)
 
 
 def merged(step: Step) -> Step:
-    """A step whose equal segments are one: two of 1x1@4096 are 2x1@4096."""
+    """The same step with equal segments combined: two of 1x1@4096 become 2x1@4096."""
     counts: dict[tuple[Expr, Expr, bool], Expr] = {}
     for segment in step:
         key = (segment.new, segment.cached, segment.decode)
@@ -59,7 +59,7 @@ _SEGMENT = re.compile(r"([^x@]+)x([^x@]+)@([^x@]+)")
 
 
 def parse_segments(text: str) -> Step:
-    """Segments as `COUNTxNEW@CACHED`, separated by commas.
+    """The step of a text `COUNTxNEW@CACHED,...`: sequences, new tokens and cached tokens of each segment.
 
     One new token is a generated one if anything is cached; without, it is a prompt of one token: the first token that is
     generated comes out of the prompt's step.
@@ -68,6 +68,10 @@ def parse_segments(text: str) -> Step:
     ['33x1@4096', '1x512@0']
     >>> [segment.decode for segment in parse_segments("1x1@4k, 1x1@0")]
     [True, False]
+
+    Raises:
+        InputError: no segment, or one that cannot be read.
+        UnitError: a count or a number of new tokens below 1, or a number that is not whole.
     """
     segments = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -87,10 +91,10 @@ def parse_segments(text: str) -> Step:
 
 
 def tokens(step: Step) -> Expr:
-    """New tokens of all segments."""
+    """Number of new tokens of all segments."""
     return sum((segment.tokens for segment in step[1:]), step[0].tokens)
 
 
 def sequences(step: Step) -> Expr:
-    """Sequences of all segments."""
+    """Number of sequences of all segments."""
     return sum((segment.count for segment in step[1:]), step[0].count)

@@ -51,7 +51,14 @@ Mark = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class YamlFile:
-    """The content of a file as plain data, where each key stands, and a hash of the text."""
+    """The content of a YAML file.
+
+    Attributes:
+        path: of the file.
+        data: plain data.
+        marks: line and column, counted from 1, of each path of keys and indices.
+        sha256: of the text, in hex.
+    """
 
     path: Path
     data: dict[str, Any]
@@ -59,7 +66,11 @@ class YamlFile:
     sha256: str
 
     def validate(self, spec: type[S]) -> S:
-        """The data as a spec; a wrong value or key raises `SpecError` with its place."""
+        """The data as a spec.
+
+        Raises:
+            SpecError: wrong, unknown or missing keys; the message has line and column of the first, and names up to 4 more.
+        """
         try:
             return spec.model_validate(self.data)
         except ValidationError as error:
@@ -213,9 +224,11 @@ def _options(node: dict[str, Any], follow: Callable[[dict[str, Any]], dict[str, 
     return options
 
 
-def remembered(read: Callable[P, R]) -> Callable[P, R]:
-    """A reader of files that does not read again what has not changed since: whoever asks about many deployments asks for
-    the same files. What it gives is not to be written to."""
+def cached_until_changed(read: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that reads a file: its result is cached until the file changes. Callers must not modify the result.
+
+    The first argument of the function is the path; up to 256 results are kept.
+    """
     known: dict[tuple[object, ...], R] = {}
 
     @wraps(read)
@@ -237,12 +250,16 @@ def remembered(read: Callable[P, R]) -> Callable[P, R]:
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read and parse a file that holds one mapping. The data are the caller's own."""
+    """Read a YAML file that holds one mapping. The caller may modify the data.
+
+    Raises:
+        SpecError: no such file, more than 128 KiB, invalid YAML, too deep or too many values, or no mapping.
+    """
     file = _parse(path)
     return replace(file, data=deepcopy(file.data))
 
 
-@remembered
+@cached_until_changed
 def _parse(path: Path) -> YamlFile:
     text = read_text(path)
     yaml = YAML(typ="safe", pure=True)
@@ -265,10 +282,16 @@ def _parse(path: Path) -> YamlFile:
     return YamlFile(path, data, marks, hashlib.sha256(text.encode()).hexdigest())
 
 
-@remembered
+@cached_until_changed
 def read_trusted(path: Path, spec: type[S]) -> tuple[S, str] | None:
-    """A spec from a file that we ship, with a hash of its text, by the parser in C where there is one: several times as fast,
-    and without the places of keys. None where anything is wrong with it: then `read_yaml` says what."""
+    """Read a shipped file as a spec, with the SHA-256 of its text in hex; None where anything is wrong with its content.
+
+    Uses the parser in C where there is one: several times as fast, but without the places of keys. Where the result is None,
+    `read_yaml` says what is wrong.
+
+    Raises:
+        SpecError: no such file, more than 128 KiB, or not text.
+    """
     text = read_text(path)
     try:
         return spec.model_validate(load_plain(text)), hashlib.sha256(text.encode()).hexdigest()
@@ -281,7 +304,7 @@ class _NotPlainError(Exception):
 
 
 def load_plain(text: str) -> Any:
-    """The data of a document, as `YAML(typ="safe")` constructs them, in a third of its time.
+    """The plain data of a YAML document, as `YAML(typ="safe")` constructs them, in a third of its time.
 
     Mappings, sequences and scalars come straight from the events of the parser in C, without nodes and tags between. A
     document with anything else in it (anchors, tags, merged or repeated keys, numbers in unusual notations) goes through
@@ -336,7 +359,7 @@ def _value(parser: Any, event: Any) -> Any:
 
 
 _INTEGER, _FLOAT, _DATE = (
-    re.compile(pattern) for pattern in (r"[-+]?\d+", r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?", r"\d{4}-\d\d-\d\d")
+    re.compile(pattern, re.ASCII) for pattern in (r"[-+]?\d+", r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?", r"\d{4}-\d\d-\d\d")
 )
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
@@ -353,19 +376,24 @@ def _scalar(text: str) -> Any:
     """A scalar without quotes: text, unless one of the patterns of YAML 1.2 takes it for something else."""
     if text in _WORDS:
         return _WORDS[text]
-    if not any(pattern.match(text) for _, pattern in _patterns().get(text[0], ())):
-        return text
     if _INTEGER.fullmatch(text):
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
     if _DATE.fullmatch(text):
         return date.fromisoformat(text)
-    raise _NotPlainError
+    # NB: the patterns match the three above too; they come last because compiling them takes as long as reading a file
+    if any(pattern.match(text) for _, pattern in _patterns().get(text[0], ())):
+        raise _NotPlainError
+    return text
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, refused where it can be no spec."""
+    """The text of a file.
+
+    Raises:
+        SpecError: no such file, more than 128 KiB, not UTF-8, or control characters.
+    """
     text = files.read_text(path, MAX_BYTES, _WHAT)
     if bad := _CONTROL.search(text):
         raise SpecError(f"holds a control character (U+{ord(bad[0]):04X}); {_WHAT} is needed", path=path)
@@ -399,7 +427,7 @@ def _collect(
 
 
 def with_section(file: YamlFile, section: str, spec: type[Spec]) -> YamlFile:
-    """A file without `section`, as if all keys that the spec does not know stood under it; one that has it, as it is."""
+    """The file with all keys that `spec` does not know moved under the key `section`; unchanged where it has that key."""
     if section in file.data:
         return file
     loose = {key: value for key, value in file.data.items() if key not in spec.model_fields}
@@ -410,14 +438,21 @@ def with_section(file: YamlFile, section: str, spec: type[Spec]) -> YamlFile:
 
 @dataclass(frozen=True, slots=True)
 class SectionErrors:
-    """Makes the errors of a section of a file: called with a key of it (or several, downwards) and what is wrong. Of a key
-    that is not there the place is that of what should hold it."""
+    """Makes errors about keys of one section of a file, with their line and column.
+
+    Attributes:
+        file: the file.
+        section: path of keys of the section.
+    """
 
     file: YamlFile
     section: tuple[str | int, ...] = ()
 
     def __call__(self, key: str | tuple[str | int, ...], problem: str) -> SpecError:
-        """The error."""
+        """The error about a key of the section (or a path of keys), with its place; the caller raises it.
+
+        The place of a missing key is that of the innermost key that exists.
+        """
         keys = (*self.section, *((key,) if isinstance(key, str) else key))
         marks = self.file.marks
         line, column = next((marks[keys[:n]] for n in range(len(keys), -1, -1) if keys[:n] in marks), (1, 1))

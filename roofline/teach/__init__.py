@@ -1,1 +1,1 @@
-"""Worksheets and lessons."""
+"""Worksheets and lessons: Markdown, notebooks and pages whose numbers the toolkit computes."""

@@ -1,4 +1,4 @@
-"""Markdown as HTML, for lessons and worksheets. Between dollars stands a symbol of the nomenclature, never a formula."""
+"""Markdown as HTML, for lessons and worksheets. Text between dollars is a symbol of the nomenclature, never a formula."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
 class Ids:
-    """Names of the elements of one page, each used once: `predict-1`, `predict-2`."""
+    """Ids of the elements of one page, each used once: `predict-1`, `predict-2`."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     def fresh(self, kind: str) -> str:
-        """The next name of a kind."""
+        """Return the next id of a kind of element."""
         self._counts[kind] += 1
         return f"{kind}-{self._counts[kind]}"
 
     def once(self, name: str) -> str:
-        """The name itself, with a number after it if it is taken."""
+        """Return the name itself as an id, with a number after it if it is taken."""
         self._counts[f"={name}"] += 1
         count = self._counts[f"={name}"]
         return name if count == 1 else f"{name}-{count}"
@@ -42,13 +42,13 @@ def _by_latex() -> dict[str, str]:
     return {entry.latex: entry.name for entry in TABLE}
 
 
-def symbol_of(written: str) -> str:
-    r"""Return the name of the symbol that is written as LaTeX or as its name in code.
+def _symbol_of(written: str) -> str:
+    r"""Return the name in code of the symbol that is written as LaTeX or as that name.
 
     Raises:
         UnknownNameError: it is no symbol of the nomenclature; formulas are computed, not typed.
 
-    >>> symbol_of("n_{kv}"), symbol_of("n_kv"), symbol_of(r"\beta")
+    >>> _symbol_of("n_{kv}"), _symbol_of("n_kv"), _symbol_of(r"\beta")
     ('n_kv', 'n_kv', 'beta')
     """
     known, text = _by_latex(), written.strip()
@@ -59,7 +59,7 @@ def symbol_of(written: str) -> str:
 
 
 def symbols_in(text: str) -> list[str]:
-    r"""Return what stands between dollars in Markdown, code left out.
+    r"""Return the texts between dollars in Markdown, code left out.
 
     >>> symbols_in(r"$n_{kv}$ heads of `$HOME`, for $L$ layers")
     ['n_{kv}', 'L']
@@ -74,14 +74,17 @@ def checked(text: str) -> str:
         InputError: a formula is typed in it, or a symbol is not known.
     """
     for latex in symbols_in(text):
-        symbol_of(latex)
+        _symbol_of(latex)
     if re.search(r"\\\(|\\\[|\$\$", text):
         raise InputError("a formula is typed: show it with formula(...), which computes it")
     return text
 
 
 def html_of(text: str, ids: Ids | None = None) -> str:
-    r"""Render Markdown with symbols as HTML. With `ids`, headings get names to link to.
+    r"""Render Markdown with symbols as HTML (HTML in it is escaped). With `ids`, headings get ids to link to.
+
+    Raises:
+        UnknownNameError: a symbol between dollars is not of the nomenclature.
 
     >>> html_of("*two* heads, $n_{kv}$")
     '<p><em>two</em> heads, <math><msub><mi>n</mi><mi>kv</mi></msub></math></p>\n'
@@ -90,21 +93,31 @@ def html_of(text: str, ids: Ids | None = None) -> str:
 
 
 def inline_of(text: str) -> str:
-    """Render one line of Markdown, without a paragraph around it."""
+    """Render one line of Markdown as HTML, without a paragraph around it.
+
+    Raises:
+        UnknownNameError: a symbol between dollars is not of the nomenclature.
+    """
     return str(_parser().renderInline(text, {}))
 
 
 def with_latex(text: str) -> str:
     r"""Return Markdown with every symbol in LaTeX, for programs that render it.
 
+    Raises:
+        UnknownNameError: a symbol between dollars is not of the nomenclature.
+
     >>> with_latex("of $n_kv$ heads")
     'of $n_{kv}$ heads'
     """
-    return _DOLLARS.sub(lambda match: f"${BY_NAME[symbol_of(match[1])].latex}$", text)
+    return _DOLLARS.sub(lambda match: f"${BY_NAME[_symbol_of(match[1])].latex}$", text)
 
 
 def plain(text: str) -> str:
-    """Return a text without marks, for comments and messages; symbols by their names in code.
+    """Return one paragraph of Markdown as plain text, for comments and messages; symbols by their names in code.
+
+    Raises:
+        UnknownNameError: a symbol between dollars is not of the nomenclature.
 
     >>> plain("**Which** of `a` and $n_kv$?")
     'Which of a and n_kv?'
@@ -116,11 +129,11 @@ def plain(text: str) -> str:
 def _plain_piece(piece: Any) -> str:
     if piece.type == "softbreak":
         return "\n"
-    return symbol_of(piece.content) if piece.type == "symbol" else str(piece.content)
+    return _symbol_of(piece.content) if piece.type == "symbol" else str(piece.content)
 
 
 def slug(title: str) -> str:
-    """Return a heading as a name in an address.
+    """Return a heading as the id that a link to it has.
 
     >>> slug("What must be *read*, at least?")
     'what-must-be-read-at-least'
@@ -164,7 +177,7 @@ def _symbol_rule(state: Any, silent: bool) -> bool:
 def _symbol_html(latex: str) -> str:
     from roofline.formulas.mathml import symbol_mathml
 
-    name = symbol_of(latex)
+    name = _symbol_of(latex)
     return symbol_mathml("β" if name == "beta" else name)
 
 

@@ -18,6 +18,10 @@ def amount(value: float, unit: str) -> str:
 
     Bytes are in binary units if these are exact, otherwise in decimal and binary ones: they differ by 7 % at a giga.
 
+    Args:
+        value: in `unit`.
+        unit: "s", "bytes", "FLOP", "FLOP/s", "bytes/s", "1" (no unit), or any other text, which gets no prefix.
+
     >>> amount(131072, "bytes")
     '131,072 bytes = 128 KiB'
     >>> amount(15009857536, "bytes")
@@ -50,7 +54,11 @@ def _bytes(value: float) -> str:
 
 
 def format_answer(value: float, kind: str) -> str:
-    """Format the answer of a problem, in base units, by the kind of the answer (`worksheets.problem.Kind`).
+    """Format the answer of a problem in few digits, with its unit.
+
+    Args:
+        value: in the base unit of its kind (bytes, FLOP, s, tokens, USD, ...); a share as a fraction.
+        kind: `roofline.teach.worksheets.problem.AnswerKind`.
 
     >>> format_answer(131072, "bytes"), format_answer(17179869184, "bytes"), format_answer(0.00736, "s")
     ('128 KiB (131,072 B)', '16 GiB (17.18 GB)', '7.36 ms')

@@ -27,20 +27,26 @@ def judge(
     hardware: str | PathLike[str] | Hardware | None = None,
     **options: Any,
 ) -> Judgement:
-    """The judgement of a claim in words, by options, or both.
+    """Judge whether a performance claim is possible on the hardware that it names.
+
+    The claim is given in words, by options, or both; what both say may not be said twice.
 
     Args:
         text: the claim in words (docs/claims.md has the grammar).
         model: an id, a name as people write it, a path, or a loaded model.
         hardware: likewise.
         **options: those of `roofline claim`, with underscores: `tokens_per_s` (of the whole batch, unless `per_user` or
-            `per_gpu`), `phase`, `ttft`, `tpot` (seconds, or text with a unit), `fits`, `peak_flops`; `batch`, `input_len`,
-            `output_len`, `context`, `dtype`, `kv_cache_dtype`, `quantization`, `tp`, `pp`, `dp`, `ep`, `devices`.
+            `per_gpu`), `phase`, `ttft`, `tpot` (seconds, or text with a unit), `fits`, `peak_flops` (FLOP/s, or text with a
+            unit); `batch`, `input_len`, `output_len`, `context` (tokens), `dtype`, `kv_cache_dtype`, `quantization`, `tp`,
+            `pp`, `dp`, `ep`, `devices`.
 
     Returns:
-        The verdict with its ceiling and derivation; `.to_dict()` has the layout of `roofline claim --json`.
+        The verdict with its ceiling (in the unit of the claim) and derivation; `.to_dict()` has the layout of
+        `roofline claim --json`.
 
     Raises:
-        roofline.errors.RooflineError: words that cannot be read, a name that is ambiguous, something missing.
+        InputError: words or a value that cannot be read, something stated twice, or hardware or a model that is missing.
+        AmbiguousNameError: a name that several models or accelerators have.
+        UnknownNameError: a name that none has.
     """
     return judge_statement(statement(text, model, hardware, options))

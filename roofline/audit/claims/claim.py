@@ -28,12 +28,12 @@ class Claim:
     """One stated number.
 
     Attributes:
-        kind: what it is a number of.
-        value: in base units; None for `fits`.
+        kind: the quantity: a rate, TTFT, TPOT, a peak, or that the model fits.
+        value: in token/s, s or FLOP/s; None for `fits`.
         scope: of a rate, whose tokens it counts: of the whole batch, of one user, of one device.
         phase: of a rate, which tokens: generated ones, or those of prompts.
         sparse: whether a peak is stated with structured sparsity.
-        rounding: how far the value may be from the number that it was rounded from, as a share of it.
+        rounding: largest relative error that rounding to the stated digits can have made.
     """
 
     kind: ClaimKind
@@ -45,17 +45,21 @@ class Claim:
 
     @property
     def is_time(self) -> bool:
-        """Whether a smaller value claims more."""
+        """Whether the claim is about a time (TTFT, TPOT): then a smaller value claims more."""
         return self.kind in _TIMES
 
     @property
     def unit(self) -> str:
-        """The unit of `value`, and of the ceiling: a base unit."""
+        """The unit of `value` and of the ceiling: `tok/s` (with `/user` or `/GPU`), `s`, `B` or `FLOP/s`."""
         suffix = {"total": "", "user": "/user", "gpu": "/GPU"}[self.scope] if self.kind == "tokens_per_s" else ""
         return UNITS[self.kind] + suffix
 
-    def written(self, value: float) -> str:
-        """A figure of this kind, as a person reads it."""
+    def format_value(self, value: float) -> str:
+        """Text of a value with its unit, such as `3,500 tok/s per user`, `12.3 ms` or `989 TFLOP/s`.
+
+        Args:
+            value: in `unit`; for `fits` bytes.
+        """
         if self.kind == "tokens_per_s":
             rate = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
             per = {"total": "", "user": " per user", "gpu": " per GPU"}[self.scope]
@@ -68,16 +72,16 @@ class Claim:
 
     @property
     def title(self) -> str:
-        """The claim in words."""
+        """The claim in words, such as `TTFT 10 ms`."""
         if self.kind == "fits" or self.value is None:
             return "it fits"
         name = {"ttft": "TTFT ", "tpot": "TPOT ", "peak_flops": "a peak of "}.get(self.kind, "")
-        return name + self.written(self.value)
+        return name + self.format_value(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """Claims and the setting that they are about. None: not stated."""
+    """Claims and the setting that they are about: lengths in tokens, batch in sequences. None: not stated."""
 
     claims: tuple[Claim, ...]
     model: str | PathLike[str] | Model | None = None
@@ -97,7 +101,7 @@ class Statement:
     deployment: Mapping[str, Any] = field(default_factory=dict)
     """Further deployment options of `analyze`, such as `context_parallel_size` or `bandwidth`."""
     notes: tuple[Assumption, ...] = ()
-    """On what was read in one of several ways."""
+    """Choices made where the text could be read in several ways."""
 
     @property
     def cached(self) -> int | None:
@@ -106,20 +110,25 @@ class Statement:
 
     @property
     def tp_pp_dp(self) -> int:
-        """Devices that the stated sizes make, context parallelism included."""
+        """Number of devices that the stated parallelism needs: tp x pp x dp x context parallelism; unstated sizes are 1."""
         return (self.tp or 1) * (self.pp or 1) * (self.dp or 1) * int(self.deployment.get("context_parallel_size", 1))
 
 
 def number(text: str, scale: str | None = None) -> float:
-    """A number as people write it: 3,500 or 3.5k; k, M and G are decimal here."""
+    """The value of a number as people write it: 3,500 or 3.5 with the scale k.
+
+    Args:
+        text: digits that match `NUMBER`, with commas or underscores between thousands.
+        scale: `k`, `m` or `g` in either case (decimal: 1e3, 1e6, 1e9), or nothing.
+    """
     factor = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9}[(scale or "").strip().lower()]
     return float(text.replace(",", "").replace("_", "")) * factor
 
 
 def rounding(text: str) -> float:
-    """Half a unit of the last digit that is given, as a share of the number.
+    """The largest relative error of a rounded number: half a unit of its last significant digit, over the number.
 
-    Zeros at the end of a whole number may be given or not: they count as not, and then for 2 % at most.
+    Zeros at the end of a whole number may be significant or not; they count as not, which gives at most 2 %.
 
     >>> rounding("4"), rounding("1.98"), rounding("4,000")
     (0.125, 0.0025252525252525255, 0.02)
@@ -135,10 +144,10 @@ def rounding(text: str) -> float:
 
 
 def rate_number(text: str, scale: str | None = None) -> float:
-    """A rate's number. One such as 10.000 is ten thousand to some and ten to others.
+    """The value of a rate, as `number` reads it.
 
     Raises:
-        InputError: a number that may be read in both ways.
+        InputError: a number such as 10.000, which is ten thousand to some and ten to others.
     """
     if not scale and re.fullmatch(r"[1-9]\d{0,2}\.\d{3}", text):
         whole = text.replace(".", ",")

@@ -12,19 +12,26 @@ from dataclasses import dataclass
 from roofline.audit.claims.claim import Statement
 from roofline.blocks.model import Model
 from roofline.errors import InputError
+from roofline.predict.memory import StageMemory
 from roofline.predict.request import ResolvedRequest
-from roofline.specs.hardware import Hardware
+from roofline.predict.speculation import SpeculativeStage
+from roofline.specs.hardware import IN_A_SERVER, Hardware, Link, Node
+from roofline.specs.source import Bandwidth, Source
 from roofline.specs.workload import Step
 
 Split = dict[str, int]
-"""Sizes of `tp`, `pp`, `dp` and `ep`."""
+"""Sizes of `tp`, `pp`, `dp` and `ep`, and `redundant` experts, if there are any."""
 MAX_DEVICES = 2**14
+UNKNOWN_NETWORK = "unknown network"
+"""The name of the network that is taken to join servers of which none is known."""
+_NO_TIME = "1000000 TB/s"
+"""The bandwidth of that network: messages take no time."""
 MAX_SEQUENCES = 2**20
 """Of a replica; larger batches are not looked at."""
 
 
 def device_count(statement: Statement, hardware: Hardware) -> int:
-    """Devices of the claim: as stated, as the sizes make, or those of the node."""
+    """Number of devices of a claim: as stated, else the product of its parallel sizes, else those of the node, else 1."""
     if statement.devices is not None:
         return statement.devices
     if _sized(statement):
@@ -33,10 +40,12 @@ def device_count(statement: Statement, hardware: Hardware) -> int:
 
 
 def splits(statement: Statement, model: Model, hardware: Hardware) -> Iterator[Split]:
-    """The ways to divide a model: the stated one, else every one that the devices allow.
+    """Yield the ways to divide a model over the devices: the one that is stated, else every one that they allow.
+
+    An expert model is also tried with its experts divided over all devices, unless `ep` is stated.
 
     Raises:
-        InputError: too many devices, or a number of them that the stated sizes do not divide.
+        InputError: more than 2^14 devices, or a number of them that is no multiple of tp x pp x dp.
     """
     devices = device_count(statement, hardware)
     if devices > MAX_DEVICES:
@@ -55,8 +64,25 @@ def splits(statement: Statement, model: Model, hardware: Hardware) -> Iterator[S
             if pp > 1 and dp > 1:
                 continue  # gains nothing that pipelines or replicas alone do not
             yield _split(tp, pp, dp, statement.ep or 1)
-            if statement.ep is None and dp > 1 and pp == 1 and any(block.experts for block in model.blocks):
-                yield _split(tp, pp, dp, devices)
+            if statement.ep is None and dp > 1 and pp == 1:
+                yield from (_split(tp, pp, dp, ep, copies) for ep, copies in _expert_sizes(model, devices, tp))
+
+
+def _expert_sizes(model: Model, devices: int, tp: int) -> Iterator[tuple[int, int]]:
+    """Numbers of devices that may divide the experts, each with the copies of experts that it needs: all devices, with copies
+    if they do not divide the experts, and the largest number of devices that does.
+
+    >>> from roofline.blocks.model_files import load_model
+    >>> list(_expert_sizes(load_model("deepseek-v3")[0], 144, 1))  # 256 experts: 288 slots, or 16 each
+    [(144, 32), (16, 0)]
+    """
+    counts = {block.experts[0] for block in model.blocks if block.experts is not None}
+    if not counts:
+        return
+    yield devices, min(-count % devices for count in counts)
+    sizes = [size for size in _divisors(devices) if size % tp == 0 and all(count % size == 0 for count in counts)]
+    if sizes and max(sizes) not in (1, devices):
+        yield max(sizes), 0
 
 
 def _sized(statement: Statement) -> bool:
@@ -65,33 +91,58 @@ def _sized(statement: Statement) -> bool:
     return any(size is not None for size in sizes)
 
 
-def _split(tp: int, pp: int, dp: int, ep: int) -> Split:
-    return {"tp": tp, "pp": pp, "dp": dp, "ep": ep}
+def _split(tp: int, pp: int, dp: int, ep: int, copies: int = 0) -> Split:
+    return {"tp": tp, "pp": pp, "dp": dp, "ep": ep} | ({"redundant": copies} if copies else {})
 
 
 def _divisors(number: int) -> list[int]:
     return [size for size in range(number, 0, -1) if number % size == 0]
 
 
-def described(split: Split) -> str:
-    """Sizes above one, as engines write them.
+def format_split(split: Split) -> str:
+    """Text of the sizes above one, as engines write them.
 
-    >>> described({"tp": 4, "pp": 1, "dp": 2, "ep": 1}), described({"tp": 1, "pp": 1, "dp": 1, "ep": 1})
+    >>> format_split({"tp": 4, "pp": 1, "dp": 2, "ep": 1}), format_split({"tp": 1, "pp": 1, "dp": 1, "ep": 1})
     ('tp 4, dp 2', 'one device')
     """
     return ", ".join(f"{name} {size}" for name, size in split.items() if size > 1) or "one device"
 
 
+def joined(hardware: Hardware, statement: Statement) -> Hardware:
+    """The hardware with a network that takes no time, where the division is open and no known link joins all its devices.
+
+    Of cards that someone put into many servers the claim does not say how these are connected.
+    """
+    devices = device_count(statement, hardware)
+    if devices == 1 or _sized(statement) or hardware.node is not None:
+        return hardware
+    try:
+        hardware.connection(devices)
+    except InputError:
+        accelerator = hardware.accelerator
+        links = (*accelerator.links, *((accelerator.host_link,) if accelerator.host_link else ()))
+        count = max((link.max_devices or IN_A_SERVER for link in links), default=1)
+        rate = Bandwidth(value=_NO_TIME, source=UNKNOWN_NETWORK)
+        network = Link(name=UNKNOWN_NETWORK, per_direction=rate)
+        node = Node(
+            schema_version=1, kind="node", name=accelerator.name, title=accelerator.title, accelerator=accelerator.name,
+            count=count, links=links, network=network,
+            sources=accelerator.sources | {UNKNOWN_NETWORK: Source(title=UNKNOWN_NETWORK)},
+        )  # fmt: skip
+        return Hardware(accelerator, node, hardware.overrides)
+    return hardware
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
-    """Bytes that the fullest device has to hold.
+    """What the fullest device has to hold, in bytes.
 
     Attributes:
-        weights: of the model.
-        per_sequence: cache and state of one sequence.
-        sequences: of one replica.
-        capacity: what the device has.
-        shared: of a sequence's bytes, those that all sequences share and that are held once.
+        weights: bytes of weights.
+        per_sequence: bytes of KV cache and state of one sequence.
+        sequences: number of sequences of one replica.
+        capacity: bytes of memory of the device.
+        shared: bytes of `per_sequence` that all sequences have in common; they are stored once.
     """
 
     weights: float
@@ -102,43 +153,66 @@ class MemoryNeed:
 
     @property
     def bytes(self) -> float:
-        """All that has to be held."""
+        """Bytes needed: weights, the shared prefix once, and the rest of each sequence."""
         return self.weights + self.shared + (self.per_sequence - self.shared) * self.sequences
 
     @property
     def fits(self) -> bool:
-        """Whether it can be held."""
+        """Whether the bytes needed are at most the capacity."""
         return self.bytes <= self.capacity
 
 
 def capacity(request: ResolvedRequest) -> float:
-    """Bytes of a device: as it is sold or as it is reported, whichever is more."""
+    """Bytes of memory of a device: the label or what the driver reports (or the user gave), whichever is more."""
     return max(request.memory.capacity, request.hardware.accelerator.memory.label.value)
 
 
 def memory_need(request: ResolvedRequest, batch: int, length: int, cache_factor: float = 1.0) -> MemoryNeed:
-    """What `batch` sequences of `length` tokens need on the fullest device, with caches `cache_factor` times as large."""
+    """Memory that a batch needs on the device where it takes the most: weights, cache and state, nothing else.
+
+    Args:
+        request: the deployment.
+        batch: sequences of the whole deployment; a replica holds its share, rounded up.
+        length: tokens of each sequence.
+        cache_factor: multiplies the bytes of the KV cache, but not of recurrent state.
+    """
     share = -(-batch // request.deployment.data_parallel_size)
     needs = []
     for stage in request.memory.stages:
-        held = float(stage.kv_bytes(length, allocated=False)) * cache_factor + stage.state_bytes(allocated=False)
+        held = _cache(stage, length) * cache_factor + stage.state_bytes(allocated=False)
         prefix = min(request.deployment.conventions.shared_prefix, length)
         shared = float(stage.kv_bytes(prefix, allocated=False)) * cache_factor if prefix else 0.0
-        needs.append(MemoryNeed(stage.weights_bytes, held, share, capacity(request), shared))
+        needs.append(MemoryNeed(stage.loaded_bytes, held, share, capacity(request), shared))
     return max(needs, key=lambda entry: entry.bytes)
 
 
-def engine_holds(request: ResolvedRequest, step: Step, cache_factor: float = 1.0) -> bool:
-    """Whether a step also fits by the engine's own rules."""
+def _cache(stage: StageMemory, length: int) -> float:
+    """Bytes of one sequence's cache, and of its draft's."""
+    own = float(stage.kv_bytes(length, allocated=False))
+    draft = stage.draft.fullest_stage if isinstance(stage, SpeculativeStage) and stage.draft is not None else None
+    return own if draft is None else own + float(draft.kv_bytes(length, allocated=False)) + draft.state_bytes(allocated=False)
+
+
+def fits_engine_limits(request: ResolvedRequest, step: Step, cache_factor: float = 1.0) -> bool:
+    """Whether a step fits by the engine's own rules on every pipeline stage: its blocks, its share of memory, its activations.
+
+    Args:
+        request: the deployment.
+        step: the step of the whole deployment.
+        cache_factor: multiplies the bytes that the sequences need.
+    """
     return all(stage.needed_bytes(step) * cache_factor <= stage.usable_bytes(step) for stage in request.memory.stages)
 
 
 def largest_batch(request: ResolvedRequest, length: int) -> int:
-    """The largest batch of the whole deployment that memory can hold, up to 2^20 per replica; 0: not one sequence."""
+    """The largest number of sequences of `length` tokens that the memory of the whole deployment holds.
+
+    At most 2^20 per replica; 0 where not one sequence fits. Nothing is reserved, and blocks are not rounded up.
+    """
     batch = MAX_SEQUENCES
     for stage in request.memory.stages:
-        free = capacity(request) - stage.weights_bytes
-        held = float(stage.kv_bytes(length, allocated=False)) + stage.state_bytes(allocated=False)
+        free = capacity(request) - stage.loaded_bytes
+        held = _cache(stage, length) + stage.state_bytes(allocated=False)
         if free < held:
             return 0
         if held:

@@ -23,7 +23,7 @@ _PER_SECOND = r"(?:\s*/\s*|\s+(?:per|a|each|every)\s+|\s*p\s*)(?:s|secs?|seconds
 
 @dataclass
 class ParseState:
-    """What was read of a text so far."""
+    """What has been read of a text so far."""
 
     options: dict[str, Any] = field(default_factory=dict)
     """By the names of `Statement`."""
@@ -39,12 +39,14 @@ class ParseState:
     scope: str | None = None
     phase: str | None = None
     sparse: bool = False
+    drafted: bool = False
+    """Whether options say what speculative decoding gives."""
 
     def set(self, name: str, value: Any, text: str) -> None:
-        """Set an option.
+        """Set an option of the statement; `text` is the phrase that says so, for the message.
 
         Raises:
-            InputError: the text gives it another value.
+            InputError: the text has already given the option another value.
         """
         if self.options.get(name, value) != value:
             flag = name.replace("_", " ")
@@ -59,7 +61,13 @@ Read = Callable[[ParseState, re.Match[str]], None]
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A way to say something. `usage` is its line in the printed grammar; phrases without one are variants of others."""
+    """A pattern of the grammar and what it means.
+
+    Attributes:
+        pattern: matched at the current position of the text.
+        read: records what the match says in the state.
+        usage: its line in the printed grammar; empty for variants of other phrases.
+    """
 
     pattern: re.Pattern[str]
     read: Read
@@ -187,10 +195,10 @@ _DTYPES = {
     "bf16": "bf16|bfloat16|bfloat", "fp16": "fp16|float16|f16|half(?:[- ]precision)?",
     "fp32": "fp32|float32|f32|full[- ]precision",
     "tf32": "tf32|tensorfloat-?32", "fp8": "fp8|float8|f8|fp8[_-]?e4m3|fp8[_-]?e5m2|e4m3|e5m2|w8a8[- ]?fp8",
-    "int8": "int8|i8|8[- ]?bits?|w8a8(?![- ]?fp8)|w8a16|q8(?:_0)?", "int4": "int4|i4|4[- ]?bits?|w4a16|w4a8|q4(?:_0)?",
+    "int8": "int8|i8|8[- ]?bits?|w8a8(?![- ]?fp8)|q8(?:_0)?", "int4": "int4|i4|4[- ]?bits?|q4(?:_0)?",
     "fp4": "fp4|float4|f4", "16": "16[- ]?bits?",
 }  # fmt: skip
-_SCHEMES = "awq|gptq|nf4|nvfp4|mxfp4|mxfp8|llm[._]int8"
+_SCHEMES = "awq|gptq|nf4|nvfp4|mxfp4|mxfp8|llm[._]int8|w8a16|w4a16|w4a8|w4a4"
 _DTYPE = f"(?P<n>{'|'.join(f'(?:{pattern})' for pattern in _DTYPES.values())})"
 
 
@@ -299,9 +307,10 @@ _SPECULATIVE = (
 
 
 def _refuse_speculation(state: ParseState, match: re.Match[str]) -> None:
-    del state
-    why = "with speculative decoding a step gives several tokens, and a claim does not say how many: no ceiling can be stated. "
-    how = "`roofline analyze --speculative-model DRAFT --acceptance A` says what a draft and its acceptance give"
+    if state.drafted:
+        return
+    why = "with speculative decoding a step gives several tokens, and words do not say how many: "
+    how = "add --speculative-model DRAFT (or --speculative-method), --num-speculative-tokens K and --acceptance A"
     raise InputError(f"{match[0].strip()!r} in the claim: {why}{how}")
 
 
@@ -463,7 +472,7 @@ PHRASES = (*_DEPLOYMENT, *_HARDWARE, *_PRECISION, *_RATES, *_SPECULATION, *_TIME
 
 
 def grammar() -> str:
-    """The grammar in lines, from the phrases: what `roofline claim --help` prints."""
+    """The grammar of claims as text of several lines, as `roofline claim --help` prints it."""
     lines = ["A claim names a model, hardware and a number, in any order, with these words:"]
     lines += [
         "  llama-3.1-8b | Llama 3.1 8B     a model: `roofline models list`",

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from roofline import formatting
 from roofline.audit.claims.claim import Statement
-from roofline.audit.claims.mistakes import likely
-from roofline.audit.claims.names import resolve
+from roofline.audit.claims.mistakes import find_likely_mistakes
+from roofline.audit.claims.names import resolve_name
 from roofline.audit.claims.resolved_claim import SLACK, Achievable, Ceiling, ResolvedClaim
-from roofline.audit.claims.result import Judged, Judgement, LikelyMistake, Verdict
+from roofline.audit.claims.result import ClaimJudgement, Judgement, LikelyMistake, Verdict
 from roofline.audit.claims.rules import ceiling_of, read_as, rules_of
 from roofline.audit.claims.step_rules import memory_lines
 from roofline.blocks.model import Model
@@ -24,24 +24,27 @@ from roofline.specs.source import Assumption
 
 
 def judge_statement(statement: Statement) -> Judgement:
-    """Every claim of a statement, judged.
+    """Judge every claim of a statement.
 
     Raises:
-        roofline.errors.RooflineError: a name that is unknown or ambiguous, a value that cannot be, something missing.
+        InputError: no hardware, a claimed value that is not positive and finite, a model or length that the claim needs and
+            does not have, or devices that the model cannot be divided over.
+        UnknownNameError, AmbiguousNameError: no model or hardware, or several, have a name.
+        SpecError: a file of a model or of hardware that is wrong.
     """
     for claim in statement.claims:
         if claim.value is not None and not 0 < claim.value < math.inf:
             raise InputError(f"a claim of {claim.value:g} {claim.unit} is no figure: it must be above 0, and finite")
     inputs: list[Input] = []
     notes = list(statement.notes)
-    hardware, model = statement.hardware, statement.model
+    hardware, model, options = statement.hardware, statement.model, dict(statement.deployment)
     if hardware is None:
         raise InputError("a claim needs hardware: name it, such as h100-sxm, or give --hardware")
     if not isinstance(hardware, Hardware):
-        hardware, files = load_hardware(resolve("hardware", hardware, notes))
+        hardware, files = load_hardware(resolve_name("hardware", hardware, notes))
         inputs += files
     if model is not None and not isinstance(model, Model):
-        model, read = load_model(resolve("models", model, notes))
+        model, read = load_model(resolve_name("models", model, notes), options.pop("assume", None))
         inputs.append(read)
     published = model.quantization if isinstance(model, Model) else ()
     if statement.quantization is not None and any(scheme.name == statement.quantization for scheme in published):
@@ -50,7 +53,14 @@ def judge_statement(statement: Statement) -> Judgement:
     statement = replace(statement, model=model, hardware=hardware, notes=tuple(notes))
     judged = tuple(
         _judge(
-            ResolvedClaim(claim=claim, statement=statement, model=model, hardware=hardware, options=dict(statement.deployment))
+            ResolvedClaim(
+                claim=claim,
+                statement=statement,
+                model=model,
+                hardware=hardware,
+                options=options,
+                ignore_memory=bool(options.get("ignore_capacity")),
+            )
         )
         for claim in statement.claims
     )
@@ -58,7 +68,7 @@ def judge_statement(statement: Statement) -> Judgement:
     return Judgement(inputs=used, claims=judged)
 
 
-def _judge(resolved: ResolvedClaim) -> Judged:
+def _judge(resolved: ResolvedClaim) -> ClaimJudgement:
     rules, claim = rules_of(resolved.claim), resolved.claim
     ceiling = ceiling_of(resolved)
     need = ceiling.need
@@ -81,19 +91,20 @@ def _judge(resolved: ResolvedClaim) -> Judged:
         assert limit is not None  # noqa: S101 - narrows the type: only memory leaves none
         derivation += rules.derive(resolved, ceiling)
         ratio = resolved.ratio(limit, claimed)
-        verdict = "impossible" if ratio > SLACK or fits is False else "possible"
+        unfit = fits is False and (claim.kind == "fits" or not resolved.ignore_memory)
+        verdict = "impossible" if ratio > SLACK or unfit else "possible"
         if alone is not None:
-            derivation.append(f"for one user at a time at most {claim.written(alone)}")
+            derivation.append(f"for one user at a time at most {claim.format_value(alone)}")
         if verdict == "possible":
             achievable = _within(resolved, rules.achievable(resolved), limit)
-            by_engine = not ceiling.engine_fits and _stated(resolved)
+            by_engine = not ceiling.engine_fits and _stated(resolved) and not resolved.ignore_memory
             if by_engine or _beyond(resolved, achievable):
                 verdict = "implausible"
     mistakes: tuple[LikelyMistake, ...] = ()
     if verdict != "possible":
         mistakes = _mistakes(replace(resolved, by_engine=by_engine), ceiling, ratio, achievable)
     assumptions = (*resolved.statement.notes, *rules.assume(resolved, ceiling), *_estimates(resolved, achievable, verdict))
-    judged = Judged(
+    judged = ClaimJudgement(
         claim=claim,
         verdict=verdict,
         headline="",
@@ -115,8 +126,9 @@ def _mistakes(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float, achievabl
     """What would give the number; of a claim below its ceiling, what would bring the expected figure up to it."""
     figure = achievable.best if achievable.best is not None else achievable.bound
     if figure is None or ceiling.value is None or ratio > SLACK or resolved.ratio(figure) <= SLACK:
-        return likely(resolved, ceiling, ratio)
-    return likely(replace(resolved, attained_share=ratio / resolved.ratio(figure)), ceiling, resolved.ratio(figure))
+        return find_likely_mistakes(resolved, ceiling, ratio)
+    beyond = resolved.ratio(figure)
+    return find_likely_mistakes(replace(resolved, attained_share=ratio / beyond), ceiling, beyond)
 
 
 def _stated(resolved: ResolvedClaim) -> bool:
@@ -142,9 +154,9 @@ def _estimates(resolved: ResolvedClaim, achievable: Achievable, verdict: Verdict
         return [
             Assumption(
                 "estimate",
-                resolved.claim.written(achievable.best),
+                resolved.claim.format_value(achievable.best),
                 "default",
-                "the better end of the estimate's interval (measured with vLLM, SGLang, TensorRT-LLM): beyond it, implausible",
+                "three standard deviations from the estimate, with the fastest kernels measured: beyond it, implausible",
             )
         ]
     if achievable.bound is not None:
@@ -169,7 +181,7 @@ def _one_user(resolved: ResolvedClaim) -> float | None:
         or resolved.statement.batch is not None
     ):
         return None
-    ceiling = read_as(resolved, scope="user", batch=1)
+    ceiling = read_as(resolved, batch=1) if resolved.whole_requests else read_as(resolved, scope="user", batch=1)
     return None if ceiling is None else ceiling.value
 
 
@@ -183,12 +195,12 @@ def _users(resolved: ResolvedClaim) -> int:
     return largest(short) + 1
 
 
-def _headline(resolved: ResolvedClaim, judged: Judged, ceiling: Ceiling, alone: float | None) -> str:
+def _headline(resolved: ResolvedClaim, judged: ClaimJudgement, ceiling: Ceiling, alone: float | None) -> str:
     """The verdict in one line."""
     claim, where = resolved.claim, _where(resolved)
     if claim.kind == "fits" or judged.ceiling is None:
         return _of_memory(resolved, judged, ceiling, where)
-    limit, at, ratio = claim.written(judged.ceiling), _at(resolved, ceiling), judged.ratio or 0.0
+    limit, at, ratio = claim.format_value(judged.ceiling), _at(resolved, ceiling), judged.ratio or 0.0
     if claim.kind == "peak_flops":
         peak = f"the {'sparse' if claim.sparse else 'dense'} {ceiling.dtype} peak of {where}, {limit}"
         return f"{claim.title} is {f'{_times(ratio)} ' if judged.verdict == 'impossible' else 'within '}{peak}"
@@ -204,7 +216,7 @@ def _headline(resolved: ResolvedClaim, judged: Judged, ceiling: Ceiling, alone: 
         share = f"{percent(ratio, 0)}" if ratio >= 0.01 else f"{ratio:.2g}"
         if alone is not None and resolved.ratio(alone) > SLACK:
             several = (
-                f"only for several users at once (from batch {_users(resolved):,}); for one at most {claim.written(alone)}"
+                f"only for several users at once (from batch {_users(resolved):,}); for one at most {claim.format_value(alone)}"
             )
             return f"{claim.title} is possible {several}. It is {share} of what {where} can do at most{at}: {limit}"
         return f"{claim.title} is {share} of what {where} can do at most{at}: {limit}"
@@ -214,13 +226,14 @@ def _headline(resolved: ResolvedClaim, judged: Judged, ceiling: Ceiling, alone: 
         below = f"{claim.title} is {side} {limit}, for one prompt alone, but"
         at = f" for {batch:,} prompts of {ceiling.length:,} tokens at once"
     if judged.best is not None and resolved.ratio(judged.best) > SLACK:
-        return f"{below} better than the {claim.written(judged.best)} that {where} is expected to reach at best{at}"
+        return f"{below} better than the {claim.format_value(judged.best)} that {where} is expected to reach at best{at}"
     if judged.best is None and judged.bound is not None and resolved.ratio(judged.bound) > SLACK:
-        return f"{below} better than {claim.written(judged.bound)}, the bound of {where} with operators one after another{at}"
+        bound = claim.format_value(judged.bound)
+        return f"{below} better than {bound}, the bound of {where} with operators one after another{at}"
     return f"{below} {where} fits{at} only in more of memory than the engine uses"
 
 
-def _of_memory(resolved: ResolvedClaim, judged: Judged, ceiling: Ceiling, where: str) -> str:
+def _of_memory(resolved: ResolvedClaim, judged: ClaimJudgement, ceiling: Ceiling, where: str) -> str:
     need = ceiling.need
     assert need is not None  # noqa: S101 - narrows the type
     each = " on each device" if resolved.devices > 1 else ""

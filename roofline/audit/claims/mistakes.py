@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from roofline.audit.claims.claim import ClaimKind
-from roofline.audit.claims.floor import Overrides
 from roofline.audit.claims.resolved_claim import SLACK, Ceiling, ResolvedClaim
 from roofline.audit.claims.result import LikelyMistake
 from roofline.audit.claims.rules import SPARSE_FACTOR, dense_peaks, read_as, rules_of, sparse_factor
 from roofline.dtypes import FORMATS
 from roofline.errors import InputError
+from roofline.predict.floor import Overrides
 from roofline.predict.memory import largest
 from roofline.predict.parameters import count_parameters
 from roofline.registry import Registry
@@ -33,13 +33,13 @@ Explain = Callable[[ResolvedClaim, Ceiling, float], LikelyMistake | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A usual mistake.
+    """A common mistake behind a wrong number.
 
     Attributes:
-        name: as it is listed.
-        kinds: of the claims that it applies to.
-        explain: of a claim, its ceiling and the ratio of claim to ceiling; gives None where the mistake would not give the
-        number.
+        name: shown to the user.
+        kinds: kinds of claims that it applies to.
+        explain: function of the claim, its ceiling, and the ratio of claim to ceiling; returns None where the mistake would
+            not give the stated number.
     """
 
     name: str
@@ -47,8 +47,14 @@ class Mistake:
     explain: Explain
 
 
-def likely(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float | None) -> tuple[LikelyMistake, ...]:
-    """The mistakes that would give the number, the closest first; of equally close ones, the more usual first."""
+def find_likely_mistakes(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float | None) -> tuple[LikelyMistake, ...]:
+    """The mistakes that would give the stated number, the closest first; of equally close ones the more common first.
+
+    Args:
+        resolved: the claim.
+        ceiling: its ceiling as the claim was read.
+        ratio: how far the claim exceeds the ceiling; None counts as 0.
+    """
     matches = [
         (round(abs(math.log(match.closeness)), 2), match)
         for mistake in MISTAKES.values()
@@ -69,7 +75,7 @@ def _under(resolved: ResolvedClaim, name: str, why: str, ceiling: Ceiling | None
     """A mistake whose reading has that ceiling; `why` may name it as {figure}."""
     if ceiling is None or ceiling.value is None or (closeness := _within(resolved, ceiling.value, near)) is None:
         return None
-    why = why.format(figure=resolved.claim.written(ceiling.value))
+    why = why.format(figure=resolved.claim.format_value(ceiling.value))
     return LikelyMistake(name=name, why=why, figure=ceiling.value, closeness=closeness)
 
 
@@ -77,7 +83,7 @@ def _if_possible(resolved: ResolvedClaim, name: str, why: str, ceiling: Ceiling 
     """A reading under which the claim is possible, however far below its ceiling."""
     if ceiling is None or ceiling.value is None or resolved.ratio(ceiling.value) > SLACK:
         return None
-    why = why.format(figure=resolved.claim.written(ceiling.value))
+    why = why.format(figure=resolved.claim.format_value(ceiling.value))
     return LikelyMistake(name=name, why=why, figure=ceiling.value, closeness=resolved.ratio(ceiling.value))
 
 
@@ -136,12 +142,12 @@ def _whole_batch(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Lik
         estimate = rules_of(whole.claim).achievable(of_batch).estimate
         return estimate is None or estimate < rate
 
-    limit = whole.claim.written(at_batch.value)
+    limit = whole.claim.format_value(at_batch.value)
     expected = largest(unlikely, _MAX_USERS, batch) + 1 if unlikely(batch) else batch
     reached = f"; the estimate reaches it from batch {expected:,} on" if batch <= expected < _MAX_USERS else ""
     least = f"batch {batch:,}" if stated == batch else f"batch {batch:,} or more"
     all_users = f"all users of {least} together (at batch {batch:,} at most {limit}{reached})"
-    why = f"{whole.claim.written(rate)} is possible for {all_users}"
+    why = f"{whole.claim.format_value(rate)} is possible for {all_users}"
     return LikelyMistake(name="whole batch for one user", why=why, figure=at_batch.value, closeness=rate / at_batch.value)
 
 
@@ -189,7 +195,7 @@ def _another_peak(resolved: ResolvedClaim, ceiling: Ceiling) -> LikelyMistake | 
     for dtype, peak in dense_peaks(resolved).items():
         closeness = resolved.ratio(peak)
         if dtype != ceiling.dtype and abs(closeness - 1) < max(0.03, resolved.claim.rounding):
-            why = f"it is the dense {dtype} peak, {resolved.claim.written(peak)}"
+            why = f"it is the dense {dtype} peak, {resolved.claim.format_value(peak)}"
             return LikelyMistake(name="another precision", why=why, figure=peak, closeness=closeness)
     return None
 
@@ -238,6 +244,14 @@ def _prompt_tokens_counted(resolved: ResolvedClaim, ceiling: Ceiling, ratio: flo
     if resolved.claim.phase != "decode" or value is None or ceiling.value is None or ratio <= SLACK:
         return None
     generated = value / ratio
+    if resolved.whole_requests:
+        prompt, output = resolved.lengths
+        both = generated * (prompt + output) / output
+        if value > both * SLACK:
+            return None
+        counted = f"{prompt:,} prompt tokens counted for each {output:,} generated"
+        why = f"with {counted} the ceiling would be {resolved.claim.format_value(both)}"
+        return LikelyMistake(name=name, why=why, figure=both, closeness=value / both)
     # prompts of one user arrive one at a time, as the tokens do
     of_prompts = replace(resolved, claim=replace(resolved.claim, phase="prefill"))
     prompts = read_as(of_prompts)
@@ -251,14 +265,28 @@ def _prompt_tokens_counted(resolved: ResolvedClaim, ceiling: Ceiling, ratio: flo
         if value > both * SLACK:
             return None
         counted = f"{statement.input_len:,} prompt tokens counted for each {statement.output_len:,} generated"
-        why = f"with {counted} the ceiling would be {resolved.claim.written(both)}"
+        why = f"with {counted} the ceiling would be {resolved.claim.format_value(both)}"
         return LikelyMistake(name=name, why=why, figure=both, closeness=value / both)
     share = (value / generated - 1) / (1 - value / prompt_rate)
     if share > _MAX_PROMPT_SHARE:
         return None
     why = f"possible if prompt tokens are counted too, {share:.2g} or more for each generated one: prompts pass at up to "
-    why += of_prompts.claim.written(prompt_rate)
+    why += of_prompts.claim.format_value(prompt_rate)
     return LikelyMistake(name=name, why=why, figure=prompt_rate, closeness=value / prompt_rate)
+
+
+# Prompts left out: the rate of decode steps alone, where lengths say that there are prompts to compute.
+
+
+def _prompts_left_out(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMistake | None:
+    del ceiling, ratio
+    if not resolved.whole_requests:
+        return None
+    prompt, output = resolved.lengths
+    steps = read_as(resolved, input_len=None, output_len=None, context=prompt + output // 2)
+    return _under(
+        resolved, "prompts left out", "of decode steps alone, prompts not counted, the ceiling would be {figure}", steps
+    )
 
 
 # Another card of the same name: SXM for PCIe, 80 GB for 40 GB.
@@ -350,7 +378,7 @@ def _unit(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMist
     figure = ceiling.value / factor  # the ceiling that the number as written is below
     if (closeness := _within(resolved, figure, near=0.3)) is None:
         return None
-    why = f"the unit may have slipped: {what}, it would be {resolved.claim.written(value * factor)}"
+    why = f"the unit may have slipped: {what}, it would be {resolved.claim.format_value(value * factor)}"
     return LikelyMistake(name="unit", why=why, figure=figure, closeness=closeness)
 
 
@@ -360,7 +388,9 @@ def _unit(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMist
 def _prefix_cached(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMistake | None:
     """The prompt was in the cache already, all but its last token."""
     del ceiling, ratio
-    why = "possible where the prompt is in the prefix cache already, which has to be said: {figure} at the soonest"
+    if not (resolved.claim.kind == "ttft" or resolved.whole_requests):
+        return None
+    why = "possible where the prompt is in the prefix cache already, which has to be said: {figure} at best"
     return _if_possible(resolved, "prefix cached", why, read_as(resolved, overrides=Overrides(reuse=True)))
 
 
@@ -370,16 +400,16 @@ _MAX_ACCEPTED = 6
 
 def _speculative_decoding(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> LikelyMistake | None:
     """Several tokens per step."""
-    if resolved.claim.phase != "decode" or ceiling.value is None:
+    if resolved.claim.phase != "decode" or ceiling.value is None or resolved.speculations:
         return None
     accepted = max(math.ceil(ratio / SLACK), 2)
     if accepted > _MAX_ACCEPTED or ratio <= SLACK:
         return None
     other = read_as(resolved, overrides=Overrides(tokens_per_step=accepted))
-    if other is None or other.value is None:
-        return None
+    if other is None or other.value is None or resolved.ratio(other.value) > max(SLACK, ratio / accepted):
+        return None  # prompts, for which drafts do nothing
     why = f"possible with speculative decoding that gains {accepted} tokens per step or more, which has to be said: "
-    why += resolved.claim.written(other.value)
+    why += resolved.claim.format_value(other.value)
     closeness = resolved.ratio(other.value)
     return LikelyMistake(name="speculative decoding", why=why, figure=other.value, closeness=closeness)
 
@@ -414,7 +444,7 @@ def _offloading(resolved: ResolvedClaim, ceiling: Ceiling, ratio: float) -> Like
     if resolved.ratio(figure) > SLACK:
         return None
     why = "possible with what does not fit kept on the host and sent in every step, "
-    why += f"over {link.name}: {resolved.claim.written(figure)}"
+    why += f"over {link.name}: {resolved.claim.format_value(figure)}"
     return LikelyMistake(name="offloading", why=why, figure=figure, closeness=resolved.ratio(figure))
 
 
@@ -429,12 +459,13 @@ MISTAKES = Registry(
         Mistake(name="active for total parameters", kinds=(*_TIMED, "fits"), explain=_active_parameters),
         Mistake(name="K without V", kinds=(*_RATES, "fits"), explain=_k_without_v),
         Mistake(name="prompt tokens counted", kinds=("tokens_per_s",), explain=_prompt_tokens_counted),
+        Mistake(name="prompts left out", kinds=("tokens_per_s",), explain=_prompts_left_out),
         Mistake(name="another card", kinds=(*_TIMED, "fits", "peak_flops"), explain=_another_card),
         Mistake(name="several devices for one", kinds=(*_TIMED, "fits", "peak_flops"), explain=_several_devices),
         Mistake(name="bits for bytes", kinds=(*_RATES, "fits"), explain=_bits_for_bytes),
         Mistake(name="MAC for FLOP", kinds=("ttft", "tokens_per_s"), explain=_multiply_accumulates),
         Mistake(name="unit", kinds=_TIMED, explain=_unit),
-        Mistake(name="prefix cached", kinds=("ttft",), explain=_prefix_cached),
+        Mistake(name="prefix cached", kinds=("ttft", "tokens_per_s"), explain=_prefix_cached),
         Mistake(name="speculative decoding", kinds=_RATES, explain=_speculative_decoding),
         Mistake(name="shared prefix", kinds=_RATES, explain=_shared_prefix),
         Mistake(name="offloading", kinds=_RATES, explain=_offloading),

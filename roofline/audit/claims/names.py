@@ -28,12 +28,17 @@ _NOISE = {
 _SIZE = re.compile(r"\d+(\.\d+)?(x\d+)?b")
 
 
-def resolve(kind: NameKind, name: str | PathLike[str], notes: list[Assumption]) -> str | PathLike[str]:
-    """The id (or path) that a name stands for, with a note where the name is not the library's own.
+def resolve_name(kind: NameKind, name: str | PathLike[str], notes: list[Assumption]) -> str | PathLike[str]:
+    """The id or path that a name stands for.
+
+    Args:
+        kind: `models` or `hardware`.
+        name: as a person writes it; a path or `org/name` of Hugging Face is returned as it is.
+        notes: gets an assumption where the name is not the library's own.
 
     Raises:
-        InputError: no such name.
-        AmbiguousNameError: it could be several.
+        UnknownNameError: nothing has such a name.
+        AmbiguousNameError: several have.
     """
     if not isinstance(name, str):
         return name
@@ -42,19 +47,19 @@ def resolve(kind: NameKind, name: str | PathLike[str], notes: list[Assumption]) 
     try:
         find(kind, name)
     except InputError as error:
-        entries = matches(kind, name)
+        entries = matching_ids(kind, name)
         if len(entries) == 1:
             why = f"the only one known that {name!r} can stand for"
             notes.append(Assumption(_noun(kind), entries[0], "assumed", why))
             return entries[0]
         if len(entries) > 1 and not isinstance(error, AmbiguousNameError):
-            raise ambiguous(kind, name, entries) from None
+            raise ambiguous_name_error(kind, name, entries) from None
         raise
     return name
 
 
-def matches(kind: NameKind, name: str) -> list[str]:
-    """Ids that a name can stand for: one where it is known, several where it is ambiguous, none where it is no such name."""
+def matching_ids(kind: NameKind, name: str) -> list[str]:
+    """Ids that a name can stand for: one where it is clear, several where it is ambiguous, none where nothing matches."""
     key = re.sub(r"[\s_]+", "-", name.strip().lower())
     exact = _exact(kind)
     if key in exact:
@@ -62,13 +67,13 @@ def matches(kind: NameKind, name: str) -> list[str]:
     return _matches(kind, name)
 
 
-def ambiguous(kind: NameKind, name: str, entries: list[str]) -> AmbiguousNameError:
-    """The error for a name that could be several."""
+def ambiguous_name_error(kind: NameKind, name: str, entries: list[str]) -> AmbiguousNameError:
+    """The error for a name that stands for several ids (`entries`)."""
     return AmbiguousNameError(_noun(kind), name, entries)
 
 
-def unknown(kind: NameKind, name: str) -> UnknownNameError:
-    """The error for a name that starts like a known one."""
+def unknown_name_error(kind: NameKind, name: str) -> UnknownNameError:
+    """The error for a name that starts like a known one; its message has the nearest names."""
     return UnknownNameError(_noun(kind), name, ids(kind), f"`roofline {kind} list` shows all.")
 
 
@@ -76,14 +81,14 @@ def _noun(kind: NameKind) -> str:
     return "model" if kind == "models" else "hardware"
 
 
-def heads(kind: NameKind) -> frozenset[str]:
-    """First words of the known names, and the words that may stand before them."""
+def first_words(kind: NameKind) -> frozenset[str]:
+    """Lower-case words that a name can start with: first parts of the known names, and words such as `nvidia` before them."""
     known = {name[0] for names in _parts_of_all(kind).values() for name in names}
     return frozenset(known | _NOISE[kind] - {"it", "gpu", "gpus", "card", "cards", "model", "node", "core", "base"})
 
 
 def name_parts(name: str) -> tuple[str, ...]:
-    """The parts of a name.
+    """The lower-case parts of a name: words, numbers, and numbers with a unit or a suffix.
 
     >>> name_parts("Llama3-8B"), name_parts("qwen2.5-7b"), name_parts("A100 80 GB"), name_parts("mistral-7b-v0.1")
     (('llama', '3', '8b'), ('qwen', '2.5', '7b'), ('a100', '80gb'), ('mistral', '7b', 'v0.1'))
@@ -95,7 +100,7 @@ def name_parts(name: str) -> tuple[str, ...]:
 
 
 def without_owner(name: str) -> str:
-    """A name without the organisation that Hugging Face puts before it.
+    """A name without the organization that Hugging Face puts before it.
 
     >>> without_owner("meta-llama/Llama-3.1-8B"), without_owner("95 tok/s on an")
     ('Llama-3.1-8B', '95 tok/s on an')

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roofline.audit.claims.claim import Claim, Statement
-from roofline.audit.claims.deployments import MemoryNeed, Split, device_count, splits
-from roofline.audit.claims.floor import NO_OVERRIDES, Floor, Overrides
+from roofline.audit.claims.deployments import MemoryNeed, Split, device_count, joined, splits
 from roofline.blocks.model import Model
 from roofline.errors import InputError
-from roofline.graph.sharding import check_parallel, communicating
+from roofline.graph.sharding import check_parallel, communication_groups, stages
+from roofline.predict.drafts import read_options
+from roofline.predict.floor import NO_OVERRIDES, Floor, Overrides
+from roofline.predict.options import OPTIONS
 from roofline.predict.request import SHORT, ResolvedRequest, prepare
+from roofline.predict.speculation import Speculation
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Step
@@ -28,18 +31,20 @@ class Ceiling:
     """The best figure that a claim of its kind could state, and everything that it was computed from.
 
     Attributes:
-        value: in the claim's unit; None where nothing fits in memory.
-        devices: of the whole deployment.
+        value: in the claim's unit (`Claim.unit`); None where the model does not fit in memory.
+        devices: number of devices of the whole deployment.
         split: how the model is divided over them.
         request: the deployment; None of a peak.
         step: the step that the figure comes from.
         floors: of that step, one for each pipeline stage.
-        seconds: of the step.
-        batch: sequences of the step.
+        seconds: the time from which the value follows: latency through all stages, or the interval between steps; of whole
+            requests the time of a batch of them.
+        alone: of whole requests, seconds of one from its prompt to its last token.
+        batch: number of sequences of the step.
         length: tokens cached before a decode step, or tokens of a prompt.
         need: what the fullest device has to hold; None of a peak.
-        dtype: of a peak.
-        engine_fits: whether it also fits by the engine's own rules.
+        dtype: of a peak; None of a step.
+        engine_fits: whether the step also fits by the engine's own rules.
     """
 
     value: float | None
@@ -49,6 +54,7 @@ class Ceiling:
     step: Step = ()
     floors: tuple[Floor, ...] = ()
     seconds: float | None = None
+    alone: float | None = None
     batch: int = 1
     length: int = 0
     need: MemoryNeed | None = None
@@ -61,9 +67,9 @@ class Achievable:
     """What kernels and engines are known to achieve, in the claim's unit; None where there is no such figure.
 
     Attributes:
-        bound: at the bound of `analyze`, operators one after another.
-        estimate: at its estimate.
-        best: at the better end of the estimate's interval.
+        bound: with the step time that `analyze` gives as its bound, operators one after another.
+        estimate: with its estimated step time.
+        best: with the least step time that such estimates were seen to miss.
     """
 
     bound: float | None = None
@@ -81,12 +87,13 @@ class ResolvedClaim:
         model: None of a peak.
         hardware: the card or node.
         overrides: assumptions of another reading.
-        ignore_memory: whether what does not fit is priced all the same.
+        ignore_memory: whether a ceiling is computed even for what does not fit.
         by_engine: whether only the engine's use of memory speaks against the claim: a reading that explains it has to satisfy
             that too.
         attained_share: the share of a ceiling that is known to be reached, for a claim that is possible and yet too good.
         options: further options of `analyze`.
         prepared: requests that were prepared already, shared by all readings of a claim.
+        speculations: their speculative decoding, if any, by the identity of the request.
     """
 
     claim: Claim
@@ -99,34 +106,60 @@ class ResolvedClaim:
     attained_share: float = 1.0
     options: dict[str, Any] = field(default_factory=dict)
     prepared: dict[Any, ResolvedRequest] = field(default_factory=dict, compare=False)
+    speculations: dict[int, Speculation] = field(default_factory=dict, compare=False)
 
     @property
     def devices(self) -> int:
-        """Devices of the claim."""
+        """Number of devices of the claim."""
         return device_count(self.statement, self.hardware)
 
+    @property
+    def whole_requests(self) -> bool:
+        """Whether the claim is a rate of generated tokens of requests with prompts: both lengths are stated.
+
+        What one user sees is the rate at which its tokens come, as TPOT is.
+        """
+        claim, statement = self.claim, self.statement
+        rate = claim.kind == "tokens_per_s" and claim.phase == "decode" and claim.scope != "user"
+        return rate and statement.context is None and None not in (statement.input_len, statement.output_len)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Tokens of a prompt and of an output, at least 1."""
+        return self.statement.input_len or 1, self.statement.output_len or 1
+
     def cache_matters(self, ceiling: Ceiling) -> bool:
-        """Whether the cache could make the difference, where memory speaks against the claim: it is more than rounding."""
+        """Whether another size of the KV cache could change the verdict.
+
+        Always, unless memory refutes the claim; then only where cache and state take more than 1 % of memory.
+        """
         if ceiling.need is None or not (self.by_engine or ceiling.value is None or not ceiling.need.fits):
             return True
         return ceiling.need.bytes - ceiling.need.weights > _CACHE_MATTERS * ceiling.need.capacity
 
     def ratio(self, figure: float, claimed: float | None = None) -> float:
-        """How far the claim goes beyond a figure of its kind (or the share of it that is attained): above 1, it claims more."""
+        """How far the claim exceeds a figure: above 1 it claims a higher rate or a shorter time.
+
+        The figure is first multiplied by `attained_share` (of a time: divided).
+
+        Args:
+            figure: in the claim's unit.
+            claimed: used instead of the claim's value; without either the ratio is 0.
+        """
         value = self.claim.value if claimed is None else claimed
         if value is None:
             return 0.0
         return (figure / value if self.claim.is_time else value / figure) / self.attained_share
 
     def better(self, figure: float, than: float) -> bool:
-        """Whether of two figures the first is the better one: a shorter time, a higher rate."""
+        """Whether one figure is better than another, both in the claim's unit: a shorter time, a higher rate."""
         return figure < than if self.claim.is_time else figure > than
 
     def requests(self) -> Iterator[tuple[Split, ResolvedRequest]]:
-        """The deployment of the claim, divided in every way that is possible.
+        """Yield every possible way to divide the model, with the deployment that it gives.
 
         Raises:
-            InputError: no model, or no way to divide it.
+            InputError: no model, no way to divide it, or no connection that joins that many devices.
         """
         if self.model is None:
             raise InputError("a claim about a model needs one: name it, such as llama-3.1-8b")
@@ -134,7 +167,7 @@ class ResolvedClaim:
         possible = False
         for split in splits(self.statement, self.model, self.hardware):
             try:
-                request = _divided(self._request(), split)
+                request = self._drafted(_divided(self._request(), split, self._with_sizes))
             except InputError as error:
                 refused = error
                 continue
@@ -143,28 +176,56 @@ class ResolvedClaim:
         if not possible and refused is not None:
             raise refused
 
+    def speculation(self, request: ResolvedRequest) -> Speculation | None:
+        """The speculative decoding of one of the requests; None if there is none."""
+        return self.speculations.get(id(request))
+
+    def _drafted(self, request: ResolvedRequest) -> ResolvedRequest:
+        """A request with the draft that the options name, if they do."""
+        speculative, rest = read_options(self.options)
+        if speculative is None:
+            return request
+        speculation = Speculation.of(request, speculative, rest)
+        self.speculations[id(speculation.request)] = speculation
+        return speculation.request
+
+    @property
+    def _with_sizes(self) -> dict[str, Any]:
+        """The options that one device cannot have, as fields of a deployment."""
+        given = {name: value for name in _WITH_SIZES if (value := self.options.get(name)) is not None}
+        return {name: OPTIONS[name].read(value) if OPTIONS[name].kind == "count" else value for name, value in given.items()}
+
     def _request(self) -> ResolvedRequest:
         """The request on one device, prepared once for all ways to divide it."""
         options = {
             "dtype": self.statement.dtype,
             "kv_cache_dtype": self.statement.kv_cache_dtype,
             "quantization": self.statement.quantization,
-            **self.options,
+            **{name: value for name, value in read_options(self.options)[1].items() if name not in _WITH_SIZES},
         }
-        key = (id(self.hardware), *options.items())
+        hardware = joined(self.hardware, self.statement)
+        key = (id(self.hardware), hardware is self.hardware, *options.items())
         if key not in self.prepared:
             assert self.model is not None  # noqa: S101 - narrows the type: requests() has looked
             length = self.options.get("shared_prefix", 1)
-            self.prepared[key] = prepare(self.model, self.hardware, batch=1, input_len=1, context=length, **options)
+            self.prepared[key] = prepare(self.model, hardware, batch=1, input_len=1, context=length, **options)
         return self.prepared[key]
 
 
-def _divided(request: ResolvedRequest, split: Split) -> ResolvedRequest:
-    """A request on several devices."""
-    sizes = {SHORT[name]: size for name, size in split.items()}
-    deployment = request.deployment.model_copy(update=sizes)
+_WITH_SIZES = ("sequence_parallel", "moe_tp", "num_redundant_experts", "decode_context_parallel_size")
+"""Options that are refused on one device."""
+
+
+_SIZES = {**SHORT, "redundant": "num_redundant_experts"}
+
+
+def _divided(request: ResolvedRequest, split: Split, more: dict[str, Any]) -> ResolvedRequest:
+    """A request on several devices, with further fields of the deployment."""
+    sizes = {_SIZES[name]: size for name, size in split.items()}
+    deployment = request.deployment.model_copy(update={**sizes, **more})
     check_parallel(request.model, deployment)
-    for group in communicating(deployment):
+    stages(request.model, deployment.pipeline_parallel_size)  # raises where there are more stages than layers
+    for group in communication_groups(deployment):
         request.hardware.connection(group)  # raises where no connection joins that many devices
     return replace(request, deployment=deployment, memory=replace(request.memory, deployment=deployment))
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roofline.audit.claims.claim import Claim
+from roofline.documents import envelope
 from roofline.specs.source import Assumption
-from roofline.version import envelope
 
 Verdict = Literal["possible", "implausible", "impossible"]
 _WORST_FIRST: tuple[Verdict, ...] = ("impossible", "implausible", "possible")
@@ -15,13 +15,13 @@ _WORST_FIRST: tuple[Verdict, ...] = ("impossible", "implausible", "possible")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelyMistake:
-    """A reading under which the number would be what it is.
+    """A mistaken reading under which the stated number would be possible.
 
     Attributes:
         name: of the mistake.
-        why: a sentence.
-        figure: the ceiling (or the figure) of that reading, in the claim's unit.
-        closeness: the claim over that figure; 1 is an exact match.
+        why: a sentence for the user.
+        figure: the ceiling under that reading, in the claim's unit (of `fits`: bytes needed).
+        closeness: how far the claim reaches up to that figure; 1 is an exact match.
     """
 
     name: str
@@ -31,22 +31,22 @@ class LikelyMistake:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One claim, judged. Figures are in the claim's unit, which is a base unit (`claim.unit`).
+class ClaimJudgement:
+    """The judgement of one claim. Figures are in the claim's unit, a base unit (`claim.unit`).
 
     Attributes:
         claim: what was judged.
         verdict: possible, implausible or impossible.
-        headline: the verdict in a line.
+        headline: the verdict in one sentence.
         claimed: the claimed figure; of `fits`, the bytes that a device has to hold.
         ceiling: the best figure that is possible; None where the model does not fit and the number alone would be possible.
         ratio: how far the claim goes beyond the ceiling: above 1, it is beyond it.
-        bound: what operators one after another achieve.
-        estimate: what kernels and engines are expected to achieve; None where nothing was measured.
-        best: the better end of the estimate's interval.
+        bound: the figure at the bound of `analyze`, operators one after another; None where there is none.
+        estimate: the figure that kernels and engines are expected to achieve; None where nothing was measured.
+        best: the better end of the estimate's interval, likewise.
         fits: whether the model fits; None of a peak.
         derivation: lines that say where the ceiling comes from.
-        likely_mistakes: what would give the number, the closest first.
+        likely_mistakes: mistakes that would give the number, the closest first.
         assumptions: what was read into the claim.
     """
 
@@ -65,7 +65,7 @@ class Judged:
     assumptions: tuple[Assumption, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data in the layout of `roofline claim --json`, without the header."""
         return {
             "claim": {"kind": self.claim.kind, "scope": self.claim.scope, "phase": self.claim.phase, "title": self.claim.title},
             "verdict": self.verdict,
@@ -91,38 +91,43 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A statement, judged: the verdict is that of the claim that goes furthest beyond its ceiling."""
+    """The judgement of a statement: its verdict is the worst of its claims.
+
+    Attributes:
+        inputs: name, path and SHA-256 of the files that were read, by role.
+        claims: the judgement of each claim.
+    """
 
     inputs: dict[str, Any]
-    claims: tuple[Judged, ...]
+    claims: tuple[ClaimJudgement, ...]
 
     @property
-    def worst(self) -> Judged:
-        """The claim that decides."""
+    def worst(self) -> ClaimJudgement:
+        """The claim with the worst verdict; of several, the one that exceeds its ceiling most."""
         return min(self.claims, key=lambda one: (_WORST_FIRST.index(one.verdict), -(one.ratio or 0.0)))
 
     @property
     def verdict(self) -> Verdict:
-        """possible, implausible or impossible."""
+        """`possible`, `implausible` or `impossible`: that of the worst claim."""
         return self.worst.verdict
 
     @property
     def ceiling(self) -> float | None:
-        """The ceiling of the claim that decides, in its unit."""
+        """The ceiling of the worst claim, in its unit; None where the model does not fit."""
         return self.worst.ceiling
 
     @property
     def ratio(self) -> float | None:
-        """How far the claim that decides goes beyond its ceiling."""
+        """How far the worst claim exceeds its ceiling; above 1 it is beyond."""
         return self.worst.ratio
 
     @property
     def likely_mistakes(self) -> tuple[LikelyMistake, ...]:
-        """What would give the number, the closest first."""
+        """Mistakes that would give the number of the worst claim, the closest first."""
         return self.worst.likely_mistakes
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout; `claims` has each of several."""
+        """Plain data in the layout of `roofline claim --json`: the worst claim, and under `claims` each of several."""
         several = {"claims": [one.to_dict() for one in self.claims]} if len(self.claims) > 1 else {}
         return {
             **envelope(self.inputs),

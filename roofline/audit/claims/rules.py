@@ -8,12 +8,12 @@ from typing import Any
 
 from roofline import formatting
 from roofline.audit.claims.claim import Claim
-from roofline.audit.claims.deployments import engine_holds, memory_need
-from roofline.audit.claims.floor import NO_OVERRIDES, Overrides
+from roofline.audit.claims.deployments import fits_engine_limits, memory_need
 from roofline.audit.claims.resolved_claim import Ceiling, ResolvedClaim, Rules
-from roofline.audit.claims.step_rules import DECODE, PREFILL, memory_lines, setting
+from roofline.audit.claims.step_rules import DECODE, PREFILL, memory_lines, setting_assumptions
 from roofline.dtypes import parse_dtype
 from roofline.errors import InputError
+from roofline.predict.floor import NO_OVERRIDES, Overrides
 from roofline.specs.source import Assumption
 from roofline.specs.workload import decode
 
@@ -34,7 +34,7 @@ def _fits_ceiling(resolved: ResolvedClaim) -> Ceiling:
     def ceilings() -> Iterator[Ceiling]:
         for split, request in resolved.requests():
             need = memory_need(request, batch, length, resolved.overrides.cache)
-            engine_fits = engine_holds(request, decode(batch, length - 1), resolved.overrides.cache)
+            engine_fits = fits_engine_limits(request, decode(batch, length - 1), resolved.overrides.cache)
             yield Ceiling(
                 value=need.capacity, devices=resolved.devices, split=split, request=request, batch=batch, length=length,
                 need=need, engine_fits=engine_fits,
@@ -62,19 +62,19 @@ def _assume_fits(resolved: ResolvedClaim, ceiling: Ceiling) -> list[Assumption]:
         ),
         Assumption("memory_use", "all of it", "assumed", "nothing reserved, no activations, no offloading to the host"),
     ]  # fmt: skip
-    return [*notes, *(note for note in setting(resolved, ceiling) if note.name != "overlap")]
+    return [*notes, *(note for note in setting_assumptions(resolved, ceiling) if note.name != "overlap")]
 
 
 # Peaks of hardware.
 
 
 def sparse_factor(resolved: ResolvedClaim) -> int:
-    """The factor that structured sparsity gives on a dense peak."""
+    """The factor of 2:4 structured sparsity on the dense peak of the hardware: 2, or 1 where its matrix units have none."""
     return 1 if resolved.hardware.accelerator.architecture in _DENSE_ONLY else SPARSE_FACTOR
 
 
 def dense_peaks(resolved: ResolvedClaim) -> dict[str, float]:
-    """Dense peak in FLOP/s by dtype, of all devices together."""
+    """Dense matrix peak in FLOP/s by dtype, summed over all devices."""
     return {dtype: peak * resolved.devices * resolved.overrides.peak for dtype, peak in resolved.hardware.peaks.items()}
 
 
@@ -96,8 +96,8 @@ def _derive_peak(resolved: ResolvedClaim, ceiling: Ceiling) -> list[str]:
     rate = accelerator.peak_flops[ceiling.dtype]
     factors = f"{resolved.devices} x " * (resolved.devices > 1)
     factors += f"{SPARSE_FACTOR} (sparse) x " * (resolved.claim.sparse and sparse_factor(resolved) > 1)
-    whole = f" = {resolved.claim.written(ceiling.value)}" if factors else ""
-    lines = [f"dense {ceiling.dtype} peak: {factors}{resolved.claim.written(rate.value)}{whole}"]
+    whole = f" = {resolved.claim.format_value(ceiling.value)}" if factors else ""
+    lines = [f"dense {ceiling.dtype} peak: {factors}{resolved.claim.format_value(rate.value)}{whole}"]
     if (check := accelerator.check) is not None and check.dtype == ceiling.dtype:
         units, clock = accelerator.compute_units, accelerator.tensor_clock or accelerator.boost_clock
         if units is not None and clock is not None:
@@ -130,27 +130,32 @@ PEAK = Rules(ceiling=_peak_ceiling, derive=_derive_peak, assume=_assume_peak)
 
 
 def rules_of(claim: Claim) -> Rules:
-    """The rules for a kind of claim."""
+    """The functions that judge this kind of claim."""
     if claim.kind == "tokens_per_s":
         return PREFILL if claim.phase == "prefill" else DECODE
     return {"tpot": DECODE, "ttft": PREFILL, "fits": FITS, "peak_flops": PEAK}[claim.kind]
 
 
 def ceiling_of(resolved: ResolvedClaim) -> Ceiling:
-    """The best figure that is possible."""
+    """The best figure that any kernels on the claim's hardware could reach.
+
+    Raises:
+        InputError: TTFT without a prompt length, no model, or no way to divide it over the devices.
+        UnknownNameError: a dtype that the hardware has no peak for.
+    """
     return rules_of(resolved.claim).ceiling(resolved)
 
 
 def read_as(
     resolved: ResolvedClaim, *, overrides: Overrides = NO_OVERRIDES, options: dict[str, Any] | None = None, **changes: Any
 ) -> Ceiling | None:
-    """The ceiling under another reading of the claim; None where that makes no sense or does not fit.
+    """The ceiling under another reading of the claim; None where that is invalid or does not fit.
 
     Args:
         resolved: the claim as it was read.
-        overrides: other assumptions.
-        options: further options of `analyze`.
-        **changes: of `scope`, `phase` and `sparse`, and of the fields of the statement.
+        overrides: factors and assumptions of the other reading.
+        options: further options of `analyze`, added to those of the claim.
+        **changes: replace fields of the claim (`scope`, `phase`, `sparse`) and of its statement.
     """
     of_claim = {name: changes.pop(name) for name in ("scope", "phase", "sparse") if name in changes}
     other = replace(

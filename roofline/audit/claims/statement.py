@@ -14,10 +14,19 @@ from typing import Any
 
 from roofline.audit.claims.claim import NUMBER, Claim, ClaimKind, Statement, number, rate_number, rounding
 from roofline.audit.claims.grammar import PHRASES, ParseState, Phrase
-from roofline.audit.claims.names import NameKind, ambiguous, heads, matches, name_parts, unknown, without_owner
+from roofline.audit.claims.names import (
+    NameKind,
+    ambiguous_name_error,
+    first_words,
+    matching_ids,
+    name_parts,
+    unknown_name_error,
+    without_owner,
+)
 from roofline.blocks.model import Model
 from roofline.errors import InputError, UnknownNameError
-from roofline.predict.options import COUNTING, ENGINE, HARDWARE, OPTIONS, PARALLELISM, PRECISION, of_groups, read_quantity
+from roofline.predict.drafts import NAMES
+from roofline.predict.options import DEPLOYMENT, OPTIONS, SPECULATION, of_groups, read_quantity
 from roofline.predict.request import Options
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
@@ -41,8 +50,8 @@ _SIZES = {
 _PRECISIONS = ("dtype", "kv_cache_dtype", "quantization")
 _FURTHER = [
     entry.name
-    for entry in of_groups((PRECISION, PARALLELISM, ENGINE, HARDWARE, COUNTING))
-    if entry.name not in (*_PRECISIONS, *_SIZES.values(), "peak_flops", "ignore_capacity")
+    for entry in of_groups((*DEPLOYMENT, SPECULATION))
+    if entry.name not in (*_PRECISIONS, *_SIZES.values(), "peak_flops")
 ]
 _RATE = re.compile(rf"({NUMBER})\s?([kmg])?\s*(?:(?:tokens?|toks?|t)\s*(?:/|per)\s*s(?:ec(?:ond)?)?|tps)?", re.IGNORECASE)
 _PHASES = ("decode", "prefill")
@@ -54,16 +63,18 @@ def statement(
     hardware: str | PathLike[str] | Hardware | None,
     options: dict[str, Any],
 ) -> Statement:
-    """The claims and their setting, from a text, options, or both.
+    """Read claims and their setting from a text, options, or both.
 
     Args:
         text: the claim in words.
         model: an id, a name, a path or a loaded model.
         hardware: likewise.
-        options: those of `roofline claim`.
+        options: those of `roofline claim`, with underscores, as numbers or as text with a unit.
 
     Raises:
-        InputError: nothing is claimed, a text that cannot be read, or text and options that say the same thing twice.
+        InputError: nothing is claimed, a text or value that cannot be read, or text and options that say the same thing twice.
+        UnknownNameError: an option or a phase that does not exist.
+        AmbiguousNameError: a name that several models or accelerators have.
     """
     remaining = Options.of(options)
     fields: dict[str, Any] = {name: value for name, value in (("model", model), ("hardware", hardware)) if value is not None}
@@ -82,7 +93,7 @@ def statement(
     remaining.done()
     notes: list[Assumption] = []
     if text is not None:
-        claims, fields, notes = _with_text(text, claims, fields)
+        claims, fields, notes = _with_text(text, claims, fields, drafted=any(name in further for name in NAMES))
     if not claims:
         kinds = "a rate (3500 tok/s), a time (TTFT 10 ms, 7 ms per token), a peak (989 TFLOP/s), or that it fits"
         raise InputError(f"nothing is claimed: state {kinds}")
@@ -90,9 +101,9 @@ def statement(
 
 
 def _with_text(
-    text: str, claims: tuple[Claim, ...], fields: dict[str, Any]
+    text: str, claims: tuple[Claim, ...], fields: dict[str, Any], *, drafted: bool
 ) -> tuple[tuple[Claim, ...], dict[str, Any], list[Assumption]]:
-    stated, claims_of_text, notes = read(text)
+    stated, claims_of_text, notes = read(text, drafted=drafted)
     for name, value in stated.items():
         if name in fields and name not in ("model", "hardware") and fields[name] != value:
             raise InputError(f"the text says {name.replace('_', ' ')} {value}, the option {fields[name]}: leave one out")
@@ -137,19 +148,24 @@ def _rate(value: object) -> float:
     return rate
 
 
-def read(text: str) -> tuple[dict[str, Any], tuple[Claim, ...], list[Assumption]]:
-    """What a text states.
+def read(text: str, *, drafted: bool = False) -> tuple[dict[str, Any], tuple[Claim, ...], list[Assumption]]:
+    """Read a claim in words.
+
+    Args:
+        text: the claim in words.
+        drafted: whether options say what its speculative decoding is, if it speaks of it.
 
     Returns:
-        Options by the names of `Statement`, claims, and notes on what was read in one of several ways.
+        Options by the names of `Statement`, the claims, and notes on what could be read in several ways.
 
     Raises:
-        InputError: something that could not be read, quoted, with the nearest form.
-        AmbiguousNameError: a name of several cards or models.
+        InputError: more than 1,000 characters, words that cannot be read (quoted, with the nearest form), numbers without a
+            unit, or things stated twice.
+        AmbiguousNameError: a name that several accelerators or models have.
     """
     if len(text) > MAX_TEXT:
         raise InputError(f"a claim of {len(text):,} characters is longer than the {MAX_TEXT:,} that are read")
-    plain, state, position = text.translate(_NORMALIZED), ParseState(), 0
+    plain, state, position = text.translate(_NORMALIZED), ParseState(drafted=drafted), 0
     names: dict[NameKind, str] = {}
     notes: list[Assumption] = []
     while position < len(plain):
@@ -195,9 +211,9 @@ def _name(text: str, position: int) -> tuple[NameKind, list[str], int, str] | No
         first = name_parts(without_owner(written))[:1]
         for kind in ("models", "hardware"):
             sized = kind == "models" and re.fullmatch(r"\d+(\.\d+)?(x\d+)?b", written, re.IGNORECASE)
-            if not (first and first[0] in heads(kind)) and not sized:
+            if not (first and first[0] in first_words(kind)) and not sized:
                 continue
-            if entries := matches(kind, written):
+            if entries := matching_ids(kind, written):
                 return kind, entries, position + len(written), written
     return None
 
@@ -206,7 +222,7 @@ def _take_name(
     names: dict[NameKind, str], notes: list[Assumption], kind: NameKind, entries: list[str], written: str, state: ParseState
 ) -> None:
     if len(entries) > 1:
-        raise ambiguous(kind, written, entries)
+        raise ambiguous_name_error(kind, written, entries)
     (entry,), noun = entries, "model" if kind == "models" else "hardware"
     if names.get(kind, entry) != entry:
         raise InputError(f"the claim names two: {names[kind]} and {entry}; a claim is about one {noun}")
@@ -223,8 +239,8 @@ def _unreadable(text: str, position: int) -> InputError:
     written = _word(text, position)
     for kind in ("models", "hardware"):
         first = name_parts(without_owner(written))[:1]
-        if first and first[0] in heads(kind):
-            return unknown(kind, written)
+        if first and first[0] in first_words(kind):
+            return unknown_name_error(kind, written)
     return InputError(f"cannot read {written[:60]!r} in the claim. {_nearest(written)}")
 
 
@@ -272,7 +288,7 @@ def _claims_of_text(state: ParseState) -> tuple[Claim, ...]:
     for index, claim in enumerate(stated):
         earlier = next((one for one in stated[:index] if one.kind == claim.kind), None)
         if earlier is not None and earlier.kind != "fits":
-            two = f"{earlier.written(earlier.value or 0)} and {claim.written(claim.value or 0)}"
+            two = f"{earlier.format_value(earlier.value or 0)} and {claim.format_value(claim.value or 0)}"
             raise InputError(f"the claim states two figures of one kind, {two}: leave one out")
         if claim.kind == "tokens_per_s":
             claims.append(replace(claim, scope=scope, phase=phase))  # type: ignore[arg-type]

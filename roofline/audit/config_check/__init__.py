@@ -1,4 +1,4 @@
-"""Deployments as repositories hold them, checked against the objectives of a traffic."""
+"""Checks of deployment files (Kubernetes, Docker Compose, flags of an engine) against the objectives of a traffic."""
 
 from __future__ import annotations
 

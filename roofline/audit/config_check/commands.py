@@ -23,16 +23,18 @@ _VARIABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word of a command line, and where it is."""
+    """One word of a command line, and its place in the file."""
 
     text: str
     source: LocatedValue
 
 
-def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """A text with its variables filled in; those without a value and without a default stay as they are.
+def expand_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Replace the variables in a text by their values; those without a value and a default stay as they are.
 
-    >>> expanded("$A ${B:-two} ${C} $(A) $$ '$A'", {"A": "one"})
+    Reads `$NAME`, `${NAME}`, `${NAME:-default}` (also `-`, `=`, `:=`), and `$(NAME)` of Kubernetes; `$$` is a dollar sign.
+
+    >>> expand_variables("$A ${B:-two} ${C} $(A) $$ '$A'", {"A": "one"})
     "one two ${C} one $ 'one'"
     """
 
@@ -49,17 +51,21 @@ def expanded(text: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(replacement, text)
 
 
-def listed(items: list[LocatedValue], variables: Mapping[str, str]) -> list[Word]:
-    """The words of a list of arguments, one an entry."""
-    return [Word(expanded(_text(one.value), variables), one) for one in items]
+def argument_words(items: list[LocatedValue], variables: Mapping[str, str]) -> list[Word]:
+    """The words of a list of arguments, one per entry, with variables replaced; booleans become `true` and `false`."""
+    return [Word(expand_variables(_text(one.value), variables), one) for one in items]
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def commands(value: LocatedValue, variables: Mapping[str, str]) -> list[list[Word]]:
-    """The simple commands of a script, in their order; what it assigns or exports is known from there on.
+def script_commands(value: LocatedValue, variables: Mapping[str, str]) -> list[list[Word]]:
+    """Split a shell script into simple commands, in their order; what it assigns or exports is known from there on.
+
+    Args:
+        value: the text of the script, with its place.
+        variables: values that are known at the start.
 
     Raises:
         SpecError: a quotation that has no end.
@@ -71,9 +77,9 @@ def commands(value: LocatedValue, variables: Mapping[str, str]) -> list[list[Wor
         if rest and rest[0].text in ("export", "local", "declare", "set", "env"):
             rest = rest[1:]
         while rest and (match := _ASSIGNMENT.fullmatch(rest[0].text)) is not None:
-            known[match[1]] = expanded(match[2], known)
+            known[match[1]] = expand_variables(match[2], known)
             rest = rest[1:]
-        lines.append([replace(word, text=expanded(word.text, known)) for word in rest])
+        lines.append([replace(word, text=expand_variables(word.text, known)) for word in rest])
     return [words for words in lines if words]
 
 
@@ -86,7 +92,7 @@ def _simple(value: LocatedValue) -> list[list[Word]]:
     try:
         tokens = list(lexer)
     except ValueError:
-        raise value.wrong("a quotation in the command has no end") from None
+        raise value.error("a quotation in the command has no end") from None
     for token in tokens:
         lines = token.count("\n") + token.count("\0")
         if set(token) <= _SEPARATORS:
@@ -119,10 +125,16 @@ _SCRIPT = re.compile(r"-[a-z]*c")
 _SHELLS = ("sh", "bash", "dash", "zsh", "ash")
 
 
-def launched(words: Sequence[Word], variables: Mapping[str, str], image: str = "") -> tuple[Server, list[Setting]] | None:
-    """The engine that these words start, also within a shell, and its flags; None where they start none.
+def find_server(words: Sequence[Word], variables: Mapping[str, str], image: str = "") -> tuple[Server, list[Setting]] | None:
+    """The engine's server that a command starts, also within `sh -c`, and its flags; None where it starts none.
 
-    `image`: the name of the container's image, whose own start these words may be the flags of.
+    Args:
+        words: of the command.
+        variables: values for a script within the command.
+        image: name of the container's image; where it starts an engine by itself, the words are the engine's flags.
+
+    Raises:
+        SpecError: a quotation in a script that has no end.
     """
     match = _server_in(words, variables)
     if match is None and image:
@@ -162,7 +174,7 @@ def _image(words: Sequence[Word]) -> tuple[Server, list[Word]] | None:
 
 def _in_script(script: Word, variables: Mapping[str, str]) -> tuple[Server, list[Word]] | None:
     """The first command of a script that starts an engine."""
-    for words in commands(replace(script.source, value=script.text), variables):
+    for words in script_commands(replace(script.source, value=script.text), variables):
         if (match := _server_in(words, variables)) is not None:
             return match
     return None

@@ -11,7 +11,7 @@ from typing import Any
 from roofline import files
 from roofline.audit.config_check.documents import LocatedValue
 from roofline.audit.config_check.forms import EngineLaunch
-from roofline.audit.config_check.servers import ParsedFlags, understand
+from roofline.audit.config_check.servers import ParsedFlags, parse_flags
 from roofline.audit.engine_logs import names
 from roofline.audit.engine_logs.names import scheme
 from roofline.errors import InputError, RooflineError, SpecError
@@ -30,19 +30,19 @@ _OURS = ("chunked", "enable_prefix_caching")
 
 @dataclass(frozen=True)
 class CheckedDeployment:
-    """A deployment to be checked, with nothing left open.
+    """A deployment to be checked, with a value for every option.
 
     Attributes:
-        launch: what the file starts.
-        query: the load, the limits and the options, of which every one is fixed.
-        max_num_seqs: sequences of a rank that the engine runs at most.
-        longest: tokens of the longest sequence; None: as many as memory holds.
-        replicas: their number.
-        chunked: whether prompts are cut.
-        places: of the options that the file sets.
-        flags: as the file writes them, by our names.
+        launch: the engine that the file starts.
+        query: the load, the limits and the options, all of them fixed.
+        max_num_seqs: maximum number of running sequences per data-parallel rank.
+        longest: maximum length of a sequence in tokens; None: as many as memory holds.
+        replicas: number of replicas.
+        chunked: whether prompts are split into chunks (chunked prefill).
+        places: places of the options that the file sets.
+        flags: flags as the file writes them, by our names of the options.
         assumptions: where each option comes from.
-        notes: what is not in the times, in words.
+        notes: what is not modelled in the times, in words.
         unknown: flags that are not known.
     """
 
@@ -59,28 +59,29 @@ class CheckedDeployment:
     unknown: tuple[str, ...]
 
     def flag(self, name: str) -> str:
-        """An option as the file calls it."""
+        """The flag of an option as the file writes it, else as `--name-with-dashes`."""
         return self.flags.get(name, f"--{name.replace('_', '-')}")
 
 
 def checked_deployment(
     launch: EngineLaunch, resolve: Callable[[str, str], Query], given: dict[str, Any], model: Any, hardware: Any, replicas: Any
 ) -> CheckedDeployment:
-    """The deployment that a file starts; options given by the user come first.
+    """Combine what a file starts with the options of the user, which take precedence.
 
     Args:
-        launch: what the file starts.
-        resolve: the query for a model and a piece of hardware.
+        launch: the engine that the file starts.
+        resolve: makes the query for a model and a hardware.
         given: options of `analyze` from the command line.
-        model: instead of the file's.
+        model: replaces the file's, if not None.
         hardware: likewise.
         replicas: likewise.
 
     Raises:
-        SpecError: something that neither says, or a value that is wrong, with its place.
+        SpecError: a model, hardware or number of replicas that neither says, or a wrong value, with its place in the file.
+        InputError: a wrong option of the user.
     """
-    record = Record()
-    read = understand(launch.server, list(launch.settings), {**given, "model": model})
+    record = _Record()
+    read = parse_flags(launch.server, list(launch.settings), {**given, "model": model})
     places = dict(read.values)
     of_command = places.pop("model", None)
     named_model = launch.model or of_command
@@ -110,12 +111,12 @@ def _adapted(
     try:
         options, remarks = launch.server.adapted(query.model, values)
     except ValueError as error:
-        raise launch.place.wrong(str(error)) from None
+        raise launch.place.error(str(error)) from None
     return options | {name: value.value for name, value in launch.options.items()}, remarks
 
 
 def _record_options(
-    options: dict[str, Any], places: dict[str, LocatedValue], read: ParsedFlags, given: dict[str, Any], record: Record
+    options: dict[str, Any], places: dict[str, LocatedValue], read: ParsedFlags, given: dict[str, Any], record: _Record
 ) -> None:
     """Put on record where options come from, but for defaults."""
     for name, value in options.items():
@@ -141,7 +142,7 @@ def _counted(launch: EngineLaunch, options: dict[str, Any], places: dict[str, Lo
 
 def _put_together(
     launch: EngineLaunch, query: Query, options: dict[str, Any], replicas: int, places: dict[str, LocatedValue],
-    read: ParsedFlags, record: Record, remarks: list[str],
+    read: ParsedFlags, record: _Record, remarks: list[str],
 ) -> CheckedDeployment:  # fmt: skip
     max_num_seqs = int(options.pop("max_num_seqs"))
     length = options.pop("max_model_len", None)
@@ -169,7 +170,7 @@ def _count(value: Any, name: str, places: dict[str, LocatedValue]) -> int:
     try:
         return parse_count(value, name.replace("_", "-"), minimum=1)
     except InputError as error:
-        raise (places[name].wrong(str(error)) if name in places else error) from None
+        raise (places[name].error(str(error)) if name in places else error) from None
 
 
 def _formats(
@@ -178,7 +179,7 @@ def _formats(
     places: dict[str, LocatedValue],
     model: LocatedValue | None,
     given: dict[str, Any],
-    record: Record,
+    record: _Record,
 ) -> dict[str, Any]:
     """Formats: an engine's dtype is that of the activations, and of weights that are not quantised."""
     options = dict(options)
@@ -189,13 +190,14 @@ def _formats(
         try:
             options["quantization"] = scheme(str(method), called)
         except InputError:
-            raise places["quantization"].wrong(
+            raise places["quantization"].error(
                 f"{method!r:.60} does not tell the format of the weights: give --quantization on the command line"
             ) from None
     elif method is None and not already and (method_in_name := _in_name(called)) is not None:
         options["quantization"] = method_in_name
         record.add("quantization", method_in_name, "assumed", f"the model's name {called} says so")
-    if dtype is not None:
+    method = given.get("quantization") or options.get("quantization")
+    if dtype is not None and not names.quantizes_activations(query.model, method):
         options["activation_dtype"] = dtype
         places.setdefault("activation_dtype", places["dtype"])
         if "quantization" not in options and not already:
@@ -212,7 +214,7 @@ def _in_name(called: str) -> str | None:
 
 
 @dataclass
-class Record:
+class _Record:
     """Where options come from."""
 
     notes: list[Assumption] = field(default_factory=list)
@@ -222,7 +224,7 @@ class Record:
         self.notes.append(Assumption(name, value, origin, why))
 
 
-def _model(launch: EngineLaunch, named: LocatedValue | None, given: Any, record: Record) -> Any:
+def _model(launch: EngineLaunch, named: LocatedValue | None, given: Any, record: _Record) -> Any:
     """The model: as given, else what a path or a name in the file means, for `load_model`."""
     if given is not None:
         if named is not None:
@@ -238,7 +240,7 @@ def _model(launch: EngineLaunch, named: LocatedValue | None, given: Any, record:
     try:
         model = names.model(str(named.value))
     except InputError:
-        raise named.wrong(
+        raise named.error(
             f"{named.value!r:.120} is no model that is shipped: give MODEL on the command line, an id, a YAML file or a "
             "config.json"
         ) from None
@@ -247,7 +249,7 @@ def _model(launch: EngineLaunch, named: LocatedValue | None, given: Any, record:
     return model
 
 
-def _hardware(launch: EngineLaunch, given: Any, record: Record) -> Any:
+def _hardware(launch: EngineLaunch, given: Any, record: _Record) -> Any:
     """The hardware, likewise; for a cluster's label the accelerator that it means."""
     named = launch.hardware
     if given is not None:
@@ -259,9 +261,9 @@ def _hardware(launch: EngineLaunch, given: Any, record: Record) -> Any:
             f"the file does not say the hardware: give --hardware, an id or a YAML file{_or_key(launch.hardware_key)}",
             path=launch.place.path, line=launch.place.line,
         )  # fmt: skip
-    hardware = _local_path(named) or by_label(str(named.value))
+    hardware = _local_path(named) or _by_label(str(named.value))
     if hardware is None:
-        raise named.wrong(
+        raise named.error(
             f"{named.value!r:.120} is no hardware that is known: give --hardware (`roofline hardware list` shows all)"
         )
     if hardware != named.value:
@@ -276,7 +278,7 @@ def _local_path(value: LocatedValue) -> str | None:
     return str(path) if path.suffix in (".yaml", ".yml", ".json") and files.is_file(path) else None
 
 
-def _replicas(launch: EngineLaunch, given: Any, record: Record) -> int:
+def _replicas(launch: EngineLaunch, given: Any, record: _Record) -> int:
     """The number of replicas: as given, as the file says, or as its form means where it says nothing."""
     stated = launch.replicas
     if given is not None:
@@ -314,10 +316,10 @@ _SHARED_GPU = re.compile(r"-SHARED$")
 _DRIVER_NAMES = re.compile(r"^driver_names:\s*\[(.*)\]", re.MULTILINE)
 
 
-def by_label(text: str) -> str | None:
+def _by_label(text: str) -> str | None:
     """The id for an id, an alias, a path, or a label of a node: the driver's name with dashes for its blanks.
 
-    >>> by_label("NVIDIA-H100-80GB-HBM3"), by_label("nvidia-l4"), by_label("h100_sxm"), by_label("NVIDIA-A30-MIG-1g.6gb")
+    >>> _by_label("NVIDIA-H100-80GB-HBM3"), _by_label("nvidia-l4"), _by_label("h100_sxm"), _by_label("NVIDIA-A30-MIG-1g.6gb")
     ('h100-sxm', 'l4', 'h100-sxm', None)
     """
     if text in _GKE:

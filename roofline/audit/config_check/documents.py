@@ -1,4 +1,4 @@
-"""YAML files of one or several documents, with the place of each key: what repositories hold is not written for us."""
+"""YAML files of one or several documents with the place of each key: files of other tools, of which we read a part."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Keys = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class LocatedValue:
-    """A value of a file, and where it is.
+    """A value of a file, and its place there.
 
     Attributes:
         value: plain data.
         path: of the file.
-        key: with dots.
-        line: from 1.
-        column: from 1.
-        block: whether its text is a block whose first line is the one after `line`.
+        key: keys from the top, joined by dots.
+        line: counted from 1.
+        column: counted from 1.
+        block: whether the value is a block of lines (`|`), whose first line is the one after `line`.
     """
 
     value: Any
@@ -40,13 +40,13 @@ class LocatedValue:
     column: int | None
     block: bool = False
 
-    def wrong(self, problem: str) -> SpecError:
-        """The error that this value is wrong."""
+    def error(self, problem: str) -> SpecError:
+        """An error about this value, with file, line, column and key; the caller raises it."""
         return SpecError(f"{self.key}: {problem}" if self.key else problem, path=self.path, line=self.line, column=self.column)
 
     @property
     def place(self) -> str:
-        """`line 12`."""
+        """The place as text, such as `line 12`."""
         return f"line {self.line}"
 
 
@@ -58,7 +58,7 @@ class Document:
     literal: frozenset[Keys]
 
     def get(self, *keys: str | int) -> Any:
-        """The value under these keys; None where one is not there."""
+        """The value under these keys (of lists: indices); None where one of them is missing."""
         node: Any = self.file.data
         for key in keys:
             inside = isinstance(node, dict) and key in node
@@ -69,37 +69,41 @@ class Document:
         return node
 
     def located(self, *keys: str | int) -> LocatedValue | None:
-        """The same with its place."""
+        """The value under these keys with its place; None where one of them is missing."""
         value = self.get(*keys)
         return None if value is None else self.at(*keys, value=value)
 
     def at(self, *keys: str | int, value: Any = None) -> LocatedValue:
-        """The place of a key, or of what would hold it."""
+        """A value with the place of these keys, or of the innermost of them that exists.
+
+        `value` is taken as it is given, and not read from the document.
+        """
         marks = self.file.marks
         line, column = next((marks[keys[:n]] for n in range(len(keys), -1, -1) if keys[:n] in marks), (1, 1))
         return LocatedValue(value, self.file.path, ".".join(map(str, keys)), line, column, keys in self.literal)
 
     def entries(self, *keys: str | int) -> list[Any]:
-        """The list under these keys; empty where there is none.
+        """The list under these keys; empty where the key is missing.
 
         Raises:
-            SpecError: something else is there.
+            SpecError: the value is not a list.
         """
         entries = self.get(*keys)
         if entries is not None and not isinstance(entries, list):
-            raise self.wrong(keys, "must be a list")
+            raise self.error(keys, "must be a list")
         return entries or []
 
-    def wrong(self, keys: Keys, problem: str) -> SpecError:
-        """The error that something is wrong there."""
+    def error(self, keys: Keys, problem: str) -> SpecError:
+        """An error about the value under these keys, with its place; the caller raises it."""
         return SectionErrors(self.file)(keys, problem)
 
 
 def read_documents(path: Path) -> tuple[Document, ...]:
-    """Every document of a file that is a mapping.
+    """Read the documents of a YAML file that are mappings.
 
     Raises:
-        SpecError: no such file, no YAML, templates that are not filled in, no mapping in it.
+        SpecError: no such file, invalid YAML (such as templates that are not filled in), more than 30 levels or 50,000 values,
+            a key that is not text, or no mapping at all.
     """
     text = read_text(path)
     hint = " (fill in the templates first, such as by `helm template`)" if "{{" in text else ""

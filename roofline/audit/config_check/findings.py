@@ -16,7 +16,7 @@ from roofline.serving.planning.search import Option, longest_held, slots_in_memo
 from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server, size_replica
 from roofline.serving.queueing.replica import ESTIMATE, BatchServer, Replica
 from roofline.serving.queueing.steady import Steady, steady
-from roofline.serving.traffic.classes import Class
+from roofline.serving.traffic.classes import RequestClass
 from roofline.specs.workload import Segment
 
 Verdict = Literal["met", "at risk", "missed"]
@@ -24,20 +24,20 @@ Verdict = Literal["met", "at risk", "missed"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One objective or limit.
+    """One objective or limit, with its expected value.
 
     Attributes:
-        objective: `memory` (bytes of a device that one request of --max-model-len needs), `start` (tokens of a step), `gpus`
-            (of a replica), `length` (share of the requests that are longer than --max-model-len), `utilisation` (of the rate
-            that saturates), `ttft` and `tpot` (seconds, at the percentile), `max_gpus`, `inventory`, `max_cost` (an hour).
-        of: the class of requests; None: of all.
-        limit: what it may be at most.
-        expected: what it is; None: without end, or not known.
-        low: the same with every step at the quick end of its interval.
-        high: and at the slow end.
-        verdict: met with the whole interval, at risk where only the expected value keeps to the limit, or missed.
-        percentile: of times.
-        replicas: the fewest with which this is not missed, where that is known.
+        objective: `memory` (bytes per device for one request of --max-model-len), `start` (tokens of a step), `gpus` (per
+            replica), `length` (share of the requests that are longer than --max-model-len), `utilisation` (share of the rate
+            that saturates), `ttft` and `tpot` (seconds, at the percentile), `max_gpus`, `inventory`, `max_cost` (per hour).
+        of: name of the class of requests; None: all.
+        limit: maximum allowed, in the unit of the objective.
+        expected: the value, in the same unit; None: infinite, or not known.
+        low: the value with every step at the fast end of its interval.
+        high: the value with every step at the slow end.
+        verdict: `met` with the whole interval, `at risk` where only the expected value is within the limit, or `missed`.
+        percentile: share of the requests that have to meet it, from 0 to 1; None where it does not apply.
+        replicas: minimum number of replicas with which it is not missed; None: not known, or none.
     """
 
     objective: str
@@ -51,7 +51,7 @@ class Finding:
     replicas: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data: one of `check.findings` in `roofline plan --check --json`."""
         return {
             "objective": self.objective, "class": self.of, "percentile": self.percentile, "limit": self.limit,
             "expected": self.expected, "low": self.low, "high": self.high, "verdict": self.verdict, "replicas": self.replicas,
@@ -63,17 +63,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class ReplicaCapacity:
-    """What one replica holds.
+    """What the memory of one replica holds.
 
     Attributes:
-        request: the deployment, resolved.
-        longest: tokens of the longest sequence that the engine has to take.
-        held: tokens of the longest sequence that memory holds, up to that; 0: not even the weights fit.
-        slots: requests of mean length that memory holds on a rank.
-        needed_bytes: of the fullest device, for one sequence of that length on each rank, weights and activations included.
-        budget_bytes: what a device has for it.
-        weights_bytes: of the fullest device.
-        option: None where the engine does not start, or holds no request of mean length.
+        request: the resolved deployment.
+        longest: length in tokens of the longest sequence that the engine has to accept.
+        held: length in tokens of the longest sequence that memory holds, up to `longest`; 0: not even the weights fit.
+        slots: number of requests of mean length that memory holds per data-parallel rank.
+        needed_bytes: bytes on the fullest device for one sequence of length `longest` per rank, weights and activations
+            included.
+        budget_bytes: bytes that the engine uses of a device.
+        weights_bytes: bytes of weights on the fullest device.
+        option: the replica as an option of `plan`; None where the engine does not start, or holds no request of mean length.
     """
 
     request: ResolvedRequest
@@ -87,20 +88,20 @@ class ReplicaCapacity:
 
     @property
     def starts(self) -> bool:
-        """Whether memory holds the longest sequence: the engine refuses to start without."""
+        """Whether memory holds the longest sequence; otherwise the engine refuses to start."""
         return self.held >= self.longest
 
     @property
     def replica(self) -> SizedReplica | None:
-        """The replica that serves."""
+        """The replica with its size; None where the engine does not start, or holds no request of mean length."""
         return None if self.option is None else self.option.sized["both"]
 
 
 def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
-    """The deployment on its hardware.
+    """Compute what the memory of one replica of a deployment holds.
 
     Raises:
-        SpecError: sizes that no engine could run, with the place of the option.
+        SpecError: an option that is wrong for this model or hardware, with its place in the file.
     """
     query = deployment.query
     request = _prepared(deployment)
@@ -119,7 +120,9 @@ def replica_capacity(deployment: CheckedDeployment) -> ReplicaCapacity:
     if slots:
         running = min(slots, deployment.max_num_seqs)
         budget = request.memory.max_num_batched_tokens
-        replica = size_replica(Replica(request, running, (budget,)), query.load, [(running, budget)], slots)
+        replica = size_replica(
+            Replica(request, running, (budget,), query.attention_dp_balance), query.load, [(running, budget)], slots
+        )
         hardware = query.hardware[0]
         option = Option(hardware, _precision(request), _layout(request), {"both": with_chosen(replica)}, (), wanted)
     return ReplicaCapacity(request, wanted, held, slots, needed, part.budget_bytes, part.weights_bytes, option)
@@ -137,8 +140,8 @@ def _prepared(deployment: CheckedDeployment) -> ResolvedRequest:
         words = str(error).lower().replace("-", " ")
         for name, value in deployment.places.items():
             if name.replace("_", " ") in words:
-                raise value.wrong(str(error)) from None
-        raise deployment.launch.place.wrong(str(error)) from None
+                raise value.error(str(error)) from None
+        raise deployment.launch.place.error(str(error)) from None
 
 
 def _precision(request: ResolvedRequest) -> str:
@@ -161,8 +164,8 @@ _QUANTILES = 512
 _TOLERANCE = 1e-9
 
 
-def at_start(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
-    """Whether the engine starts: memory for its longest sequence, steps that hold what they have to, devices for all ranks."""
+def start_findings(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
+    """Yield findings on whether the engine starts: memory for its longest sequence, tokens of a step, devices."""
     fits = capacity.starts and capacity.slots > 0
     needed = capacity.needed_bytes
     yield Finding("memory", None, capacity.budget_bytes, needed, needed, needed, "met" if fits else "missed")
@@ -174,18 +177,21 @@ def at_start(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterat
         yield _plain("gpus", gpus.value, capacity.request.deployment.devices)
 
 
-def of_lengths(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
-    """Of each class with requests that may be too long: the share of them that the engine refuses."""
+def length_findings(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
+    """Yield for each class of requests the share that is too long for the engine, where there are any."""
     for one in deployment.query.traffic.classes:
-        share = refused(one, capacity.longest)
+        share = _refused_share(one, capacity.longest)
         if share > 0:
             allowed = 1 - one.percentile
             verdict: Verdict = "missed" if share > allowed + _TOLERANCE else "at risk"
             yield Finding("length", one.name, allowed, share, share, share, verdict, one.percentile)
 
 
-def refused(requests: Class, longest: int) -> float:
-    """The share of a class's requests that have more tokens than an engine takes, prompt and output together."""
+def _refused_share(requests: RequestClass, longest: int) -> float:
+    """The share of the requests whose prompt and output together have more than `longest` tokens.
+
+    Without pairs of lengths, prompts and outputs are taken as independent.
+    """
     import numpy as np
 
     if requests.pairs is not None:
@@ -197,8 +203,12 @@ def refused(requests: Class, longest: int) -> float:
     return float(np.mean(prompts[:, None] + outputs[None, :] > longest))
 
 
-def of_limits(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
-    """Limits on devices and on money, of all replicas."""
+def limit_findings(deployment: CheckedDeployment, capacity: ReplicaCapacity) -> Iterator[Finding]:
+    """Yield findings on the limits of the user: accelerators (`max_gpus`, `inventory`) and cost per hour of all replicas.
+
+    Raises:
+        InputError: a limit on cost for hardware without a known price.
+    """
     query, devices = deployment.query, capacity.request.deployment.devices * deployment.replicas
     hardware = query.hardware[0]
     if query.max_gpus is not None:
@@ -226,8 +236,13 @@ _WORST: tuple[Verdict, ...] = ("met", "at risk", "missed")
 
 
 @dataclass(frozen=True)
-class UnderLoad:
-    """What any number of replicas of a deployment gives its users; results are cached."""
+class LoadFindings:
+    """Findings under load for any number of replicas; results are cached.
+
+    Attributes:
+        replica: one replica.
+        load: the load of all replicas together, which they share equally.
+    """
 
     replica: SizedReplica
     load: Load
@@ -236,18 +251,21 @@ class UnderLoad:
 
     @property
     def measured(self) -> bool:
-        """Whether times are estimates, and not bounds alone."""
+        """Whether times are estimates from measured kernels; otherwise they are lower bounds."""
         return self.replica.replica.basis == ESTIMATE
 
     def findings(self, replicas: int) -> tuple[Finding, ...]:
-        """Utilisation (not of clients that wait for their answers), then TTFT and TPOT of each class that has them."""
+        """Utilization (in an open loop), then TTFT and TPOT in seconds of each class that has the objective."""
         if replicas not in self._known:
             findings = self._open(replicas) if self.load.concurrency is None else self._closed(replicas)
             self._known[replicas] = tuple(findings)
         return self._known[replicas]
 
-    def fewest(self, good: Callable[[tuple[Finding, ...]], bool], above: int) -> int | None:
-        """The fewest replicas beyond `above` whose findings are good; None where no number of them has such."""
+    def min_replicas(self, good: Callable[[tuple[Finding, ...]], bool], above: int) -> int | None:
+        """The minimum number of replicas, more than `above`, whose findings are `good`; None where no number suffices.
+
+        Found by bisection: findings must not become worse with more replicas.
+        """
         limit = self.max_replicas
         low, high = above, above + 1
         if high > limit:
@@ -263,11 +281,11 @@ class UnderLoad:
 
     @property
     def max_replicas(self) -> int:
-        """More than this changes nothing: a replica has hardly any load, or a single client."""
+        """Maximum number of replicas that is tried: the number of clients (closed loop), else 2^20. More change nothing."""
         return self.load.concurrency or _MAX_REPLICAS
 
     def slot_wait(self, replicas: int) -> float | None:
-        """Mean seconds that a request waits for a slot; None where that has no end."""
+        """Mean time in seconds that a request waits for a slot; None where the replicas are saturated."""
         if self.load.concurrency is not None:
             return closed_loop_performance(self.replica, self.load, self.load.concurrency / replicas).performance.slot_wait_s
         state = steady(self._server("expected"), (self.load.rate or 0.0) / replicas)
@@ -337,6 +355,6 @@ def _stretch(times: LatencyStats, end: float | None, otherwise: float) -> float:
     return end / times.mean if times.mean and end is not None else otherwise
 
 
-def worst(findings: tuple[Finding, ...]) -> Verdict:
-    """The worst of their verdicts."""
+def worst_verdict(findings: tuple[Finding, ...]) -> Verdict:
+    """The worst verdict of the findings; `met` without any."""
     return max((finding.verdict for finding in findings), key=_WORST.index, default="met")

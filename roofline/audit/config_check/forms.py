@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from roofline.audit.config_check.commands import Word, commands, launched, listed
+from roofline.audit.config_check.commands import Word, argument_words, find_server, script_commands
 from roofline.audit.config_check.documents import Document, Keys, LocatedValue, read_documents
 from roofline.audit.config_check.servers import SERVERS, VLLM, Server, Setting
 from roofline.errors import SpecError, UnknownNameError
@@ -26,21 +26,22 @@ from roofline.specs.deployment import Conventions, Deployment
 
 @dataclass(frozen=True, slots=True)
 class EngineLaunch:
-    """One engine of a file. What the file does not say is None.
+    """One engine that a file starts. What the file does not say is None.
 
     Attributes:
-        where: what of the file it is, in words.
-        document: the one it is in.
-        server: the engine.
-        place: of what starts it.
+        where: the part of the file, in words, such as `service llm`.
+        document: the document that holds it.
+        server: the engine's server.
+        place: place of what starts the engine.
         settings: flags as they were written.
-        options: options of `analyze` under their own names, where the file has them so.
-        hardware: an id, or what the driver calls the device.
-        hardware_key: the key under which a file of this form names it, for messages.
-        replicas: their number.
-        replicas_key: likewise.
+        options: options of `analyze` by name, where the file has them instead of flags.
+        model: an id, a path, or a name on Hugging Face.
+        hardware: an id, a path, or a cluster's label of the device.
+        hardware_key: key under which a file of this form names the hardware, for messages.
+        replicas: number of replicas.
+        replicas_key: key of their number, likewise.
         replicas_default: their number where the file says nothing, and why.
-        gpus: devices that one replica is given.
+        gpus: number of devices that one replica is given.
     """
 
     where: str
@@ -58,7 +59,7 @@ class EngineLaunch:
     gpus: LocatedValue | None = None
 
 
-def whole_number(value: LocatedValue | None, what: str, *, least: int = 1) -> LocatedValue | None:
+def _whole_number(value: LocatedValue | None, what: str, *, least: int = 1) -> LocatedValue | None:
     """A whole number of a file, also as text.
 
     Raises:
@@ -69,19 +70,19 @@ def whole_number(value: LocatedValue | None, what: str, *, least: int = 1) -> Lo
     number: Any = value.value
     text = str(number).strip()
     if isinstance(number, bool) or not text.isascii() or not text.isdigit() or int(text) < least:
-        raise value.wrong(f"{what} must be a whole number of at least {least}, not {str(number)[:60]!r}")
+        raise value.error(f"{what} must be a whole number of at least {least}, not {str(number)[:60]!r}")
     return replace(value, value=int(text), block=False)
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentForm:
-    """A form in which repositories hold deployments.
+    """A file format of deployments.
 
     Attributes:
-        title: in messages.
-        keys: by which it is known, in messages.
-        matches: whether a document is of it.
-        launches: the engines that a document starts.
+        title: its name in messages.
+        keys: the keys that identify it, in messages.
+        matches: whether a document is in this format.
+        launches: yields the engines that a document starts; raises SpecError for wrong values.
     """
 
     title: str
@@ -94,7 +95,7 @@ class DeploymentForm:
 
 
 class DeploymentFile(Spec):
-    """The keys of the file."""
+    """The keys of a file of `kind: deployment`."""
 
     schema_version: Literal[1] = 1
     kind: Literal["deployment"]
@@ -116,7 +117,7 @@ def _roofline_launches(document: Document) -> Iterator[EngineLaunch]:
     keys = document.file.validate(DeploymentFile)
     present = [name for name in ("command", "args", "options") if getattr(keys, name) is not None]
     if len(present) > 1 and not {"command", "args"} >= set(present):
-        raise document.wrong((present[-1],), f"{present[0]} is given too: give one of command, args, options")
+        raise document.error((present[-1],), f"{present[0]} is given too: give one of command, args, options")
     named = _roofline_engine(document)
     server, settings = named or VLLM, list[Setting]()
     options: dict[str, LocatedValue] = {}
@@ -134,9 +135,9 @@ def _roofline_launches(document: Document) -> Iterator[EngineLaunch]:
         model=document.located("model"),
         hardware=document.located("hardware"),
         hardware_key="hardware",
-        replicas=whole_number(document.located("replicas"), "the number of replicas"),
+        replicas=_whole_number(document.located("replicas"), "the number of replicas"),
         replicas_key="replicas",
-        gpus=whole_number(document.located("gpus"), "the number of GPUs"),
+        gpus=_whole_number(document.located("gpus"), "the number of GPUs"),
     )
 
 
@@ -144,7 +145,7 @@ def _roofline_engine(document: Document) -> Server | None:
     if (engine := document.located("engine")) is None:
         return None
     if engine.value not in SERVERS:
-        raise engine.wrong(str(UnknownNameError("engine", engine.value, SERVERS, list_all=True)))
+        raise engine.error(str(UnknownNameError("engine", engine.value, SERVERS, list_all=True)))
     return SERVERS[engine.value]
 
 
@@ -153,23 +154,23 @@ def _roofline_launched(document: Document, named: Server | None) -> tuple[Server
     for key in ("command", "args"):
         value = document.get(key)
         if isinstance(value, str):
-            for line in commands(document.at(key, value=value), {}):
-                if (match := launched(line, {})) is not None:
+            for line in script_commands(document.at(key, value=value), {}):
+                if (match := find_server(line, {})) is not None:
                     return match
-            words += [word for line in commands(document.at(key, value=value), {}) for word in line]
+            words += [word for line in script_commands(document.at(key, value=value), {}) for word in line]
         elif value is not None:
-            words += listed([document.at(key, index, value=each) for index, each in enumerate(value)], {})
-    if (match := launched(words, {})) is not None:
+            words += argument_words([document.at(key, index, value=each) for index, each in enumerate(value)], {})
+    if (match := find_server(words, {})) is not None:
         return match
     key = "command" if document.get("command") is not None else "args"
     if document.get("command") is None:  # flags alone
         server = named or VLLM
-        if (match := launched(words, {}, image=server.name)) is not None:
+        if (match := find_server(words, {}, image=server.name)) is not None:
             return match
     starts = (
         "`vllm serve MODEL ...`, `python -m vllm.entrypoints.openai.api_server ...` or `python -m sglang.launch_server ...`"
     )
-    raise document.wrong((key,), f"starts no engine that is known: {starts}")
+    raise document.error((key,), f"starts no engine that is known: {starts}")
 
 
 def _roofline_options(document: Document) -> dict[str, LocatedValue]:
@@ -179,7 +180,7 @@ def _roofline_options(document: Document) -> dict[str, LocatedValue]:
         option = document.at("options", key, value=document.get("options", key))
         name = ALIASES.get(key.replace("-", "_"), key.replace("-", "_"))
         if key.replace("-", "_") not in allowed:
-            raise option.wrong(str(UnknownNameError("option", key, sorted(allowed))))
+            raise option.error(str(UnknownNameError("option", key, sorted(allowed))))
         if option.value is not None:
             options[name] = option
     return options
@@ -217,11 +218,13 @@ def _kubernetes_launches(document: Document) -> Iterator[EngineLaunch]:
             if listed_here is None:
                 continue
             if not isinstance(listed_here, list):
-                raise document.wrong((*keys, name), "must be a list of texts, such as [vllm, serve, MODEL]")
+                raise document.error((*keys, name), "must be a list of texts, such as [vllm, serve, MODEL]")
             place = place or document.at(*keys, name)
-            words += listed([document.at(*keys, name, at, value=each) for at, each in enumerate(listed_here)], variables)
+            words += argument_words(
+                [document.at(*keys, name, at, value=each) for at, each in enumerate(listed_here)], variables
+            )
         image = "" if document.get(*keys, "command") is not None else str(document.get(*keys, "image") or "")
-        if (match := launched(words, variables, image)) is None:
+        if (match := find_server(words, variables, image)) is None:
             continue
         called = document.get("metadata", "name")
         yield EngineLaunch(
@@ -233,7 +236,7 @@ def _kubernetes_launches(document: Document) -> Iterator[EngineLaunch]:
             settings=tuple(match[1]),
             hardware=_kubernetes_product(document, pod),
             hardware_key="nodeSelector nvidia.com/gpu.product",
-            replicas=whole_number(document.located("spec", "replicas"), "the number of replicas")
+            replicas=_whole_number(document.located("spec", "replicas"), "the number of replicas")
             if kind not in ("Pod", "Job")
             else None,
             replicas_default=None if kind == "DaemonSet" else (1, f"a {kind} has one where it says nothing"),
@@ -253,7 +256,7 @@ def _kubernetes_gpus(document: Document, keys: Keys) -> LocatedValue | None:
     for part in ("limits", "requests"):
         for resource in _RESOURCES:
             if (gpus := document.located(*keys, "resources", part, resource)) is not None:
-                return whole_number(gpus, "the number of GPUs")
+                return _whole_number(gpus, "the number of GPUs")
     return None
 
 
@@ -299,7 +302,7 @@ def _compose_launches(document: Document) -> Iterator[EngineLaunch]:
             place = place or (document.at(*keys, key) if words_here else None)
             words += words_here
         image = "" if service.get("entrypoint") is not None else str(service.get("image") or "")
-        if (match := launched(words, variables, image)) is None:
+        if (match := find_server(words, variables, image)) is None:
             continue
         replicas = document.located(*keys, "deploy", "replicas") or document.located(*keys, "scale")
         yield EngineLaunch(
@@ -308,7 +311,7 @@ def _compose_launches(document: Document) -> Iterator[EngineLaunch]:
             server=match[0],
             place=place or document.at(*keys),
             settings=tuple(match[1]),
-            replicas=whole_number(replicas, "the number of replicas"),
+            replicas=_whole_number(replicas, "the number of replicas"),
             replicas_default=(1, "a service has one where it says nothing"),
             gpus=_compose_gpus(document, keys),
         )
@@ -317,9 +320,11 @@ def _compose_launches(document: Document) -> Iterator[EngineLaunch]:
 def _compose_words(document: Document, keys: Keys, variables: dict[str, str]) -> list[Word]:
     value = document.get(*keys)
     if isinstance(value, list):
-        return listed([document.at(*keys, at, value=each) for at, each in enumerate(value)], variables)
+        return argument_words([document.at(*keys, at, value=each) for at, each in enumerate(value)], variables)
     # a text is divided into words as by a shell, but run by none
-    return [] if value is None else [word for line in commands(document.at(*keys, value=value), variables) for word in line]
+    return (
+        [] if value is None else [word for line in script_commands(document.at(*keys, value=value), variables) for word in line]
+    )
 
 
 def _compose_environment(entries: Any) -> dict[str, str]:
@@ -337,7 +342,7 @@ def _compose_gpus(document: Document, keys: Keys) -> LocatedValue | None:
         if isinstance(named := device.get("device_ids"), list):
             return document.at(*devices, at, "device_ids", value=len(named))
         if device.get("count") not in (None, "all"):
-            return whole_number(document.located(*devices, at, "count"), "the number of GPUs")
+            return _whole_number(document.located(*devices, at, "count"), "the number of GPUs")
     return None
 
 
@@ -391,10 +396,10 @@ FORMS = Registry(
 
 
 def read_launch(path: Path) -> EngineLaunch:
-    """The one engine that a file starts, in whatever form it is.
+    """Read the one engine that a file starts, in any known format.
 
     Raises:
-        SpecError: no form that is known, nothing in it that starts an engine, or more than one that does.
+        SpecError: a file that cannot be read, no known format, a wrong value, or not exactly one engine that is started.
     """
     documents = ((document, _form(document)) for document in read_documents(path))
     known = [(document, form) for document, form in documents if form is not None]
@@ -420,6 +425,6 @@ def _form(document: Document) -> DeploymentForm | None:
     return next((form for form in FORMS.values() if form.matches(document)), None)
 
 
-def form_of(document: Document) -> str:
-    """The title of a document's form."""
+def form_title(document: Document) -> str:
+    """The title of the format of a document in which `read_launch` found an engine."""
     return next(form.title for form in FORMS.values() if form.matches(document))

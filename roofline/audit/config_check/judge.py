@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from roofline.audit.config_check.deployment import CheckedDeployment, checked_deployment
 from roofline.audit.config_check.findings import (
     Finding,
+    LoadFindings,
     ReplicaCapacity,
-    UnderLoad,
-    at_start,
-    of_lengths,
-    of_limits,
+    length_findings,
+    limit_findings,
     replica_capacity,
-    worst,
+    start_findings,
+    worst_verdict,
 )
-from roofline.audit.config_check.forms import form_of, read_launch
-from roofline.audit.config_check.reasons import CheckContext, sentences
+from roofline.audit.config_check.forms import form_title, read_launch
+from roofline.audit.config_check.reasons import CheckContext, finding_sentences
 from roofline.blocks.model import Model
+from roofline.documents import dump_json
 from roofline.errors import InputError
 from roofline.predict.options import ALIASES
-from roofline.predict.result import dump_json
 from roofline.serving.planning.candidates import CandidateDraft, PoolSize, candidate
 from roofline.serving.planning.load import Query
 from roofline.serving.planning.performance import closed_loop_performance
@@ -38,7 +38,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The file: its form, the engine, and the line of each option."""
+    """The file that was checked.
+
+    Attributes:
+        path: of the file.
+        form: title of its format.
+        engine: name of the engine.
+        line: of what starts the engine.
+        lines: of the options that the file sets, by name.
+    """
 
     path: str
     form: str
@@ -49,15 +57,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A deployment, judged.
+    """The result of `roofline plan --check`.
 
     Attributes:
-        passed: whether nothing is missed; what is at risk passes, with a reason.
-        reasons: sentences, what is missed first, with the flag to change.
+        passed: whether no objective or limit is missed; one at risk passes, with a reason.
+        reasons: sentences with the flag to change, missed objectives first.
         findings: every objective and limit.
-        replicas: their number.
-        replicas_needed: the fewest that meet every objective; None where no number of them does, or the engine does not start.
-        unmodelled: flags that change performance and are not in the times, in words.
+        replicas: number of replicas.
+        replicas_needed: minimum number that meets every objective; None where no number does, or the engine does not start.
+        unmodelled: flags that change performance and are not modelled in the times, in words.
         not_understood: flags that are not known.
         source: the file.
         plan: the deployment in the layout of a plan.
@@ -75,11 +83,11 @@ class Check:
 
     @property
     def candidate(self) -> Candidate | None:
-        """The deployment as a candidate; None where it does not start."""
+        """The deployment as a candidate of `plan`; None where the engine does not start."""
         return self.plan.best
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: the layout of a plan with this one candidate, and `check`."""
+        """Plain data in the layout of `roofline plan --check --json`: a plan with one candidate, and `check`."""
         return {
             **self.plan.to_dict(),
             "check": {
@@ -103,11 +111,11 @@ class Check:
         return dump_json(self.to_dict(), indent)
 
     def flat(self) -> list[dict[str, Any]]:
-        """One flat row a finding."""
+        """One flat row per finding; times in seconds."""
         return [finding.to_dict() for finding in self.findings]
 
     def to_frame(self) -> pd.DataFrame:
-        """A tidy table, one row a finding."""
+        """A tidy table, one row per finding; times in seconds."""
         import pandas as pd
 
         return pd.DataFrame(self.flat())
@@ -132,7 +140,7 @@ def check(
     skip_bad_rows: bool = False,
     **given_options: Any,
 ) -> Check:
-    """Whether the deployment of a file meets the objectives of a traffic, and if not, why.
+    """Check whether the deployment of a file meets the objectives of a traffic, and explain what is missed.
 
     Args:
         path: a file of `kind: deployment`, a Kubernetes manifest, a Docker Compose file, or the YAML file of flags of
@@ -140,26 +148,29 @@ def check(
         model: instead of the file's: a shipped id, the path of a file, or a loaded model.
         hardware: instead of the file's, if it has one.
         replicas: likewise.
-        traffic: as for `plan`; else the options of one class.
-        price: a file of prices.
-        inventory: available accelerators; missed where the deployment takes more.
-        max_gpus: at most this many accelerators, likewise.
-        max_cost: at most this cost per hour, likewise.
-        spare: number of replicas that are not counted on.
-        pue: energy of the building over that of its machines, for the bound on energy.
-        skip_bad_rows: leave broken rows of a trace out.
-        **given_options: those of one class, and of the deployment, as for `plan`: they take precedence over the file.
+        traffic: as for `plan`; without it, `given_options` describe one class of requests.
+        price: path of a file of prices.
+        inventory: available accelerators by id; a limit that the deployment may miss, as are the next two.
+        max_gpus: maximum number of accelerators.
+        max_cost: maximum cost per hour, in the currency of the prices.
+        spare: number of replicas that serve no load.
+        pue: power usage effectiveness, energy of the building over that of its machines, for the bound on energy.
+        skip_bad_rows: leave broken rows of a trace out; otherwise the first one is an error.
+        **given_options: those of one class and of the deployment, as for `plan`; they take precedence over the file.
 
     Returns:
         The verdict; `.to_dict()` has the layout of `roofline plan --check --json`.
 
     Raises:
-        roofline.errors.RooflineError: what is wrong with the file, with line and key, or with an option.
+        SpecError: what is wrong with a file, with line and key.
+        InputError: a wrong option, several kinds of hardware, an option of the search (`rank`, `mode`, `top`), as many spare
+            replicas as there are, or a limit on cost without a price.
     """
     for name in _SEARCH_OPTIONS:
         if given_options.pop(name, None) is not None:
             raise InputError(f"--{name} is for what plan finds: leave it out with --check")
     options = {ALIASES.get(name, name): value for name, value in given_options.items() if value not in (None, False)}
+    balanced = bool(options.pop("attention_dp_balance", False))
     load = {name: options.pop(name) for name in TRAFFIC if name in options}
     assume = {name: options.pop(name) for name in ("assume",) if name in options}
 
@@ -167,11 +178,12 @@ def check(
         # NB: how long a sequence may be is judged here, and not refused
         others = {name: value for name, value in options.items() if name != "max_model_len"}
         given = {**load, **assume, **others}
-        return resolve(
+        resolved = resolve(
             of_model, of_hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus,
             max_cost=max_cost, spare=spare, rank=None, mode="colocated", pue=pue, top=None, skip_bad_rows=skip_bad_rows,
             options=given,
         )  # fmt: skip
+        return replace(resolved, attention_dp_balance=balanced)
 
     launch = read_launch(Path(path).expanduser())
     deployment = checked_deployment(launch, query, options, model, hardware, replicas)
@@ -181,31 +193,37 @@ def check(
 
 
 def judge(deployment: CheckedDeployment) -> Check:
-    """The verdict on a deployment with nothing left open."""
+    """Judge a deployment with a value for every option.
+
+    Raises:
+        InputError: as many spare replicas as there are, or a limit on cost without a price.
+        SpecError: an option that is wrong for this model or hardware, with its place in the file.
+    """
     query = deployment.query
     serving = deployment.replicas - query.spare
     if serving < 1:
         raise InputError(f"--spare {query.spare} leaves none of the {deployment.replicas} replicas")
     capacity = replica_capacity(deployment)
-    under_load = None if capacity.replica is None else UnderLoad(capacity.replica, query.load)
-    findings = [*at_start(deployment, capacity), *of_lengths(deployment, capacity)]
+    under_load = None if capacity.replica is None else LoadFindings(capacity.replica, query.load)
+    findings = [*start_findings(deployment, capacity), *length_findings(deployment, capacity)]
     needed = None
     if under_load is not None:
         findings += [_with_replicas(under_load, one, serving) for one in under_load.findings(serving)]
-        needed = serving if _passes(under_load.findings(serving)) else under_load.fewest(_passes, serving)
+        needed = serving if _passes(under_load.findings(serving)) else under_load.min_replicas(_passes, serving)
         needed = None if needed is None else needed + query.spare
-    findings += of_limits(deployment, capacity)
+    findings += limit_findings(deployment, capacity)
+    passed = _passes(tuple(findings))
     context = CheckContext(deployment, capacity, under_load, serving)
     candidates = () if (candidate_of := _candidate(deployment, capacity, serving)) is None else (candidate_of,)
     plan = assemble(
         query, candidates, capacity.request, pareto=tuple(range(len(candidates))), infeasible=None,
-        considered={"deployments": 1, "fit": int(capacity.replica is not None), "meet": int(worst(tuple(findings)) != "missed"),
-                    "within_limits": int(worst(tuple(findings)) != "missed")},
+        considered={"deployments": 1, "fit": int(capacity.replica is not None), "meet": int(passed),
+                    "within_limits": int(passed)},
         refused=(),
     )  # fmt: skip
     return Check(
-        passed=worst(tuple(findings)) != "missed",
-        reasons=tuple(sentences(context, tuple(findings))),
+        passed=passed,
+        reasons=tuple(finding_sentences(context, tuple(findings))),
         findings=tuple(findings),
         replicas=deployment.replicas,
         replicas_needed=needed,
@@ -213,7 +231,7 @@ def judge(deployment: CheckedDeployment) -> Check:
         not_understood=deployment.unknown,
         source=Source(
             path=str(deployment.launch.document.file.path),
-            form=form_of(deployment.launch.document),
+            form=form_title(deployment.launch.document),
             engine=deployment.launch.server.name,
             line=deployment.launch.place.line,
             lines={name: value.line for name, value in deployment.places.items()},
@@ -223,10 +241,10 @@ def judge(deployment: CheckedDeployment) -> Check:
 
 
 def _passes(findings: tuple[Finding, ...]) -> bool:
-    return worst(findings) != "missed"
+    return worst_verdict(findings) != "missed"
 
 
-def _with_replicas(under_load: UnderLoad, finding: Finding, serving: int) -> Finding:
+def _with_replicas(under_load: LoadFindings, finding: Finding, serving: int) -> Finding:
     """A finding that is missed, with the fewest replicas that meet it."""
     if finding.verdict != "missed":
         return finding
@@ -234,7 +252,7 @@ def _with_replicas(under_load: UnderLoad, finding: Finding, serving: int) -> Fin
     def good(findings: tuple[Finding, ...]) -> bool:
         return all(one.verdict != "missed" for one in findings if (one.objective, one.of) == (finding.objective, finding.of))
 
-    return replace(finding, replicas=under_load.fewest(good, serving))
+    return replace(finding, replicas=under_load.min_replicas(good, serving))
 
 
 def _candidate(deployment: CheckedDeployment, capacity: ReplicaCapacity, serving: int) -> Candidate | None:

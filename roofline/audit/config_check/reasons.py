@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from roofline import formatting
 from roofline.audit.config_check.deployment import CheckedDeployment
-from roofline.audit.config_check.findings import Finding, ReplicaCapacity, UnderLoad
+from roofline.audit.config_check.findings import Finding, LoadFindings, ReplicaCapacity
 from roofline.formatting import percent, plural
 from roofline.serving.planning.load import TTFT, Load
 from roofline.serving.planning.search import MAX_SLOTS
@@ -19,21 +19,28 @@ _FASTER = "a larger {tp}, weights of fewer bytes or faster hardware makes each s
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What sentences are made from. `serving`: the replicas without spares."""
+    """What the sentences about findings are made from.
+
+    Attributes:
+        deployment: what was checked.
+        capacity: what one replica holds.
+        under_load: findings for any number of replicas; None where the engine does not start.
+        serving: number of replicas without spares.
+    """
 
     deployment: CheckedDeployment
     capacity: ReplicaCapacity
-    under_load: UnderLoad | None
+    under_load: LoadFindings | None
     serving: int
 
     @property
     def load(self) -> Load:
-        """What is served."""
+        """The load that the deployment serves."""
         return self.deployment.query.load
 
 
-def sentences(context: CheckContext, findings: tuple[Finding, ...]) -> Iterator[str]:
-    """A sentence for each that is not met, those that are missed first; then what else should be known."""
+def finding_sentences(context: CheckContext, findings: tuple[Finding, ...]) -> Iterator[str]:
+    """Yield a sentence for each finding that is not met, missed ones first; then remarks, such as on flags not understood."""
     for verdict in ("missed", "at risk"):
         for finding in findings:
             if finding.verdict == verdict and not _is_repetition(finding, findings):
@@ -197,7 +204,7 @@ def _surely(context: CheckContext, finding: Finding) -> int | None:
     def sure(findings: tuple[Finding, ...]) -> bool:
         return all(one.verdict == "met" for one in findings if (one.objective, one.of) == (finding.objective, finding.of))
 
-    return context.under_load.fewest(sure, context.serving)
+    return context.under_load.min_replicas(sure, context.serving)
 
 
 def _alone(context: CheckContext, finding: Finding) -> str:

@@ -22,7 +22,12 @@ _UNSET_VARIABLE = re.compile(r"(?<!\\)\$[\w({]")
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag with a value. `name`: what it is here. `parse` raises ValueError with what is allowed."""
+    """A flag with a value that stands for one of our options.
+
+    Attributes:
+        name: of our option.
+        parse: the value from its text; None where it names the default. Raises ValueError with what is allowed.
+    """
 
     name: str
     parse: Callable[[str], Any]
@@ -30,7 +35,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A flag as it was written: its value as text, true or false of a switch, and where it is."""
+    """A flag as it was written: its value as text (of a switch a bool), and its place in the file."""
 
     flag: str
     value: str | bool
@@ -39,7 +44,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """An engine's default, and why."""
+    """An engine's default value of an option, and the reason for it."""
 
     value: Any
     why: str
@@ -47,20 +52,22 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An engine's server by name.
+    """The command line of an engine's server.
 
     Attributes:
-        starts: where a command starts it; what follows are its flags, and the model if it is no flag.
-        image: names of container images that start it by themselves.
-        flags: those with a value that are understood, by their full name.
-        switches: those without a value, likewise.
+        name: of the engine.
+        starts: commands that start it; its flags follow, and the model where that is no flag.
+        image: matches names of container images that start it by themselves.
+        flags: flags with a value that stand for an option of ours, by full name.
+        switches: flags without a value, likewise, to the name of our option.
         aliases: other spellings to full names.
-        unmodelled: flags that change performance in a way that is not modelled, and how.
-        silent: flags that change no performance.
-        several: of the silent ones, those that take more than one word.
-        bare: those of all flags that are not understood which take no value.
-        adapted: from the model and what was understood, options of `analyze` and notes on what is not quite the same.
-        defaults: by model, hardware and options, those that no flag sets.
+        unmodelled: flags that change performance in a way that is not modelled, with the effect in words.
+        silent: flags that do not change performance.
+        several: silent flags that take more than one word.
+        bare: unmodelled or silent flags that take no value.
+        adapted: from the model and the values of flags: options of `analyze`, and notes on what differs. Raises ValueError for
+            values that exclude each other.
+        defaults: from the model, the hardware and the options: defaults of options that no flag sets.
     """
 
     name: str
@@ -77,22 +84,19 @@ class Server:
     defaults: Callable[[Model, Hardware, dict[str, Any]], dict[str, Default]]
 
     def full(self, flag: str) -> str:
-        """The full name of a flag as it was written.
-
-        `--tensor_parallel_size` and `-tp` are `--tensor-parallel-size`.
-        """
+        """The full name of a flag: `--tensor_parallel_size` and `-tp` are `--tensor-parallel-size`."""
         name = flag if not flag.startswith("--") else "--" + flag[2:].replace("_", "-")
         return self.aliases.get(name, name)
 
 
 @dataclass(slots=True)
 class ParsedFlags:
-    """What settings mean.
+    """Flags of a command line as options.
 
     Attributes:
-        values: under our names.
-        flags: as they were written, under our names.
-        unmodelled: what is not in the times, in words.
+        values: values with their places, by our names of the options.
+        flags: flags as they were written, by our names of the options.
+        unmodelled: sentences on flags whose effect is not modelled.
         unknown: flags that are not known.
     """
 
@@ -102,11 +106,16 @@ class ParsedFlags:
     unknown: list[str] = field(default_factory=list)
 
 
-def understand(server: Server, settings: list[Setting], overridden: Mapping[str, Any]) -> ParsedFlags:
-    """The settings under our names; of a flag that is there twice the last counts. What is `overridden` needs no value here.
+def parse_flags(server: Server, settings: list[Setting], overridden: Mapping[str, Any]) -> ParsedFlags:
+    """Translate the flags of a command line to our options; of a flag that is given twice the last counts.
+
+    Args:
+        server: the engine's server.
+        settings: the flags.
+        overridden: options that the user gives: their flags are not read, so that a value hidden in a variable does no harm.
 
     Raises:
-        SpecError: a value that the engine would refuse, or that a variable hides, with its place.
+        SpecError: a value that the engine would refuse or that a variable hides, with its place.
     """
     understood = ParsedFlags()
     for setting in settings:
@@ -152,37 +161,37 @@ def _truth(setting: Setting) -> bool:
     if isinstance(setting.value, bool):
         return setting.value
     if setting.value.lower() not in ("true", "false", "1", "0"):
-        raise setting.source.wrong(f"{setting.flag} is switched on or off, true or false, not {setting.value[:60]!r}")
+        raise setting.source.error(f"{setting.flag} is switched on or off, true or false, not {setting.value[:60]!r}")
     return setting.value.lower() in ("true", "1")
 
 
 def _value(known: Flag, setting: Setting) -> Any:
     if isinstance(setting.value, bool):
-        raise setting.source.wrong(f"{setting.flag} needs a value")
+        raise setting.source.error(f"{setting.flag} needs a value")
     if _UNSET_VARIABLE.search(setting.value):
         instead = f"--{known.name.replace('_', '-')}" if known.name != "model" else "MODEL"
-        raise setting.source.wrong(
+        raise setting.source.error(
             f"{setting.flag} is {setting.value[:80]}, and nothing in the file sets that variable: "
             f"give {instead} on the command line"
         )
     try:
         return known.parse(setting.value)
     except ValueError as error:
-        raise setting.source.wrong(f"{setting.flag} must be {error}, not {setting.value[:60]!r}") from None
+        raise setting.source.error(f"{setting.flag} must be {error}, not {setting.value[:60]!r}") from None
 
 
 def _at(setting: Setting, value: Any) -> LocatedValue:
     return replace(setting.source, value=value, block=False)
 
 
-def count(text: str) -> int:
+def _parse_count(text: str) -> int:
     """A whole number of at least 1."""
     if not re.fullmatch(r"\s*\d+\s*", text) or int(text) < 1:
         raise ValueError("a whole number of at least 1")
     return int(text)
 
 
-def share(text: str) -> float:
+def _parse_share(text: str) -> float:
     """More than 0 and at most 1."""
     try:
         value = float(text)
@@ -193,7 +202,7 @@ def share(text: str) -> float:
     return value
 
 
-def dtype(text: str) -> str | None:
+def _parse_dtype(text: str) -> str | None:
     """A format of numbers; None: as the checkpoint says."""
     from roofline.dtypes import parse_dtype
     from roofline.errors import RooflineError
@@ -207,17 +216,17 @@ def dtype(text: str) -> str | None:
         raise ValueError("auto, bfloat16, float16 (half) or float32 (float)") from None
 
 
-def cache_dtype(text: str) -> str | None:
+def _parse_cache_dtype(text: str) -> str | None:
     """The format of the cache: an engine's own layouts of fp8 are fp8 too; None: as the activations."""
-    return "fp8" if text.strip().lower().startswith("fp8") else dtype(text)
+    return "fp8" if text.strip().lower().startswith("fp8") else _parse_dtype(text)
 
 
-def named(text: str) -> str:
+def _parse_name(text: str) -> str:
     """A name."""
     return text
 
 
-def has_experts(model: Model) -> bool:
+def _has_experts(model: Model) -> bool:
     """Whether a layer of the model has experts."""
     return any(block.experts is not None for block in model.blocks)
 
@@ -231,10 +240,10 @@ _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def vllm_count(text: str) -> int:
+def _parse_vllm_count(text: str) -> int:
     """A whole number as vLLM reads it.
 
-    >>> vllm_count("32k"), vllm_count("32K"), vllm_count("25.6k")
+    >>> _parse_vllm_count("32k"), _parse_vllm_count("32K"), _parse_vllm_count("25.6k")
     (32000, 32768, 25600)
     """
     match = _HUMAN.fullmatch(text.strip())
@@ -249,23 +258,23 @@ def vllm_count(text: str) -> int:
 
 def _vllm_longest(text: str) -> int:
     """The same, or 0 for as long as memory holds (`auto`, -1)."""
-    return 0 if text.strip().lower() in ("auto", "-1") else vllm_count(text)
+    return 0 if text.strip().lower() in ("auto", "-1") else _parse_vllm_count(text)
 
 
 _VLLM_FLAGS = {
-    "--model": Flag("model", named),
-    "--tensor-parallel-size": Flag("tensor_parallel_size", count),
-    "--pipeline-parallel-size": Flag("pipeline_parallel_size", count),
-    "--data-parallel-size": Flag("data_parallel_size", count),
+    "--model": Flag("model", _parse_name),
+    "--tensor-parallel-size": Flag("tensor_parallel_size", _parse_count),
+    "--pipeline-parallel-size": Flag("pipeline_parallel_size", _parse_count),
+    "--data-parallel-size": Flag("data_parallel_size", _parse_count),
     "--max-model-len": Flag("max_model_len", _vllm_longest),
-    "--max-num-seqs": Flag("max_num_seqs", vllm_count),
-    "--max-num-batched-tokens": Flag("max_num_batched_tokens", vllm_count),
-    "--gpu-memory-utilization": Flag("gpu_memory_utilization", share),
-    "--block-size": Flag("block_size", count),
-    "--dtype": Flag("dtype", dtype),
-    "--quantization": Flag("quantization", named),
-    "--kv-cache-dtype": Flag("kv_cache_dtype", cache_dtype),
-    "--mamba-ssm-cache-dtype": Flag("mamba_ssm_cache_dtype", dtype),
+    "--max-num-seqs": Flag("max_num_seqs", _parse_vllm_count),
+    "--max-num-batched-tokens": Flag("max_num_batched_tokens", _parse_vllm_count),
+    "--gpu-memory-utilization": Flag("gpu_memory_utilization", _parse_share),
+    "--block-size": Flag("block_size", _parse_count),
+    "--dtype": Flag("dtype", _parse_dtype),
+    "--quantization": Flag("quantization", _parse_name),
+    "--kv-cache-dtype": Flag("kv_cache_dtype", _parse_cache_dtype),
+    "--mamba-ssm-cache-dtype": Flag("mamba_ssm_cache_dtype", _parse_dtype),
 }
 _VLLM_SWITCHES = {
     "--enable-expert-parallel": "enable_expert_parallel",
@@ -318,9 +327,9 @@ def _vllm_adapted(model: Model, values: dict[str, Any]) -> tuple[dict[str, Any],
     options, notes = dict(values), []
     wanted = options.pop("enable_expert_parallel", False)
     group = (options.get("tensor_parallel_size") or 1) * (options.get("data_parallel_size") or 1)
-    if has_experts(model) and wanted and group > 1:
+    if _has_experts(model) and wanted and group > 1:
         options["expert_parallel_size"] = group
-    elif has_experts(model) and (options.get("data_parallel_size") or 1) > 1:
+    elif _has_experts(model) and (options.get("data_parallel_size") or 1) > 1:
         options["expert_parallel_size"] = group
         notes.append("without --enable-expert-parallel every expert is cut over all data-parallel devices: the times are those "
                      "of whole experts on them, which take as much memory")  # fmt: skip
@@ -377,8 +386,7 @@ VLLM = Server(
 # SGLang's server.
 #
 # Source: https://docs.sglang.io/advanced_features/server_arguments.html; defaults by card: python/sglang/srt/server_args.py of
-# release 0.5. NB: `--mem-fraction-static` is a share of the memory that is free before the weights are loaded, for weights and
-# cache, not for activations: it stands for vLLM's utilisation here, and is close, not equal.
+# release 0.5.
 
 _MAX_PREFILL_TOKENS = 16384
 _CHUNK_TOKENS = ((35, 2048), (60, 4096), (160, 8192))
@@ -388,24 +396,24 @@ _MAX_RUNNING = 4096
 
 def _sglang_chunk(text: str) -> int:
     """Tokens, or 0 where prompts are not cut (-1)."""
-    return 0 if text.strip() == "-1" else count(text)
+    return 0 if text.strip() == "-1" else _parse_count(text)
 
 
 _SGLANG_FLAGS = {
-    "--model-path": Flag("model", named),
-    "--tensor-parallel-size": Flag("tensor_parallel_size", count),
-    "--pipeline-parallel-size": Flag("pipeline_parallel_size", count),
-    "--data-parallel-size": Flag("data_parallel_size", count),
-    "--expert-parallel-size": Flag("expert_parallel_size", count),
-    "--context-length": Flag("max_model_len", count),
-    "--max-running-requests": Flag("max_running_requests", count),
+    "--model-path": Flag("model", _parse_name),
+    "--tensor-parallel-size": Flag("tensor_parallel_size", _parse_count),
+    "--pipeline-parallel-size": Flag("pipeline_parallel_size", _parse_count),
+    "--data-parallel-size": Flag("data_parallel_size", _parse_count),
+    "--expert-parallel-size": Flag("expert_parallel_size", _parse_count),
+    "--context-length": Flag("max_model_len", _parse_count),
+    "--max-running-requests": Flag("max_running_requests", _parse_count),
     "--chunked-prefill-size": Flag("chunked_prefill_size", _sglang_chunk),
-    "--max-prefill-tokens": Flag("max_prefill_tokens", count),
-    "--mem-fraction-static": Flag("gpu_memory_utilization", share),
-    "--page-size": Flag("block_size", count),
-    "--dtype": Flag("dtype", dtype),
-    "--quantization": Flag("quantization", named),
-    "--kv-cache-dtype": Flag("kv_cache_dtype", cache_dtype),
+    "--max-prefill-tokens": Flag("max_prefill_tokens", _parse_count),
+    "--mem-fraction-static": Flag("mem_fraction_static", _parse_share),
+    "--page-size": Flag("block_size", _parse_count),
+    "--dtype": Flag("dtype", _parse_dtype),
+    "--quantization": Flag("quantization", _parse_name),
+    "--kv-cache-dtype": Flag("kv_cache_dtype", _parse_cache_dtype),
 }
 _SGLANG_SWITCHES = {"--enable-dp-attention": "enable_dp_attention", "--disable-radix-cache": "disable_radix_cache"}
 _SGLANG_ALIASES = {
@@ -446,7 +454,7 @@ def _sglang_adapted(model: Model, values: dict[str, Any]) -> tuple[dict[str, Any
         if together % ranks:
             raise ValueError(f"--tp-size {together} is no multiple of --dp-size {ranks}, which --enable-dp-attention needs")
         options["tensor_parallel_size"] = together // ranks
-        if has_experts(model):
+        if _has_experts(model):
             options.setdefault("expert_parallel_size", together)
     if options.pop("disable_radix_cache", False):
         options["enable_prefix_caching"] = False
@@ -459,9 +467,6 @@ def _sglang_adapted(model: Model, values: dict[str, Any]) -> tuple[dict[str, Any
             notes.append(
                 "without chunked prefill prompts are computed in steps of their own: the times are those of mixed steps"
             )
-    if "gpu_memory_utilization" in options:
-        notes.append("--mem-fraction-static is taken as the share of memory for weights, cache and activations; SGLang's is "
-                     "without activations")  # fmt: skip
     return options, notes
 
 
@@ -471,7 +476,7 @@ def _sglang_defaults(model: Model, hardware: Hardware, options: dict[str, Any]) 
     return {
         "max_num_seqs": Default(_MAX_RUNNING, "SGLang's --max-running-requests, at most"),
         "max_num_batched_tokens": Default(tokens, "SGLang's --chunked-prefill-size on this card"),
-        "gpu_memory_utilization": Default(0.88, "SGLang sets --mem-fraction-static by the card and the model; about this"),
+        "engine": Default("sglang", "its share of memory, by the card"),
         "block_size": Default(1, "SGLang's page of one token"),
         "backend": Default("sglang", "the engine of the command"),
     }

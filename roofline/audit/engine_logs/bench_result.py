@@ -32,16 +32,15 @@ _FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The requests of a benchmark.
+    """The load that a benchmark put on a server.
 
     Attributes:
-        requests: how many were sent.
-        input_len: mean tokens of a prompt.
-        output_len: mean tokens of an output.
-        rate: requests per second; infinite: all at once.
-        concurrency: at most this many in flight; None: no limit.
-        output_variation: standard deviation of the output lengths over their mean; None where single lengths are not in the
-        file.
+        requests: number of requests sent.
+        input_len: mean prompt length in tokens.
+        output_len: mean output length in tokens.
+        rate: arrivals in requests/s; infinite: all at once.
+        concurrency: maximum number of requests in flight; None: no limit.
+        output_variation: coefficient of variation of the output lengths; None where the file does not have each length.
     """
 
     requests: int
@@ -53,7 +52,7 @@ class Load:
 
     @property
     def description(self) -> str:
-        """The load in a few words."""
+        """The load in words: requests, lengths and arrivals."""
         lengths = f"{plural(self.requests, 'request')} of {self.input_len:,.0f} + {self.output_len:,.0f} tokens"
         arrivals = "all at once" if math.isinf(self.rate) else f"{self.rate:g} per second"
         if self.concurrency is None:
@@ -64,19 +63,20 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """A benchmark's result.
+    """The result of a benchmark.
 
     Attributes:
         path: of the file.
-        sha256: of the file.
-        format: of the tool that wrote it.
-        model: as the file names it.
+        sha256: of the file, in hex.
+        format: the format of the file.
+        model: as the file names it; None where it does not.
         backend: likewise.
         load: the requests.
-        measured: seconds and rates by name.
-        failed: requests without an answer.
-        medians: names of `measured` that are medians, as there is no mean.
-        notes: on what was passed over.
+        measured: mean times in seconds (`ttft_s`, `tpot_s`, `itl_s`, `e2e_s`) and rates per second (`requests_per_s`,
+            `output_tokens_per_s`, `total_tokens_per_s`), where the file has them.
+        failed: number of requests that did not complete.
+        medians: keys of `measured` whose values are medians, as the file has no mean.
+        notes: on what was ignored.
     """
 
     path: Path
@@ -91,7 +91,7 @@ class BenchResult:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what was read."""
+        """Plain data under `benchmark` in `roofline compare --json`: times in seconds, rates per second, lengths in tokens."""
         load = self.load
         return {
             "path": str(self.path),
@@ -111,15 +111,15 @@ class BenchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchFormat:
-    """The result of a tool in JSON.
+    """The JSON format in which a benchmark tool writes its result.
 
     Attributes:
-        title: of the tool and its versions.
-        source: where the keys were read.
-        has: keys that tell it from others.
-        has_not: likewise, those that are absent.
-        rates: our names of rates to the tool's keys.
-        model: the key of the model's name.
+        title: the tool and its versions.
+        source: where the keys are documented.
+        has: keys that all results of the format have.
+        has_not: keys that none has.
+        rates: our names of rates (`BenchResult.measured`) to the tool's keys.
+        model: the key of the model's name; None where there is none.
     """
 
     title: str
@@ -130,7 +130,7 @@ class BenchFormat:
     model: str | None = None
 
     def matches(self, data: dict[str, Any]) -> bool:
-        """Whether a result is in this format."""
+        """Whether the keys of a result are those of this format."""
         return all(key in data for key in self.has) and not any(key in data for key in self.has_not)
 
 
@@ -198,10 +198,12 @@ BENCH_FORMATS = Registry(
 
 
 def read(path: str | Path) -> BenchResult:
-    """The result of a benchmark.
+    """Read the result of a benchmark; of several in one file the last.
 
     Raises:
-        InputError: no such file, no JSON, or a result of no tool that is known; the message lists those that are.
+        SpecError: no such file, or one of more than 256 MiB.
+        InputError: no JSON, no format that is known (the message lists those that are), no completed request, or a value that
+            is not a number in range.
     """
     path = Path(path)
     raw = files.read_bytes(path, _MAX_BYTES, "a benchmark's result")

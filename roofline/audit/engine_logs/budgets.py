@@ -13,8 +13,8 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Bytes that something takes: expected, at least, at most."""
+class MemoryItem:
+    """Bytes of one part of device memory: the expected size with the limits of its interval, and the reason for it."""
 
     name: str
     size: float
@@ -23,27 +23,33 @@ class Part:
     why: str = ""
 
     @classmethod
-    def around(cls, name: str, size: float, error: float, why: str = "") -> Part:
-        """A size, plus or minus an error in bytes."""
+    def around(cls, name: str, size: float, error: float, why: str = "") -> MemoryItem:
+        """An item of `size` bytes, plus or minus `error` bytes."""
         return cls(name, size, size - error, size + error, why)
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """The share of a device that the engine takes, and what else is in it beside the cache."""
+class MemoryBudget:
+    """How an engine divides the memory of one device.
+
+    Attributes:
+        share: fraction of the device that the engine uses.
+        device: bytes that the fraction is taken of.
+        taken: what takes memory within that share, the KV cache excepted.
+    """
 
     share: float
-    device: Part
-    taken: tuple[Part, ...]
+    device: MemoryItem
+    taken: tuple[MemoryItem, ...]
 
     @property
     def available(self) -> float:
-        """Bytes for the cache."""
+        """Expected bytes left for the KV cache; negative where nothing is left."""
         return self.share * self.device.size - sum(part.size for part in self.taken)
 
     @property
     def band(self) -> tuple[float, float]:
-        """The least and the most bytes for the cache: parts are independent, so that their errors add up in squares."""
+        """Lower and upper limit of the bytes left for the KV cache; independent errors are added in quadrature."""
         below = (self.share * (self.device.size - self.device.low)) ** 2 + sum(
             (part.high - part.size) ** 2 for part in self.taken
         )
@@ -59,8 +65,8 @@ DRIVER, DRIVER_SHARE = 450 * _MIB, 0.0015
 ERROR, ERROR_SHARE = 0.1 * GIB, 0.004
 
 
-def device_memory(hardware: Hardware) -> Part:
-    """Bytes of a device that a process can allocate: less than the driver reports, for the driver keeps some for itself.
+def device_memory(hardware: Hardware) -> MemoryItem:
+    """Bytes of a device that a process can allocate, with their interval: what the driver reports less what it keeps.
 
     `cudaMemGetInfo`, which engines ask, gives some 0.5 GiB less than `nvidia-smi`: what firmware, page tables and error
     correction take. It grows a little with the capacity. A capacity that the user gave is taken as it is.
@@ -71,10 +77,12 @@ def device_memory(hardware: Hardware) -> Part:
     reported = hardware.memory_bytes
     error = ERROR + ERROR_SHARE * reported
     if "memory_bytes" in hardware.overrides:
-        return Part.around("device", reported, 0.0, "given")
+        return MemoryItem.around("device", reported, 0.0, "given")
     if hardware.accelerator.vendor != "nvidia":
-        return Part("device", reported, reported - error, reported, "as reported: what the driver keeps is not known")
-    return Part.around("device", reported - DRIVER - DRIVER_SHARE * reported, error, "as reported, less what the driver keeps")
+        return MemoryItem("device", reported, reported - error, reported, "as reported: what the driver keeps is not known")
+    return MemoryItem.around(
+        "device", reported - DRIVER - DRIVER_SHARE * reported, error, "as reported, less what the driver keeps"
+    )
 
 
 _SGLANG_CONTEXT, _SGLANG_CONTEXT_ERROR = 0.5 * GIB, 0.4 * GIB
@@ -83,7 +91,7 @@ _SGLANG_OTHER, _SGLANG_OTHER_ERROR = 0.3 * GIB, 0.4 * GIB
 """What loading takes besides the weights: workspaces of libraries, tables of positions."""
 
 
-def _sglang(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+def _sglang(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> MemoryBudget:
     """SGLang: what is free when it starts, times `mem_fraction_static`, less what loading the weights took.
 
     Activations and CUDA graphs live in the rest, which the fraction leaves; neither version nor graphs matter.
@@ -92,11 +100,14 @@ def _sglang(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ..
     """
     device = device_memory(request.hardware)
     error = (_SGLANG_CONTEXT_ERROR**2 + (device.size - device.low) ** 2) ** 0.5
-    free = Part.around("free at the start", device.size - _SGLANG_CONTEXT, error, device.why)
-    taken = [Part.around("weights", stage.weights_bytes, 0.0), Part.around("other", _SGLANG_OTHER, _SGLANG_OTHER_ERROR)]
+    free = MemoryItem.around("free at the start", device.size - _SGLANG_CONTEXT, error, device.why)
+    taken = [
+        MemoryItem.around("weights", stage.loaded_bytes, 0.0),
+        MemoryItem.around("other", _SGLANG_OTHER, _SGLANG_OTHER_ERROR),
+    ]
     if request.deployment.reserve:
-        taken.append(Part.around("reserve", request.deployment.reserve, 0.0))
-    return Budget(stage.utilization, free, tuple(taken))
+        taken.append(MemoryItem.around("reserve", request.deployment.reserve, 0.0))
+    return MemoryBudget(stage.utilization, free, tuple(taken))
 
 
 SAMPLER, SAMPLER_ERROR = 9.8, 0.1
@@ -110,7 +121,7 @@ GRAPHS, GRAPHS_MIN, GRAPHS_MAX = 0.7 * GIB, 0.1 * GIB, 1.5 * GIB
 GRAPHS_SINCE = (0, 21)
 
 
-def _vllm(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> Budget:
+def _vllm(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool) -> MemoryBudget:
     """vLLM: a share of the device, less weights, less the peak of a step that it tries before it sizes the cache.
 
     The step that it tries has as many tokens as one may have, and samples as many sequences as one may hold. Sampling decides
@@ -122,20 +133,20 @@ def _vllm(request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...]
     """
     deployment = request.deployment
     taken = [
-        Part.around("weights", stage.weights_bytes, 0.0),
+        MemoryItem.around("weights", stage.loaded_bytes, 0.0),
         _peak(request, stage),
-        Part.around("other", _VLLM_OTHER, _VLLM_OTHER_ERROR),
+        MemoryItem.around("other", _VLLM_OTHER, _VLLM_OTHER_ERROR),
     ]
     if deployment.devices > deployment.data_parallel_size:
-        taken.append(Part.around("collectives", _VLLM_RANK, _VLLM_RANK_ERROR))
+        taken.append(MemoryItem.around("collectives", _VLLM_RANK, _VLLM_RANK_ERROR))
     if not eager and release is not None and release >= GRAPHS_SINCE:
-        taken.append(Part("graphs", GRAPHS, GRAPHS_MIN, GRAPHS_MAX))
+        taken.append(MemoryItem("graphs", GRAPHS, GRAPHS_MIN, GRAPHS_MAX))
     if deployment.reserve:
-        taken.append(Part.around("reserve", deployment.reserve, 0.0))
-    return Budget(stage.utilization, device_memory(request.hardware), tuple(taken))
+        taken.append(MemoryItem.around("reserve", deployment.reserve, 0.0))
+    return MemoryBudget(stage.utilization, device_memory(request.hardware), tuple(taken))
 
 
-def _peak(request: ResolvedRequest, stage: StageMemory) -> Part:
+def _peak(request: ResolvedRequest, stage: StageMemory) -> MemoryItem:
     """The peak of activations in the step that the engine tries: of its layers, or of sampling."""
     longest = request.deployment.max_model_len or request.model.max_position_embeddings
     most = stage.max_num_batched_tokens
@@ -145,19 +156,19 @@ def _peak(request: ResolvedRequest, stage: StageMemory) -> Part:
     )
     sequences = request.deployment.max_num_seqs or 0
     sampling = SAMPLER * 4 * sequences * request.model.vocab_size if stage.stage.last else 0.0
-    return Part.around("activations", max(layers, sampling), SAMPLER_ERROR * max(layers, sampling))
+    return MemoryItem.around("activations", max(layers, sampling), SAMPLER_ERROR * max(layers, sampling))
 
 
-def budget(
+def memory_budget(
     engine: str, request: ResolvedRequest, stage: StageMemory, release: tuple[int, ...] | None, *, eager: bool
-) -> Budget:
-    """The budget of an engine on a device of a pipeline stage.
+) -> MemoryBudget:
+    """How an engine divides the memory of one device of a pipeline stage.
 
     Args:
         engine: `vllm` or `sglang`.
         request: the deployment.
         stage: its pipeline stage.
-        release: the engine's version; None: not known.
-        eager: whether it runs without CUDA graphs.
+        release: the engine's version as numbers; None: not known.
+        eager: whether the engine runs without CUDA graphs.
     """
     return {"vllm": _vllm, "sglang": _sglang}[engine](request, stage, release, eager=eager)

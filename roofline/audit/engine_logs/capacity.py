@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.audit.engine_logs.budgets import Budget, budget
+from roofline.audit.engine_logs.budgets import MemoryBudget, memory_budget
 from roofline.audit.engine_logs.engine_log import EngineLog
 from roofline.audit.engine_logs.names import Row
 from roofline.predict.memory import StageMemory
@@ -22,7 +22,14 @@ _SAME = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The cache of one replica, and where its size comes from: `log` where one was given, else the budget of `engine`."""
+    """The KV cache of one replica, by the log and by prediction.
+
+    Attributes:
+        request: the deployment.
+        engine: `vllm` or `sglang`, whose rules divide the memory.
+        log: what the engine printed; None: everything is predicted.
+        eager: whether the engine ran without CUDA graphs.
+    """
 
     request: ResolvedRequest
     engine: str
@@ -30,20 +37,21 @@ class Capacity:
     eager: bool = False
 
     def rows(self) -> list[Row]:
-        """Everything that the log measured, with its prediction."""
+        """A row for each quantity of memory and cache that the log prints, with its prediction; none without a log."""
         return [row for row in (*self._memory(), *self._cache()) if row is not None]
 
     @property
-    def budgets(self) -> list[tuple[StageMemory, Budget]]:
-        """The budget of each pipeline stage."""
+    def budgets(self) -> list[tuple[StageMemory, MemoryBudget]]:
+        """Each pipeline stage with the memory budget of one of its devices."""
         release = self.log.release if self.log is not None else None
         return [
-            (part, budget(self.engine, self.request, part, release, eager=self.eager)) for part in self.request.memory.stages
+            (part, memory_budget(self.engine, self.request, part, release, eager=self.eager))
+            for part in self.request.memory.stages
         ]
 
     @property
     def tokens(self) -> float:
-        """Tokens in the cache of one replica: as measured, else as predicted."""
+        """Capacity of the KV cache of one replica in tokens: measured, else predicted."""
         measured = self.measured_tokens
         return self._tokens(self._least()[0]) if measured is None else measured
 
@@ -55,17 +63,17 @@ class Capacity:
 
     @property
     def max_model_len(self) -> int:
-        """The longest sequence that the engine takes."""
+        """Maximum length of a sequence in tokens: the option, else the model's maximum."""
         return self.request.deployment.max_model_len or self.request.model.max_position_embeddings
 
     @property
     def measured_tokens(self) -> float | None:
-        """Tokens in the cache by the log: of one replica."""
+        """Capacity of the KV cache of one replica in tokens by the log; None where it does not print it."""
         tokens, blocks = self._number("kv_tokens"), self._number("kv_blocks")
         return tokens if tokens is not None or blocks is None else blocks * self.request.memory.block_size
 
     def _memory(self) -> list[Row | None]:
-        part, expected = max(self.budgets, key=lambda entry: entry[0].weights_bytes)
+        part, expected = max(self.budgets, key=lambda entry: entry[0].loaded_bytes)
         named = {entry.name: entry for entry in expected.taken}
         weights = self._number("weights_bytes")
         device = self._number("begin_bytes" if self.engine == "sglang" else "total_bytes")
@@ -73,7 +81,7 @@ class Capacity:
             None
             if device is None
             else Row("device_bytes", "byte", device, expected.device.size, expected.device.low, expected.device.high),
-            None if weights is None else Row("weights_bytes", "byte", weights, part.weights_bytes),
+            None if weights is None else Row("weights_bytes", "byte", weights, part.loaded_bytes),
         ]
         for name, fact in (("activations", "peak_bytes"), ("graphs", "graph_bytes")):
             measured, entry = self._number(fact), named.get(name)
@@ -112,7 +120,7 @@ class Capacity:
 
     @property
     def available(self) -> float | None:
-        """Bytes for the cache by the log: as it says, or as its lines about memory leave them."""
+        """Bytes per device for the KV cache by the log: printed, or computed from its other lines; None without them."""
         begin, end = self._number("begin_bytes"), self._number("end_bytes")
         if self.engine == "sglang":
             share = self.request.memory.utilization
@@ -143,11 +151,12 @@ class Capacity:
         if available <= 0:
             return 0.0
         if self._in_groups:
-            kinds = [part.layout.kinds for part in self.request.memory.stages]
+            longest = self.max_model_len
+            kinds = [(part.layout.kinds, part.own_cache_share(longest)) for part in self.request.memory.stages]
             return float(
                 min(
-                    available // sum(kind.block_bytes for kind in held) * min(kind.block for kind in held)
-                    for held in kinds
+                    available // sum(kind.block_bytes for kind in held) * min(kind.block for kind in held) * share
+                    for held, share in kinds
                     if held
                 )
             )
@@ -160,12 +169,12 @@ class Capacity:
         """
         tokens = []
         for part in self.request.memory.stages:
-            layout = part.layout
+            layout, share = part.layout, part.own_cache_share(length)
             if layout.block is not None:
-                tokens.append(float(available // sum(kind.block_bytes for kind in layout.kinds) * layout.block))
+                tokens.append(float(available // sum(kind.block_bytes for kind in layout.kinds) * layout.block) * share)
             else:
                 new = min(part.max_num_batched_tokens, length)
-                tokens.append(available / float(layout.bytes(length - new, new)) * length)
+                tokens.append(available / float(layout.bytes(length - new, new)) * length * share)
         return min(tokens)
 
     @property

@@ -13,9 +13,10 @@ from roofline.audit.engine_logs.capacity import Capacity
 from roofline.audit.engine_logs.deployment import LoggedDeployment, logged_deployment
 from roofline.audit.engine_logs.engine_log import EngineLog
 from roofline.audit.engine_logs.names import Row, Unit
-from roofline.audit.engine_logs.reasons import RuleInput, why
+from roofline.audit.engine_logs.reasons import Evidence, why
 from roofline.errors import InputError
-from roofline.predict.request import ResolvedRequest, prepare
+from roofline.predict.drafts import read_options, resolve
+from roofline.predict.request import ResolvedRequest
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
 
@@ -28,13 +29,13 @@ class Comparison:
     """The result of `roofline compare`.
 
     Attributes:
-        rows: a quantity each, measured and predicted.
-        request: the deployment as it was priced.
-        deployment: where its options come from.
-        log: the engine's log, if one was given.
+        rows: one quantity each, measured and predicted.
+        request: the deployment that the predictions are of.
+        deployment: its options, and where they come from.
+        log: the engine's log; None: not given.
         bench: the benchmark's result, likewise.
-        load: what is predicted for the load of the benchmark.
-        assumptions: all that was read or assumed.
+        load: the prediction for the load of the benchmark; None without one.
+        assumptions: everything that was read from the files or assumed.
     """
 
     rows: tuple[Row, ...]
@@ -47,14 +48,14 @@ class Comparison:
 
     @property
     def inputs(self) -> dict[str, dict[str, str]]:
-        """Every file that was read, by its role."""
+        """Name, path and SHA-256 of every file that was read, by its role."""
         files = [(role, file) for role, file in (("engine log", self.log), ("benchmark", self.bench)) if file is not None]
         read = [Input(role, file.path.name, str(file.path), file.sha256) for role, file in files]
         used = (*read, *self.request.inputs, *self.request.estimator.fits.inputs.values())
         return {entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout, without the header."""
+        """Plain data in the layout of `roofline compare --json`, without the header."""
         deployment = self.request.deployment
         return {
             "model": self.request.model.name,
@@ -85,15 +86,17 @@ def compare(
     Args:
         model: as in `roofline.analyze`; None: as the files name it.
         hardware: likewise; logs seldom name it.
-        engine_log_path: the log of a server of vLLM or SGLang.
+        engine_log_path: the log of a vLLM or SGLang server.
         bench_path: a result of `vllm bench serve` or `sglang.bench_serving`.
-        **options: of the deployment, as in `roofline.analyze`; they take precedence over the log.
+        **options: of the deployment and of speculative decoding, as in `roofline.analyze`; they take precedence over the log.
 
     Returns:
-        Rows of measured and predicted quantities with likely reasons; `.to_dict()` has the layout of `roofline compare --json`.
+        Measured and predicted quantities in base units, with likely reasons for each gap.
 
     Raises:
-        roofline.errors.RooflineError: a file that is none of these, a model or hardware that no file names.
+        InputError: neither file given, a file in no known format, files of different models, a model or hardware that no file
+            names, an option that is wrong, or a deployment whose memory does not hold one request of the load.
+        SpecError: a file that does not exist or is too large.
     """
     if engine_log_path is None and bench_path is None:
         raise InputError("nothing to compare: give --engine-log FILE, --bench FILE, or both")
@@ -101,7 +104,7 @@ def compare(
     bench = None if bench_path is None else _read_bench(Path(bench_path))
     about = logged_deployment(model, hardware, options, log, bench)
     request, load, rows = _predict(about, log, bench)
-    evidence = RuleInput(request=request, deployment=about, log=log, bench=bench, load=load, rows=tuple(rows))
+    evidence = Evidence(request=request, deployment=about, log=log, bench=bench, load=load, rows=tuple(rows))
     explained = tuple(replace(row, why=why(row, evidence)) for row in rows)
     noted = {note.name for note in about.notes}
     rest = (note for note in request.assumptions if note.name not in noted)
@@ -135,21 +138,22 @@ def _read_bench(path: Path) -> BenchResult:
 def _predict(
     about: LoggedDeployment, log: EngineLog | None, bench: BenchResult | None
 ) -> tuple[ResolvedRequest, LoadPrediction | None, list[Row]]:
+    request, speculation = resolve(about.model, about.hardware, batch=1, input_len=1, phase="decode", **about.options)
+    capacity = Capacity(request, about.engine, log, about.eager)
     if bench is None:
-        request = prepare(about.model, about.hardware, batch=1, input_len=1, phase="decode", **about.options)
-        return request, None, Capacity(request, about.engine, log, about.eager).rows()
-    from roofline.audit.engine_logs.load_prediction import Server
+        return request, None, capacity.rows()
+    from roofline.audit.engine_logs.load_prediction import LoadPredictor
     from roofline.serving.queueing.closed_loop import ClosedLoop
 
-    loop = ClosedLoop.of(about.model, about.hardware, **about.options)
-    request = loop.steps.request
-    capacity = Capacity(request, about.engine, log, about.eager)
+    loop = ClosedLoop.of(about.model, about.hardware, **read_options(about.options)[1])
     tokens = capacity.tokens * request.deployment.data_parallel_size
-    load = Server(loop, bench.load, tokens, int(str(request.deployment.max_num_seqs or 256))).predict()
-    return request, load, [*(capacity.rows() if log is not None else []), *_load_rows(bench, load)]
+    load = LoadPredictor(loop, bench.load, tokens, int(str(request.deployment.max_num_seqs or 256)), speculation).predict()
+    # the stream of a request has one piece per step
+    per_step = 1.0 if speculation is None else speculation.tokens
+    return request, load, [*(capacity.rows() if log is not None else []), *_load_rows(bench, load, per_step)]
 
 
-def _load_rows(bench: BenchResult, predicted_load: LoadPrediction) -> list[Row]:
+def _load_rows(bench: BenchResult, predicted_load: LoadPrediction, tokens_per_step: float) -> list[Row]:
     """A row for each figure of the benchmark that is predicted."""
     rates, load = predicted_load.requests_per_s, bench.load
     factors = {
@@ -160,7 +164,7 @@ def _load_rows(bench: BenchResult, predicted_load: LoadPrediction) -> list[Row]:
     spans: dict[str, tuple[Unit, Any, float]] = {
         "ttft_s": ("s", predicted_load.ttft, 1.0),
         "tpot_s": ("s", predicted_load.tpot, 1.0),
-        "itl_s": ("s", predicted_load.tpot, 1.0),
+        "itl_s": ("s", predicted_load.tpot, tokens_per_step),
         "e2e_s": ("s", predicted_load.e2e, 1.0),
         **{name: ("1/s", rates, factor) for name, factor in factors.items()},
     }

@@ -32,8 +32,8 @@ class LoggedDeployment:
         model: id or path.
         hardware: likewise.
         engine: `vllm` or `sglang`.
-        options: of the deployment.
-        notes: where each comes from.
+        options: of the deployment, by the names of `roofline.analyze`.
+        notes: where each option comes from.
         eager: whether the engine ran without CUDA graphs.
     """
 
@@ -48,10 +48,18 @@ class LoggedDeployment:
 def logged_deployment(
     model: str | None, hardware: str | None, overrides: dict[str, Any], log: EngineLog | None, bench: BenchResult | None
 ) -> LoggedDeployment:
-    """The deployment that the files name; options given by the user come first.
+    """The deployment that a log and a benchmark name.
+
+    Args:
+        model: given by the user: takes precedence over the files.
+        hardware: likewise.
+        overrides: options of `roofline.analyze` given by the user, likewise; None values are ignored.
+        log: the engine's log, if there is one.
+        bench: the benchmark's result, if there is one.
 
     Raises:
-        InputError: no file names the model or the hardware, and neither was given; or two files name different models.
+        InputError: no file names the model or the hardware, and neither was given; two files name different models; or the
+            quantization method of the log does not tell the format of the weights.
     """
     notes: list[Assumption] = []
     if model is None:
@@ -157,7 +165,9 @@ def _formats(log: EngineLog, model: Model, overrides: dict[str, Any], options: d
         options["quantization"] = (name, method.line)
     if dtype is not None and str(dtype.value) != "auto":
         value = str(dtype.value).removeprefix("torch.")
-        options["activation_dtype"] = (value, dtype.line)
+        named = overrides.get("quantization") or options.get("quantization", (None, 0))[0]
+        if not names.quantizes_activations(model, named):
+            options["activation_dtype"] = (value, dtype.line)
         if method is None and not model.quantization and overrides.get("quantization") is None:
             options["dtype"] = (value, dtype.line)
 

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from roofline import files
-from roofline.audit.engine_logs.log_formats import CAPACITY, LEAST, LOG_FORMATS, MOST, Line, LogFormat, facts
+from roofline.audit.engine_logs.log_formats import (
+    CAPACITY,
+    LOG_FORMATS,
+    MAX_OVER_RANKS,
+    MIN_OVER_RANKS,
+    LinePattern,
+    LogFormat,
+    parse_line,
+)
 from roofline.errors import InputError
 from roofline.formatting import plural
 
@@ -20,8 +28,8 @@ _RANK = re.compile(r"\(((?:EngineCore|Worker|VllmWorker)[^)]*)\)|\[[^\]]*?\b((?:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A number or a name in a log, and its line."""
+class LoggedValue:
+    """A number (in base units) or a name in a log, and the number of its line."""
 
     value: float | str
     line: int
@@ -29,13 +37,22 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class EngineLog:
-    """One start of an engine. `arguments` are texts under our names; `notes` say what was passed over."""
+    """What one start of an engine printed.
+
+    Attributes:
+        path: of the log.
+        sha256: of the log, in hex.
+        format: the format that its lines fit best.
+        facts: what the lines measured, by name: bytes, tokens, blocks, and names such as the version.
+        arguments: of the engine, as text, under our names.
+        notes: on what was ignored.
+    """
 
     path: Path
     sha256: str
     format: LogFormat
-    facts: dict[str, Fact]
-    arguments: dict[str, Fact]
+    facts: dict[str, LoggedValue]
+    arguments: dict[str, LoggedValue]
     notes: tuple[str, ...] = ()
 
     @property
@@ -45,31 +62,31 @@ class EngineLog:
 
     @property
     def version(self) -> str | None:
-        """Of the engine, where the log names it."""
+        """Version of the engine as printed; None where the log does not name it."""
         return self.text("version")
 
     @property
     def release(self) -> tuple[int, ...] | None:
-        """The version as numbers that can be compared."""
+        """The version as numbers that can be compared, such as (0, 9, 2); None where it is not known."""
         return None if self.version is None else _version(self.version)
 
     def text(self, name: str) -> str | None:
-        """A fact that is a name."""
+        """The text of a fact; None where the log does not have it."""
         fact = self.facts.get(name)
         return None if fact is None else str(fact.value)
 
     def number(self, name: str) -> float | None:
-        """A fact that is a number, in base units."""
+        """The value of a fact that is a number, in base units (bytes, tokens, blocks); None where the log does not have it."""
         fact = self.facts.get(name)
         return float(fact.value) if fact is not None and not isinstance(fact.value, str) else None
 
     def argument(self, name: str) -> str | None:
-        """An argument as it was printed; None where it was not."""
+        """The text of an argument under our name for it; None where the log does not print it."""
         argument = self.arguments.get(name)
         return None if argument is None else str(argument.value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what was read, and where."""
+        """Plain data under `engine_log` in `roofline compare --json`: every fact and argument with its line."""
         return {
             "path": str(self.path),
             "engine": self.engine,
@@ -86,7 +103,7 @@ class _Start:
     """The lines of one start so far: facts with the rank that printed them, and lines of arguments."""
 
     first: int
-    hits: list[tuple[Line, int, str, dict[str, float | str]]] = field(default_factory=list)
+    hits: list[tuple[LinePattern, int, str, dict[str, float | str]]] = field(default_factory=list)
     settings: list[tuple[str, int, str]] = field(default_factory=list)
     begun: set[tuple[str, str]] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)
@@ -97,10 +114,11 @@ class _Start:
 
 
 def read(path: str | Path) -> EngineLog:
-    """The last start in a log that got as far as its cache.
+    """Read the last start in a log that got as far as its KV cache; without one, the last that printed anything.
 
     Raises:
-        InputError: no such file, or no start-up lines of an engine that is known; the message lists those that are.
+        SpecError: no such file, or one of more than 2 GiB.
+        InputError: no start-up lines of a known format; the message lists the formats.
     """
     known = list(dict.fromkeys(line for form in LOG_FORMATS.values() for line in form.lines))
     begins = tuple(dict.fromkeys(needle for form in LOG_FORMATS.values() for needle in form.start))
@@ -118,7 +136,7 @@ def read(path: str | Path) -> EngineLog:
         start = starts[-1]
         start.settings += [(needle, number, text) for needle in settings if needle in text]
         for line in known:
-            if line.needle in text and (values := facts(line, text)):
+            if line.needle in text and (values := parse_line(line, text)):
                 start.hits.append((line, number, rank, values))
                 start.seen |= values.keys()
     return _best(lines, starts)
@@ -155,7 +173,7 @@ def _best(lines: LogLines, starts: list[_Start]) -> EngineLog:
     return EngineLog(lines.path, lines.sha256, form, known, _arguments(form, start), tuple(notes))
 
 
-def _absent(form: LogFormat, known: dict[str, Fact]) -> str:
+def _absent(form: LogFormat, known: dict[str, LoggedValue]) -> str:
     """The needles of lines that a whole start has and this one has not."""
     missing = [name for name in form.expects if name not in known]
     needles = dict.fromkeys(next(line.needle.strip() for line in form.lines if f"<{name}>" in line.pattern) for name in missing)
@@ -187,42 +205,42 @@ def _fact_count(form: LogFormat, start: _Start) -> int:
     return len({name for line, _, _, values in start.hits if line in own for name in values})
 
 
-def _facts(form: LogFormat, start: _Start) -> tuple[dict[str, Fact], int]:
+def _facts(form: LogFormat, start: _Start) -> tuple[dict[str, LoggedValue], int]:
     """Facts over all ranks, and how many ranks there are."""
     own = set(form.lines)
-    by_rank: dict[tuple[str, str], Fact] = {}
+    by_rank: dict[tuple[str, str], LoggedValue] = {}
     for line, number, rank, values in start.hits:
         if line not in own:
             continue
         for name, value in values.items():
             held = by_rank.get((name, rank))
             if held is None or (name in CAPACITY and float(value) < float(held.value)):
-                by_rank[name, rank] = Fact(value, number)
-    whole: dict[str, Fact] = {}
+                by_rank[name, rank] = LoggedValue(value, number)
+    whole: dict[str, LoggedValue] = {}
     for (name, _), fact in by_rank.items():
         held = whole.get(name)
         if held is None:
             whole[name] = fact
-        elif name in LEAST | MOST:
-            pick = min if name in LEAST else max
+        elif name in MIN_OVER_RANKS | MAX_OVER_RANKS:
+            pick = min if name in MIN_OVER_RANKS else max
             whole[name] = pick(held, fact, key=lambda entry: float(entry.value))
-    counts = [sum(other == name for other, _ in by_rank) for name in LEAST | MOST]
+    counts = [sum(other == name for other, _ in by_rank) for name in MIN_OVER_RANKS | MAX_OVER_RANKS]
     return whole, max(counts, default=0)
 
 
-def _arguments(form: LogFormat, start: _Start) -> dict[str, Fact]:
+def _arguments(form: LogFormat, start: _Start) -> dict[str, LoggedValue]:
     """Arguments, the most trusted line first; a number that a line of its own gives fills a gap."""
-    known: dict[str, Fact] = {}
+    known: dict[str, LoggedValue] = {}
     for needle in form.settings:
         for wanted, number, text in start.settings:
             if wanted == needle:
                 tail = text[text.index(needle) :]
                 for name, value in arguments(tail, form.names).items():
-                    known.setdefault(name, Fact(value, number))
+                    known.setdefault(name, LoggedValue(value, number))
     for line, number, _, facts_of_line in start.hits:
         for name in ("max_num_batched_tokens", "max_num_seqs", "max_model_len"):
             if line in form.lines and name in facts_of_line:
-                known.setdefault(name, Fact(f"{facts_of_line[name]:.0f}", number))
+                known.setdefault(name, LoggedValue(f"{facts_of_line[name]:.0f}", number))
     return known
 
 
@@ -238,15 +256,22 @@ _LINE_KEYS = ("log", "message", "msg")
 
 @dataclass
 class LogLines:
-    """The numbered lines of a file that hold one of some words, as the engine wrote them: without colours, without what a
-    container runtime puts around them. The file is read once and never held as a whole; its hash is known when all is read.
+    """Iterates over (line number, text) of the lines of a file that hold one of some words.
+
+    Lines come without colours and without the JSON that a container runtime puts around them. The file is read once and never
+    held as a whole.
+
+    Attributes:
+        path: of the file.
+        words: case-sensitive.
+        sha256: of the file, in hex; empty until the last line has been read.
+        cut: number of lines so far of which only the first 256 KiB were looked at.
     """
 
     path: Path
     words: tuple[str, ...]
     sha256: str = ""
     cut: int = 0
-    """Lines of which only the start was looked at."""
     _hash: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
@@ -308,10 +333,10 @@ _NO_VALUE = ("None", "null", "")
 
 
 def arguments(line: str, names: dict[str, str]) -> dict[str, str]:
-    """The arguments that a line prints, as text, under our names (`names`: the engine's name to ours).
+    """The arguments that a line prints, as text by our names (`names`: the engine's name to ours).
 
     Engines print them as `name=value` (of a data class, a namespace) or as `'name': value` (of a dict). Of a name that is
-    there more than once the first counts: nested settings of a draft model come later. What is None is left out.
+    printed more than once the first value counts: nested settings of a draft model come later. None values are left out.
 
     >>> arguments("config: model='org/a', dtype=torch.bfloat16, seed=None)", {"model": "model", "dtype": "dtype", "seed": "s"})
     {'model': 'org/a', 'dtype': 'torch.bfloat16'}
@@ -336,5 +361,5 @@ def _argument_pattern(name: str) -> re.Pattern[str]:
 
 
 def flag(value: str | None) -> bool:
-    """Whether an argument is switched on."""
+    """Whether the text of an argument is `true` or `1`, in any case; False for None."""
     return value is not None and value.lower() in ("true", "1")

@@ -16,6 +16,11 @@ Little's law, throughput = C / E2E(C), gives what is not known of the three:
   C is the most, and the queue grows by what arrives more than is served;
 * neither: all prompts are there from the start, and C is the most.
 
+The bound of TPOT has decode steps alone, and that of TTFT its own prompt: prompts may be computed together, in steps that a
+request does not see. Those of E2E and of rates have the prompts of all: no server has computed a prompt in no time.
+
+With speculative decoding a step is a round, and TPOT is that of a round over its tokens; prompts pass the draft too.
+
 NB: lengths are their means, so that there are no stragglers, and nothing is preempted. A run ends with slots that are empty:
 throughput is that of the middle, and the low end of its band has the time of one more output.
 
@@ -33,8 +38,9 @@ from functools import cached_property
 from roofline.audit.engine_logs.bench_result import Load
 from roofline.errors import InputError
 from roofline.formatting import plural
-from roofline.predict.duration import Duration
+from roofline.predict.duration import ZERO_TIME, Duration
 from roofline.predict.request import ResolvedRequest
+from roofline.predict.speculation import Speculation
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.closed_loop import ClosedLoop
 from roofline.serving.queueing.replica import step_seconds
@@ -47,17 +53,17 @@ _MAX_UTILIZATION = 0.95
 
 @dataclass(frozen=True, slots=True)
 class LoadPrediction:
-    """What a load comes to. Times in seconds, each with its band where kernels were measured.
+    """Predicted latencies and rates of a server under a load. Means; intervals where kernels were measured.
 
     Attributes:
-        description: how the load was taken, in a sentence.
-        saturated: whether more arrives than is served.
-        concurrency: requests in flight.
-        ttft: with the time in the queue.
-        tpot: per output token after the first.
-        e2e: of a whole request.
-        requests_per_s: `low` and `high` are of the rate: they follow from the high and low of the times.
-        capacity: requests per second that no kernel beats, however many arrive.
+        description: how the load was modelled, in words.
+        saturated: whether requests arrive faster than they are served.
+        concurrency: number of running requests in the whole deployment; not always whole.
+        ttft: seconds, the time in the queue included.
+        tpot: seconds per output token after the first.
+        e2e: seconds of a whole request.
+        requests_per_s: requests/s; `low` and `high` are ends of the rate, not of the time.
+        capacity: upper bound on requests/s, whatever the arrival rate.
     """
 
     description: str
@@ -71,25 +77,36 @@ class LoadPrediction:
 
 
 @dataclass(frozen=True)
-class Server:
-    """A deployment that serves a load; `tokens`: cache of all replicas; `sequences`: at most this many run per replica."""
+class LoadPredictor:
+    """Predicts latencies and rates of a deployment under a load.
+
+    Attributes:
+        loop: the compiled deployment.
+        load: the requests.
+        tokens: capacity of the KV cache of all replicas together, in tokens.
+        sequences: maximum number of running sequences per replica (`max_num_seqs`).
+    """
 
     loop: ClosedLoop
     load: Load
     tokens: float
     sequences: int
+    speculation: Speculation | None = None
+    """Speculative decoding of the deployment: then a step is a round, of the draft and its verification."""
 
     @property
     def request(self) -> ResolvedRequest:
-        """The deployment."""
+        """The resolved deployment."""
         return self.loop.steps.request
 
     @cached_property
     def max_running(self) -> float:
-        """Requests that run at a time: as the engine allows, and as many as the cache holds half way through their outputs.
+        """Maximum number of running requests, of the whole deployment; not always whole.
+
+        The least of `max_num_seqs` on all replicas, of what the cache holds with outputs half done, and of the load itself.
 
         Raises:
-            InputError: not one request fits.
+            InputError: the cache holds not one request.
         """
         if self.tokens <= 0:
             name, card = self.request.model.name, self.request.hardware.accelerator.name
@@ -104,7 +121,7 @@ class Server:
 
     @property
     def limited_by(self) -> str:
-        """What limits the requests that run at a time."""
+        """What sets `max_running`: `the number of requests`, `max_num_seqs` or `the cache`."""
         if self.load.requests <= self.max_running:
             return "the number of requests"
         return (
@@ -112,10 +129,10 @@ class Server:
         )
 
     def predict(self) -> LoadPrediction:
-        """Times and rates of the load, by which kind of load it is.
+        """Latencies and rates of the load: a closed loop, arrivals at a rate, or all requests at once.
 
         Raises:
-            InputError: not one request fits.
+            InputError: the cache holds not one request.
         """
         limit = float(self.load.concurrency or math.inf)
         running = min(self.max_running, limit)
@@ -226,12 +243,14 @@ class Server:
         first = {kind: ttft(kind) if point.value("ttft", kind) is not None else None for kind in KINDS}
         rest = {kind: point.value("tpot", kind) for kind in KINDS}
         later = max(self.load.output_len - 1, 0.0)
+        slots = {kind: point.value("e2e", kind) for kind in KINDS}
         whole = {kind: _sum(first[kind], later, rest[kind]) for kind in KINDS}
+        least = (first["bound"] or 0.0) + point.times["e2e", "bound"] - point.times["ttft", "bound"]
+        whole = {kind: None if span is None else max(span, least) for kind, span in whole.items()}
         # a queue at the server is in TTFT, and not in what a slot is taken for
         # and when no prompt is left slots run empty: at the low end of the rate (the high one of times) for the time of one
         # more request
         turns = {kind: self.load.requests / running + (kind == "high") for kind in KINDS}
-        slots = {kind: point.value("e2e", kind) for kind in KINDS}
         rates = {kind: None if slot is None else self.load.requests / (turns[kind] * slot) for kind, slot in slots.items()}
         return LoadPrediction(way, saturated, running, _span(first), _span(rest), _span(whole), _rates(rates, point.known))
 
@@ -243,7 +262,8 @@ class Server:
         length = max(round(load.input_len), 1)
         together = max(min(request.memory.max_num_batched_tokens // length, math.floor(a_replica)), 1)
         steps = math.ceil(a_replica / together)
-        took = pipeline(request, prefill(together * replicas, length))
+        prompts = prefill(together * replicas, length)
+        took = pipeline(request, prompts) if self.speculation is None else self.speculation.prefill(prompts)
         # of `steps` steps the mean ends after half of them, and half of one
         return {kind: None if (time := getattr(took, kind)) is None else time * (steps + 1) / 2 for kind in KINDS}
 
@@ -260,16 +280,19 @@ class Server:
         alone = self._step((decoding,), count / replicas)
         mixed = self._step((decoding, Segment(replicas, prompt, 0)), count / replicas)
         band = self._band(max(round(count), 1), middle)
+        draft = self._draft(max(round(count), 1), middle, prompt)
         known, later = not math.isnan(tpots["estimate"]), max(load.output_len - 1, 0.0)
         values: dict[tuple[str, str], float] = {}
-        for kind, tpot in (("bound", tpots["bound"]), ("estimate", tpots["estimate"])):
-            if math.isnan(tpot):
+        for kind in ("bound", "estimate"):
+            if math.isnan(tpots[kind]):
                 continue
-            adds = max(mixed[kind] - alone[kind], 0.0)
-            computed = chunks * alone[kind] + adds
-            slot = computed + tpot / 2 + later * tpot
+            drafting, saved, prompt_drafted = draft[kind]
+            adds = max(mixed[kind] - alone[kind], 0.0) + prompt_drafted
+            computed = chunks * (alone[kind] + drafting) + adds
+            turn, tpot = tpots[kind] + drafting, tpots[kind] - saved
+            slot = computed + turn / 2 + later * tpot
             utilization = min(count / replicas / slot * adds, _MAX_UTILIZATION)
-            waits = 0.0 if kind == "bound" else tpot / 2 + utilization / (2 * (1 - utilization)) * adds
+            waits = 0.0 if kind == "bound" else turn / 2 + utilization / (2 * (1 - utilization)) * adds
             ttft = computed + waits
             values |= {("ttft", kind): ttft, ("tpot", kind): tpot, ("e2e", kind): ttft + later * tpot}
             if kind == "estimate":
@@ -280,7 +303,25 @@ class Server:
                 first = max(values.get(("ttft", kind), values["ttft", "estimate"]) * factor, values["ttft", "bound"])
                 rest = max(values["tpot", "estimate"] * factor, values["tpot", "bound"])
                 values |= {("ttft", kind): first, ("tpot", kind): rest, ("e2e", kind): first + later * rest}
+        # prompts that no request sees in its TPOT take their time all the same
+        least = values["ttft", "bound"] + later * (tpots["shared_bound"] - draft["bound"][1])
+        values |= {("e2e", kind): max(values["e2e", kind], least) for kind in KINDS if ("e2e", kind) in values}
         return _Point(values, known)
+
+    def _draft(self, running: int, context: int, prompt: int) -> dict[str, tuple[float, float, float]]:
+        """By bound and estimate: what a round takes more than a decode step, what it saves per token, what a prompt takes
+        in the draft. All are 0 without speculative decoding."""
+        drafted = dict.fromkeys(("bound", "estimate"), (0.0, 0.0, 0.0))
+        if (speculation := self.speculation) is None:
+            return drafted
+        plain, whole = speculation.plain(running, context), speculation.round(running, context)
+        first = prefill(self.request.deployment.data_parallel_size, prompt)
+        of_prompt = ZERO_TIME if speculation.draft.step is None else speculation.draft.step(first)
+        for kind in drafted:
+            took, before, read = getattr(whole, kind), getattr(plain, kind), getattr(of_prompt, kind)
+            if None not in (took, before, read):
+                drafted[kind] = took - before, before - took / speculation.tokens, read
+        return drafted
 
     def _step(self, step: tuple[Segment, ...], sequences: float) -> dict[str, float]:
         """Seconds of a step at the bound, and as an engine takes it."""

@@ -1,5 +1,4 @@
-"""From names in logs to ours (models, devices, quantization methods), and the rows that compare what was measured with
-predictions."""
+"""Names of models, devices and quantization methods as engines print them, translated to ours."""
 
 from __future__ import annotations
 
@@ -11,8 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roofline import files
+from roofline.blocks.model import Model
 from roofline.errors import InputError, RooflineError
 from roofline.specs.library import by_driver_name, find, ids, text_of
+from roofline.specs.quantization import scheme as known_scheme
 
 # What fine-tuning and quantising put behind a name: the dimensions stay those of the base.
 _SUFFIX = re.compile(
@@ -24,8 +25,11 @@ _CACHED = re.compile(r"models--([^/]+?)--([^/]+)")
 
 
 def model(name: str) -> str:
-    """What `find("models", ...)` takes for the model that an engine was started with: a folder or file that is here, else a
-    shipped id with the same dimensions.
+    """The model that an engine was started with, as `load_model` takes it: a local folder with a config.json, else the id of a
+    shipped model with the same dimensions.
+
+    Args:
+        name: as the log has it: `org/name`, a path of a Hugging Face cache, or any folder.
 
     >>> model("meta-llama/Llama-3.1-8B-Instruct"), model("neuralmagic/Meta-Llama-3.1-8B-Instruct-FP8")
     ('llama-3.1-8b', 'llama-3.1-8b')
@@ -33,7 +37,7 @@ def model(name: str) -> str:
     'qwen3-32b'
 
     Raises:
-        InputError: nothing shipped is this model.
+        InputError: no shipped model is this one.
     """
     if os.sep in name and files.is_file(Path(name) / "config.json"):
         return name
@@ -75,7 +79,11 @@ def _known(name: str, known: dict[str, Path]) -> str | None:
 
 
 def device(name: str, known: Callable[[str], str | None] = by_driver_name) -> str | None:
-    """The accelerator in the name of a file of tuned kernels, where blanks are underscores.
+    """The id of the accelerator in the name of a file of tuned kernels, where underscores are blanks; None: not known.
+
+    Args:
+        name: such as the part after `device_name=`.
+        known: maps the driver's name of a device to its id, or None.
 
     >>> device("NVIDIA_H100_80GB_HBM3")
     'h100-sxm'
@@ -93,13 +101,17 @@ _IN_NAMES = {"fp8": "fp8", "w8a8": "int8", "int8": "int8", "nvfp4": "nvfp4", "w4
 
 
 def scheme(quantization: str | None, model: str) -> str | None:
-    """The quantization scheme of the weights by our name, from the engine's method; None where they are not quantised.
+    """Our name of the quantization scheme of the weights; None where they are not quantized.
+
+    Args:
+        quantization: the engine's name of the method (`--quantization`); None: none.
+        model: name of the checkpoint, which tells the format where the method does not.
 
     >>> scheme("awq_marlin", "org/m"), scheme("compressed-tensors", "org/m-FP8-dynamic"), scheme(None, "org/m")
     ('awq', 'fp8', None)
 
     Raises:
-        InputError: a method whose format is not known.
+        InputError: neither the method nor the name of the checkpoint tells the format.
     """
     if quantization is None:
         return None
@@ -114,11 +126,24 @@ def scheme(quantization: str | None, model: str) -> str | None:
     )
 
 
+def quantizes_activations(model: Model, quantization: str | None) -> bool:
+    """Whether products are in a format of the weights' own, so that an engine's `dtype` is that of what lies between them.
+
+    As `--activation-dtype` it would say that products are in it too.
+
+    Args:
+        model: with the quantization of its file.
+        quantization: our name of the scheme that takes its place; None: none does.
+    """
+    schemes = model.quantization if quantization is None else () if quantization == "none" else (known_scheme(quantization),)
+    return any(scheme.format.multiply is not None for scheme in schemes)
+
+
 Unit = Literal["byte", "token", "x", "s", "1/s"]
 NEAR = 0.05
-"""Where a prediction has no band: a gap up to this needs no reason."""
+"""Relative gap up to which a prediction without an interval needs no reason."""
 CLOSE = 0.01
-"""A gap up to this needs no reason, however narrow the band."""
+"""Relative gap up to which no prediction needs a reason, however narrow its interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +151,16 @@ class Row:
     """A quantity measured and predicted, in base units.
 
     Attributes:
-        quantity: its name.
-        unit: of all figures.
+        quantity: its name, with the unit.
+        unit: of all figures of the row; `x` is a factor.
         measured: by the engine or the benchmark.
         predicted: None where it cannot be predicted.
-        low: the lower end of the prediction's band, where it has one.
-        high: the upper end.
-        bound: what no kernel can beat: the shortest time, the highest rate.
-        basis: what the prediction is computed from: the model and the hardware, or also lines of the log.
-        why: likely reasons for a gap.
+        low: lower end of the prediction interval; None without one.
+        high: upper end, likewise.
+        bound: the roofline bound: of a time the shortest, of a rate the highest, with operators in sequence; None of other
+            quantities.
+        basis: what the prediction is computed from.
+        why: likely reasons for a gap; empty where there is none.
     """
 
     quantity: str
@@ -149,13 +175,15 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Predicted over measured, as everywhere in this project; None without a prediction or at a measured 0."""
+        """Predicted over measured; None without a prediction or where 0 was measured."""
         return self.predicted / self.measured if self.predicted is not None and self.measured else None
 
     @property
     def within(self) -> bool | None:
-        """Whether the measurement lies in the band, or within 1 % of the prediction; without a band, within 5 %. None without
-        a prediction."""
+        """Whether measurement and prediction agree: to 1 %, or the measurement lies in the interval; without one, to 5 %.
+
+        None without a prediction.
+        """
         if self.predicted is None:
             return None
         if self.ratio is not None and abs(self.ratio - 1) <= CLOSE:
@@ -165,7 +193,7 @@ class Row:
         return self.ratio is not None and abs(self.ratio - 1) <= NEAR
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Plain data: one of `rows` in `roofline compare --json`."""
         return {
             "quantity": self.quantity,
             "unit": self.unit,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofline.audit.engine_logs.bench_result import BenchResult
-from roofline.audit.engine_logs.budgets import budget
+from roofline.audit.engine_logs.budgets import memory_budget
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.deployment import LoggedDeployment
 from roofline.audit.engine_logs.engine_log import EngineLog, flag
@@ -26,8 +26,8 @@ _MAX_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class RuleInput:
-    """Everything that a rule may look at: a comparison before its reasons are known."""
+class Evidence:
+    """What a rule decides by: the deployment, what was measured, and the rows of the comparison without their reasons."""
 
     request: ResolvedRequest
     deployment: LoggedDeployment
@@ -37,15 +37,20 @@ class RuleInput:
     rows: tuple[Row, ...]
 
     def row(self, quantity: str) -> Row | None:
-        """The row of a quantity."""
+        """The row of a quantity; None where it was not measured."""
         return next((row for row in self.rows if row.quantity == quantity), None)
 
     def argument(self, name: str) -> str | None:
-        """An argument of the engine, where the log prints it."""
+        """The text of an argument of the engine; None without a log or where it does not print it."""
         return None if self.log is None else self.log.argument(name)
 
+    @property
+    def drafted(self) -> bool:
+        """Whether the prediction is of speculative decoding."""
+        return any(note.name == "num_speculative_tokens" for note in self.request.assumptions)
+
     def assumed(self, name: str) -> bool:
-        """Whether neither the log nor the user says what an option was."""
+        """Whether an option is assumed or a default: neither the log nor the user gives it."""
         return any(
             note.name == name and note.origin in ("assumed", "default")
             for note in (*self.deployment.notes, *self.request.assumptions)
@@ -54,14 +59,22 @@ class RuleInput:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A rule: a sentence for a row of one of its quantities, or "" where it does not apply."""
+    """A rule that explains a gap.
+
+    Attributes:
+        quantities: names of the rows that it may explain.
+        sentence: the reason for a row; "" where the rule does not apply.
+    """
 
     quantities: tuple[str, ...]
-    sentence: Callable[[Row, RuleInput], str]
+    sentence: Callable[[Row, Evidence], str]
 
 
-def why(row: Row, evidence: RuleInput) -> str:
-    """Likely reasons why a row is off, the surest first; "" where it is not off."""
+def why(row: Row, evidence: Evidence) -> str:
+    """Likely reasons for the gap of a row, the most certain first, at most three; "" where there is no gap.
+
+    Where no rule applies to a gap, the text says so.
+    """
     if row.within or row.ratio is None:
         return ""
     sentences = [text for reason in REASONS if row.quantity in reason.quantities and (text := reason.sentence(row, evidence))]
@@ -75,11 +88,11 @@ def _slower(row: Row) -> bool:
     return row.ratio < 1 if row.quantity in LATENCIES else row.ratio > 1
 
 
-def _beneath_bound(row: Row, evidence: RuleInput) -> str:
+def _beneath_bound(row: Row, evidence: Evidence) -> str:
     """Faster than any kernel can be: something is not as the files say."""
     if row.bound is None or not (row.measured < row.bound if row.quantity in LATENCIES else row.measured > row.bound):
         return ""
-    if evidence.argument("speculative_config") is not None:
+    if evidence.argument("speculative_config") is not None and not evidence.drafted:
         return "speculative decoding gives several tokens per step"
     return (
         "faster than the hardware allows: fewer requests at work than the load says, outputs cut short, speculative "
@@ -87,7 +100,7 @@ def _beneath_bound(row: Row, evidence: RuleInput) -> str:
     )
 
 
-def _failed_requests(row: Row, evidence: RuleInput) -> str:
+def _failed_requests(row: Row, evidence: Evidence) -> str:
     """Some requests failed."""
     if evidence.bench is None or not evidence.bench.failed:
         return ""
@@ -101,7 +114,7 @@ _MIN_DEVICE_SHARE, _MAX_DEVICE_SHARE = 0.8, 1.08
 the share cannot be above 1."""
 
 
-def _other_card(row: Row, evidence: RuleInput) -> str:
+def _other_card(row: Row, evidence: Evidence) -> str:
     """The log is of another card than the given hardware, or of a slice of it."""
     device = evidence.row("device_bytes")
     if device is None:
@@ -114,13 +127,13 @@ def _other_card(row: Row, evidence: RuleInput) -> str:
     return f"the log's device has {device.measured / GIB:.1f} GiB: it is no {name}, or a slice of one"
 
 
-def _by_cache(evidence: RuleInput) -> str:
+def _by_cache(evidence: Evidence) -> str:
     """The memory that the log's cache and its weights stand for, at the share that the engine takes."""
     cache = evidence.row("kv_cache_bytes")
     if cache is None or evidence.log is None or evidence.log.engine != "vllm":
         return ""
-    stage = evidence.request.memory.fullest
-    expected = budget(
+    stage = evidence.request.memory.fullest_stage
+    expected = memory_budget(
         evidence.deployment.engine, evidence.request, stage, evidence.log.release, eager=evidence.deployment.eager
     )
     weights = evidence.row("weights_bytes")
@@ -139,7 +152,7 @@ def _option_name(name: str) -> str:
     return "MODEL" if name == "model" else f"--{name.replace('_', '-')}"
 
 
-def _overridden_options(row: Row, evidence: RuleInput) -> str:
+def _overridden_options(row: Row, evidence: Evidence) -> str:
     """Options were given that contradict the log."""
     flags = [f"{_option_name(note.name)} {note.value} was given {note.why}" for note in evidence.deployment.notes
              if note.origin == "given" and note.why.startswith("in place of")]  # fmt: skip
@@ -149,7 +162,7 @@ def _overridden_options(row: Row, evidence: RuleInput) -> str:
 _SIGMAS = 3.0
 
 
-def _random_arrivals(row: Row, evidence: RuleInput) -> str:
+def _random_arrivals(row: Row, evidence: Evidence) -> str:
     """A gap that this number of random arrivals may have.
 
     Times between them are exponential, as benchmarks draw them: n take n / rate, give or take one part in the root of n.
@@ -168,7 +181,7 @@ def _random_arrivals(row: Row, evidence: RuleInput) -> str:
 _NEAR_FACTOR = 0.1
 
 
-def _cache_dtype(row: Row, evidence: RuleInput) -> str:
+def _cache_dtype(row: Row, evidence: Evidence) -> str:
     """The tokens that the log's memory holds are half of those predicted, or twice: the cache has another format."""
     aided = evidence.row(AIDED)
     if aided is None or aided.within or aided.ratio is None:
@@ -184,14 +197,14 @@ def _cache_dtype(row: Row, evidence: RuleInput) -> str:
     return ""
 
 
-def _eager_mode(row: Row, evidence: RuleInput) -> str:
+def _eager_mode(row: Row, evidence: Evidence) -> str:
     """The engine was started without CUDA graphs, and was slower."""
     if not evidence.deployment.eager or not _slower(row):
         return ""
     return "eager mode: without CUDA graphs the host launches every kernel, which the prediction takes to be hidden"
 
 
-def _fewer_weights(row: Row, evidence: RuleInput) -> str:
+def _fewer_weights(row: Row, evidence: Evidence) -> str:
     """Less was loaded than the model in its format."""
     weights = evidence.row("weights_bytes")
     if weights is None or weights.within or weights.predicted is None or weights.predicted < weights.measured + _SMALL_BYTES:
@@ -208,7 +221,7 @@ def _fewer_weights(row: Row, evidence: RuleInput) -> str:
 _SMALL_BYTES = 0.1 * GIB
 
 
-def _more_weights(row: Row, evidence: RuleInput) -> str:
+def _more_weights(row: Row, evidence: Evidence) -> str:
     """More was loaded than the language model in its format."""
     weights = evidence.row("weights_bytes")
     if weights is None or weights.within or weights.predicted is None or weights.measured < weights.predicted + _SMALL_BYTES:
@@ -216,7 +229,7 @@ def _more_weights(row: Row, evidence: RuleInput) -> str:
     more = f"{(weights.measured - weights.predicted) / GIB:.2f} GiB more were loaded than the language model"
     if row.quantity != "weights_bytes":
         return more
-    if evidence.argument("speculative_config") is not None:
+    if evidence.argument("speculative_config") is not None and not evidence.drafted:
         return f"{more}: the draft model of speculative decoding"
     if evidence.request.precision.roles or evidence.request.deployment.quantization:
         return f"{more}: layers that are not quantised, a vision tower, or weights repacked for their kernels"
@@ -225,7 +238,7 @@ def _more_weights(row: Row, evidence: RuleInput) -> str:
     return f"{more}: a vision tower, layers for several tokens at a time, or a model of other dimensions"
 
 
-def _prefix_cache(row: Row, evidence: RuleInput) -> str:
+def _prefix_cache(row: Row, evidence: Evidence) -> str:
     """Where a server was faster, and prefix caching may have been on (the default of vLLM from 0.8 on, and of SGLang)."""
     faster = row.ratio is not None and (row.ratio > 1 if row.unit == "s" else row.ratio < 1)
     option = evidence.argument("enable_prefix_caching")
@@ -236,16 +249,16 @@ def _prefix_cache(row: Row, evidence: RuleInput) -> str:
     return "prompts that share a prefix are computed once (prefix caching); here each is computed whole"
 
 
-def _speculative_decoding(row: Row, evidence: RuleInput) -> str:
+def _speculative_decoding(row: Row, evidence: Evidence) -> str:
     """The engine generates several tokens per step."""
-    if evidence.argument("speculative_config") is None or _slower(row):
+    if evidence.argument("speculative_config") is None or _slower(row) or evidence.drafted:
         return ""
     if row.quantity == "itl_s":
         return "ITL is of steps, each with several tokens; the prediction is one step per token"
     return "speculative decoding is on; the prediction is one step per token"
 
 
-def _queueing(row: Row, evidence: RuleInput) -> str:
+def _queueing(row: Row, evidence: Evidence) -> str:
     """TTFT is mostly waiting."""
     if evidence.load is None:
         return ""
@@ -260,13 +273,13 @@ def _queueing(row: Row, evidence: RuleInput) -> str:
 _SAME_SHARE = 0.005
 
 
-def _assumed_utilization(row: Row, evidence: RuleInput) -> str:
+def _assumed_utilization(row: Row, evidence: Evidence) -> str:
     """The share of memory is a default: the share that would explain the cache of the log."""
     cache = evidence.row("kv_cache_bytes")
     if not evidence.assumed("gpu_memory_utilization") or cache is None or evidence.log is None:
         return ""
-    stage = evidence.request.memory.fullest
-    expected = budget(
+    stage = evidence.request.memory.fullest_stage
+    expected = memory_budget(
         evidence.deployment.engine, evidence.request, stage, evidence.log.release, eager=evidence.deployment.eager
     )
     share = (cache.measured + sum(entry.size for entry in expected.taken)) / expected.device.size
@@ -276,7 +289,7 @@ def _assumed_utilization(row: Row, evidence: RuleInput) -> str:
     return f"{text} (--gpu-memory-utilization)"
 
 
-def _graphs_and_collectives(row: Row, evidence: RuleInput) -> str:
+def _graphs_and_collectives(row: Row, evidence: Evidence) -> str:
     """CUDA graphs far from the estimate, or less memory left where devices share layers."""
     graphs = evidence.row("graphs_bytes")
     if graphs is not None and graphs.within is False:
@@ -290,7 +303,7 @@ def _graphs_and_collectives(row: Row, evidence: RuleInput) -> str:
 _MIN_WAVES = 5
 
 
-def _short_run(row: Row, evidence: RuleInput) -> str:
+def _short_run(row: Row, evidence: Evidence) -> str:
     """Each slot serves few requests, so that beginning and end weigh, and the server was slower."""
     if (
         evidence.bench is None
@@ -306,7 +319,7 @@ def _short_run(row: Row, evidence: RuleInput) -> str:
 _SAME_CONCURRENCY = 1.2
 
 
-def _requests_in_flight(row: Row, evidence: RuleInput) -> str:
+def _requests_in_flight(row: Row, evidence: Evidence) -> str:
     """At a rate: Little's law on the measured figures gives another number of requests in flight than is predicted."""
     if evidence.bench is None or evidence.load is None or evidence.load.saturated or math.isinf(evidence.bench.load.rate):
         return ""
@@ -322,7 +335,7 @@ def _requests_in_flight(row: Row, evidence: RuleInput) -> str:
     )
 
 
-def _cache_limits_batch(row: Row, evidence: RuleInput) -> str:
+def _cache_limits_batch(row: Row, evidence: Evidence) -> str:
     """The cache limits the batch, and with it every time."""
     if evidence.load is None or "the cache" not in evidence.load.description:
         return ""
@@ -333,7 +346,7 @@ def _cache_limits_batch(row: Row, evidence: RuleInput) -> str:
 _SHORT_STEP_S = 0.015
 
 
-def _host_overhead(row: Row, evidence: RuleInput) -> str:
+def _host_overhead(row: Row, evidence: Evidence) -> str:
     """Steps are so short that they do not hide work on the host, and the server was slower."""
     step = evidence.row("tpot_s") or evidence.row("itl_s")
     if step is None or step.measured > _SHORT_STEP_S or not _slower(row):
@@ -341,7 +354,7 @@ def _host_overhead(row: Row, evidence: RuleInput) -> str:
     return f"steps of {step.measured * 1e3:.1f} ms: scheduling, detokenising and streaming on the host are not modelled apart"
 
 
-def _assumed_max_num_seqs(row: Row, evidence: RuleInput) -> str:
+def _assumed_max_num_seqs(row: Row, evidence: Evidence) -> str:
     """The number of sequences, which decides what sampling takes, is a default."""
     if evidence.deployment.engine != "vllm" or not evidence.assumed("max_num_seqs"):
         return ""
@@ -350,7 +363,7 @@ def _assumed_max_num_seqs(row: Row, evidence: RuleInput) -> str:
     return f"no line says max_num_seqs, {seqs} by default; {depends}"
 
 
-def _cache_layout(row: Row, evidence: RuleInput) -> str:
+def _cache_layout(row: Row, evidence: Evidence) -> str:
     """The same bytes hold another number of tokens: the layout differs, or the model."""
     engine = evidence.request.engine
     rules = f"the rules of {engine.name} {engine.version}, by which the cache is laid out here"
@@ -368,7 +381,7 @@ def _cache_layout(row: Row, evidence: RuleInput) -> str:
 _HIGH_VARIATION = 0.3
 
 
-def _length_variance(row: Row, evidence: RuleInput) -> str:
+def _length_variance(row: Row, evidence: Evidence) -> str:
     """Outputs differ in length: the prediction has their mean alone."""
     variation = evidence.bench.load.output_variation if evidence.bench is not None else None
     if variation is None or variation < _HIGH_VARIATION:
@@ -376,7 +389,7 @@ def _length_variance(row: Row, evidence: RuleInput) -> str:
     return f"outputs differ in length (standard deviation {percent(variation, 0)} of the mean): the last ones run nearly alone"
 
 
-def _no_measured_kernels(row: Row, evidence: RuleInput) -> str:
+def _no_measured_kernels(row: Row, evidence: Evidence) -> str:
     """The estimate was transferred from another card, or there is none."""
     name = evidence.request.hardware.accelerator.name
     if not row.basis.startswith("estimate"):
@@ -386,14 +399,14 @@ def _no_measured_kernels(row: Row, evidence: RuleInput) -> str:
     return ""
 
 
-def _median(row: Row, evidence: RuleInput) -> str:
+def _median(row: Row, evidence: Evidence) -> str:
     """The file has a median, the prediction is a mean."""
     if evidence.bench is None or row.quantity not in evidence.bench.medians:
         return ""
     return "the file has the median; the prediction is of the mean"
 
 
-def _other_memory(row: Row, evidence: RuleInput) -> str:
+def _other_memory(row: Row, evidence: Evidence) -> str:
     """What else may hold memory, where there is less of it, or what may be smaller, where there is more."""
     if row.ratio is None:
         return ""
@@ -411,7 +424,7 @@ def _other_memory(row: Row, evidence: RuleInput) -> str:
 _PLAUSIBLE_ERROR = 2.0
 
 
-def _estimate_accuracy(row: Row, evidence: RuleInput) -> str:
+def _estimate_accuracy(row: Row, evidence: Evidence) -> str:
     """A gap that the estimate may well have: its band does not always hold."""
     steps = evidence.request.steps
     if steps is None or steps.held_out is None or row.ratio is None or not row.basis.startswith("estimate"):

@@ -1,4 +1,4 @@
-"""A measured run served again by the simulator: its arrivals and lengths, and latencies compared."""
+"""Simulate a measured run with its own arrivals and lengths, and compare the latencies."""
 
 from roofline.audit.replay.replay import replay
 from roofline.audit.replay.result import Replay

@@ -1,4 +1,4 @@
-"""Two constants of a card, fitted on the first requests of a run: the rates of its matrix units and of its memory.
+"""Two rates of a device, fitted on the first requests of a run: of its matrix units and of its memory.
 
 They replace the datasheet's peak and bandwidth in bounds and estimates, so kernels keep the shares of them that were measured
 elsewhere, and their launches, waits and links stay as they are. They are not achieved rates: with the fitted constants a step
@@ -31,35 +31,35 @@ _FARTHEST = math.log(20)
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """FLOP/s of the matrix units, whatever they multiply, and bytes/s of the device's memory."""
+class DeviceRates:
+    """Compute rate of the matrix units in FLOP/s, whatever the dtype, and bandwidth of device memory in byte/s."""
 
     peak_flops: float
     bandwidth: float
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FitResult:
     """The result of a fit.
 
-    Args:
-        card: the constants.
-        error: root mean square of the logarithms, on the requests of the fit.
-        servings: how often the run was served.
+    Attributes:
+        rates: the fitted rates.
+        error: root mean square of ln(simulated/measured), on the requests of the fit.
+        servings: number of times that the run was simulated.
     """
 
-    card: Card
+    rates: DeviceRates
     error: float
     servings: int
 
 
-def fit(serve: Callable[[Card], Latencies], measured: Latencies, start: Card) -> Fitted:
-    """Return the card with which serving comes nearest to the measured latencies.
+def fit_rates(serve: Callable[[DeviceRates], Latencies], measured: Latencies, start: DeviceRates) -> FitResult:
+    """Fit the rates of a device so that simulated latencies come nearest to the measured ones.
 
     Args:
-        serve: returns the latencies of the first requests on a card.
-        measured: the measured ones.
-        start: where the search begins.
+        serve: simulates the run on a device with these rates; returns the latencies of the requests of the fit.
+        measured: latencies of the same requests.
+        start: rates at which the search begins; it stays within a factor of 20 of them.
     """
     import numpy as np
     from scipy.optimize import minimize
@@ -71,7 +71,7 @@ def fit(serve: Callable[[Card], Latencies], measured: Latencies, start: Card) ->
         if max(map(abs, at)) > _FARTHEST:
             return math.inf
         if at not in distances:
-            distances[at] = distance(serve(_card(start, at)), measured)
+            distances[at] = mean_squared_log_ratio(serve(_scaled(start, at)), measured)
         return distances[at]
 
     best = np.zeros(2)
@@ -79,15 +79,18 @@ def fit(serve: Callable[[Card], Latencies], measured: Latencies, start: Card) ->
         corners = best + step * np.array([(0, 0), (1, 0), (0, 1)])
         options = {"initial_simplex": corners, "xatol": _TOLERANCE, "fatol": 1e-5, "maxfev": _MAX_SERVINGS // 2}
         best = minimize(objective, best, method="Nelder-Mead", options=options).x
-    return Fitted(_card(start, (float(best[0]), float(best[1]))), math.sqrt(objective(best)), len(distances))
+    return FitResult(_scaled(start, (float(best[0]), float(best[1]))), math.sqrt(objective(best)), len(distances))
 
 
-def _card(start: Card, at: tuple[float, float]) -> Card:
-    return Card(start.peak_flops * math.exp(at[0]), start.bandwidth * math.exp(at[1]))
+def _scaled(start: DeviceRates, at: tuple[float, float]) -> DeviceRates:
+    return DeviceRates(start.peak_flops * math.exp(at[0]), start.bandwidth * math.exp(at[1]))
 
 
-def distance(simulated: Latencies, measured: Latencies) -> float:
-    """Return the mean square of the logarithms of the ratios of all three latencies."""
+def mean_squared_log_ratio(simulated: Latencies, measured: Latencies) -> float:
+    """Mean square of ln(simulated/measured), averaged over TTFT, TPOT and E2E with equal weights.
+
+    NaN values are left out; times are taken as 1 microsecond at least.
+    """
     import numpy as np
 
     squares = []

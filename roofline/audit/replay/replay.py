@@ -1,4 +1,4 @@
-"""`replay`: serve the requests of a measured run again, on the deployment that the run had, and compare latencies."""
+"""`replay`: simulate the requests of a measured run on the deployment that it had, and compare latencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline import formatting
 from roofline.audit.engine_logs import names
-from roofline.audit.replay.fit import Card, Fitted, fit
+from roofline.audit.replay.fit import DeviceRates, FitResult, fit_rates
 from roofline.audit.replay.result import Comparison, Latencies, Replay
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
@@ -22,7 +22,7 @@ from roofline.predict.options import ALIASES
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.router import ROUTERS, open_loop
-from roofline.serving.simulation.server import Server, make_server, resolve_replica
+from roofline.serving.simulation.server import ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.step_log import END, StepLog
 from roofline.serving.traffic.engine_run import EngineMeta, EngineRun, read_run
 from roofline.specs.hardware import Hardware
@@ -49,24 +49,27 @@ def replay(
     num_gpu_blocks_override: int | str | None = None,
     **deployment: Any,
 ) -> Replay:
-    """Serve the requests of a measured run again, and compare latencies.
+    """Simulate the requests of a measured run, with its arrivals and lengths, and compare the latencies.
 
     Args:
-        run: its folder (see `roofline.serving.traffic.read_run`), or what was read of it.
+        run: its folder (see `roofline.serving.traffic.read_run`), or the run itself.
         model: a shipped id, the path of a file, or a loaded model; default: the model that the run names.
         hardware: likewise.
-        fit_first: fit two constants of the card on this many requests, the first that arrived, and judge them by the others.
+        fit_first: fit compute rate and bandwidth on this many requests, the first that arrived (at least 10), and compare on
+            the others.
         scheduler: as in `simulate`; default: `vllm-v1-async` or `vllm-v1`, as the run had it.
         basis: `estimate` of step times (default where kernels were measured) or `bound`.
-        skip_bad_rows: leave broken lines out.
+        skip_bad_rows: leave broken lines out; otherwise the first one is an error.
         num_gpu_blocks_override: KV blocks of a replica; default: those that the run had, else those that fit.
         **deployment: the options of `roofline analyze` that describe the deployment, instead of those of the run.
 
     Returns:
-        Both latencies and their differences; `.to_dict()` has the layout of `roofline replay --json`.
+        Measured and simulated latencies in seconds; `.to_dict()` has the layout of `roofline replay --json`.
 
     Raises:
-        roofline.errors.RooflineError: a broken file, an unknown name, a wrong value, requests that do not fit the deployment.
+        SpecError: a file that is missing or broken.
+        InputError: no model or hardware named, an unknown name, a wrong value, fewer requests than `fit_first` needs, replicas
+            (`data_parallel_size` of the run), a model that does not fit, or a request that the deployment could never serve.
     """
     measured = run if isinstance(run, EngineRun) else read_run(run, skip_bad_rows)
     notes: list[Assumption] = []
@@ -84,19 +87,19 @@ def replay(
 
 @dataclass(frozen=True)
 class Served:
-    """The simulated latencies of a run's requests, and how often requests were preempted."""
+    """Simulated latencies of the requests of a run, and the number of preemptions."""
 
     latencies: Latencies
     num_preemptions: int
 
 
-def serve(run: EngineRun, server: Server) -> Served:
-    """Serve the requests of a run as they arrived.
+def serve(run: EngineRun, server: ServerConfig) -> Served:
+    """Simulate the requests of a run with their own arrival times and lengths.
 
     As an engine's own times do, latencies begin when the engine looks for new requests, which it does between two steps.
 
     Raises:
-        InputError: a request that the server could never serve.
+        InputError: a request that is longer than the server allows or than its KV cache.
     """
     import numpy as np
 
@@ -125,17 +128,20 @@ def serve(run: EngineRun, server: Server) -> Served:
 
 
 class Replayer:
-    """A measured run with its deployment: what the run's files say, and what the user gives instead.
+    """A measured run with its deployment: what the files of the run say, and what the user gives instead.
 
     Args:
-        run: the run.
+        run: the measured run.
         model: as in `replay`.
         hardware: likewise.
         scheduler: likewise.
         basis: likewise.
-        num_blocks: KV blocks of a replica.
-        deployment: options that replace those of the run.
-        notes: gets what is assumed.
+        num_blocks: KV blocks of a replica; None: as measured, else as many as fit.
+        deployment: options of `roofline analyze` that replace those of the run.
+        notes: gets an assumption for everything that was not given.
+
+    Raises:
+        InputError: no model or hardware named, an unknown name, or a run with several data-parallel replicas.
     """
 
     def __init__(
@@ -197,20 +203,32 @@ class Replayer:
         self.notes.append(Assumption("async_scheduling", ahead, origin, why))
         return "vllm-v1-async" if ahead else "vllm-v1"
 
-    def server(self, card: Card | None, notes: list[Assumption]) -> Server:
-        """Return the deployment as a server; with the constants of a card, if one is given."""
+    def server(self, card: DeviceRates | None, notes: list[Assumption]) -> ServerConfig:
+        """Return the deployment as a simulated server.
+
+        Args:
+            card: rates that replace the datasheet's peak and bandwidth; None: the datasheet's.
+            notes: gets the choices of scheduler and basis.
+
+        Raises:
+            InputError: a wrong option, or a model that does not fit.
+        """
         options = dict(self.options)
         if card is not None:
             options |= {"peak_flops": card.peak_flops, "bandwidth": card.bandwidth}
         request = resolve_replica(self.model, self.hardware, options)
-        return make_server(
+        return resolve_server(
             request, scheduler=self.scheduler, preemption=None, basis=self.basis, replicas=None, balancer=None, stepwise=False,
             notes=notes, num_gpu_blocks_override=self.num_blocks,
             enable_prefix_caching=bool(options.get("enable_prefix_caching")),
         )  # fmt: skip
 
     def result(self, num_fit: int | None) -> Replay:
-        """Return the comparison; with a fit on the first `num_fit` requests, unless it is None."""
+        """Simulate the run and compare; with `num_fit`, also fit rates on the first that many requests and compare the rest.
+
+        Raises:
+            InputError: as `server`, or a request that the deployment could never serve.
+        """
         run, notes, num = self.run, self.notes, len(self.run)
         measured = Latencies.of(run.arrived, run.first, run.last, run.trace.outputs)
         server = self.server(None, notes)
@@ -220,13 +238,13 @@ class Replayer:
         if num_fit is not None:
             best = self._fit(num_fit, measured, server)
             card = self._card(best, num_fit, server)
-            after = serve(run, self.server(best.card, []))
-            rest = measured.part(num_fit, num)
-            unseen = Comparison.of("unfitted", rest, served.latencies.part(num_fit, num))
-            fitted = Comparison.of("fitted", rest, after.latencies.part(num_fit, num))
+            after = serve(run, self.server(best.rates, []))
+            rest = measured.slice(num_fit, num)
+            unseen = Comparison.of("unfitted", rest, served.latencies.slice(num_fit, num))
+            fitted = Comparison.of("fitted", rest, after.latencies.slice(num_fit, num))
             why = f"fitted on the first {num_fit:,} of {num:,} requests of {run.trace.name}"
-            notes.append(Assumption("peak_flops", formatting.quantity(best.card.peak_flops, "FLOP/s"), "given", why))
-            notes.append(Assumption("bandwidth", formatting.quantity(best.card.bandwidth, "B/s"), "given", why))
+            notes.append(Assumption("peak_flops", formatting.quantity(best.rates.peak_flops, "FLOP/s"), "given", why))
+            notes.append(Assumption("bandwidth", formatting.quantity(best.rates.bandwidth, "B/s"), "given", why))
         sources = [*self.inputs, *server.request.inputs, run.trace.input]
         config = server.config
         return Replay(
@@ -234,7 +252,7 @@ class Replayer:
             **facts(server.request),
             run=_run(run),
             server={
-                "scheduler": server.scheduler.name, "basis": server.tables.basis, "blocks": config.num_blocks,
+                "scheduler": server.scheduler.name, "basis": server.tables.basis, "blocks": config.num_gpu_blocks,
                 "block_size": config.block_size, "max_num_seqs": config.max_num_seqs,
                 "max_num_batched_tokens": config.max_num_batched_tokens, "prefix_caching": config.enable_prefix_caching,
                 "preemptions": served.num_preemptions,
@@ -246,31 +264,31 @@ class Replayer:
             fitted=fitted,
         )  # fmt: skip
 
-    def _fit(self, num_fit: int, measured: Latencies, server: Server) -> Fitted:
-        start = Card(_peak(server), server.request.hardware.bandwidth)
+    def _fit(self, num_fit: int, measured: Latencies, server: ServerConfig) -> FitResult:
+        start = DeviceRates(_peak(server), server.request.hardware.bandwidth)
 
-        def simulated(card: Card) -> Latencies:
-            return serve(self.run, self.server(card, [])).latencies.part(0, num_fit)
+        def simulated(card: DeviceRates) -> Latencies:
+            return serve(self.run, self.server(card, [])).latencies.slice(0, num_fit)
 
-        return fit(simulated, measured.part(0, num_fit), start)
+        return fit_rates(simulated, measured.slice(0, num_fit), start)
 
-    def _card(self, best: Fitted, num_fit: int, server: Server) -> dict[str, Any]:
+    def _card(self, best: FitResult, num_fit: int, server: ServerConfig) -> dict[str, Any]:
         return {
-            "peak_flops": best.card.peak_flops,
-            "bandwidth": best.card.bandwidth,
+            "peak_flops": best.rates.peak_flops,
+            "bandwidth": best.rates.bandwidth,
             "replaces": {"peak_flops": _peak(server), "bandwidth": server.request.hardware.bandwidth},
-            "achieved": self._achieved(self.server(best.card, [])),
+            "achieved": self._achieved(self.server(best.rates, [])),
             "requests": num_fit,
             "error": best.error,
             "servings": best.servings,
         }
 
-    def _achieved(self, server: Server) -> dict[str, float]:
+    def _achieved(self, server: ServerConfig) -> dict[str, float]:
         """Rates of a device in two steps: one full of prompt tokens, and one that decodes `max_num_seqs` sequences, or as many
         as there are blocks for, half-way through their outputs."""
         trace, config, hardware, tables = self.run.trace, server.config, server.request.hardware, server.tables
         context = int(trace.mean_prompt + trace.mean_output / 2)
-        num_sequences = max(min(config.max_num_seqs, config.num_blocks * config.block_size // context), 1)
+        num_sequences = max(min(config.max_num_seqs, config.num_gpu_blocks * config.block_size // context), 1)
         num_tokens = config.max_num_batched_tokens // server.request.deployment.pipeline_parallel_size
         prompts, decodes = (Segment(1, num_tokens, 0),), (Segment(num_sequences, 1, context, decode=True),)
         matrix_s = sum(float(parts.total) for parts in tables.costs.utilization(prompts)["matrix"])
@@ -282,7 +300,7 @@ class Replayer:
         }
 
 
-def _peak(server: Server) -> float:
+def _peak(server: ServerConfig) -> float:
     """FLOP/s of the format in which a step multiplies most."""
     request = server.request
     work: dict[str, float] = {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from roofline.predict.result import dump_json
+from roofline.documents import dump_json, envelope
 from roofline.specs.source import Assumption
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +19,7 @@ FIGURES = ("mean", "p50", "p90", "p99")
 
 @dataclass(frozen=True)
 class Latencies:
-    """Latencies in seconds by request, in the order of arrival; shape (requests,). `tpot` is NaN for outputs of one token."""
+    """Latencies in seconds, arrays of shape (requests,) in the order of arrival; `tpot` is NaN for outputs of one token."""
 
     ttft: Array = field(repr=False)
     tpot: Array = field(repr=False)
@@ -28,24 +27,24 @@ class Latencies:
 
     @classmethod
     def of(cls, arrived: Array, first: Array, last: Array, outputs: Array) -> Self:
-        """Latencies from times: TPOT = (last - first)/(outputs - 1).
+        """Latencies from points in time: TTFT = first - arrived, TPOT = (last - first)/(outputs - 1), E2E = last - arrived.
 
         Args:
-            arrived: when each request arrived, in seconds.
-            first: when it had its first token.
-            last: when it had its last token.
-            outputs: its output tokens.
+            arrived: arrival of each request in seconds, shape (requests,), as all of these.
+            first: time of its first token.
+            last: time of its last token.
+            outputs: number of its output tokens.
         """
         import numpy as np
 
         return cls(first - arrived, (last - first) / np.where(outputs > 1, outputs - 1, np.nan), last - arrived)
 
-    def part(self, start: int, end: int) -> Latencies:
-        """Return the latencies of requests from one index to another."""
+    def slice(self, start: int, end: int) -> Latencies:
+        """Return the latencies of the requests from index `start` to `end`, which is excluded."""
         return Latencies(self.ttft[start:end], self.tpot[start:end], self.e2e[start:end])
 
-    def figures(self) -> dict[str, dict[str, float | None]]:
-        """Return mean and percentiles of each latency; None where no request has it."""
+    def summary(self) -> dict[str, dict[str, float | None]]:
+        """Return mean, p50, p90 and p99 in seconds of `ttft_s`, `tpot_s` and `e2e_s`; None where no request has the latency."""
         return {f"{name}_s": _figures(getattr(self, name)) for name in NAMES}
 
 
@@ -63,10 +62,10 @@ def _figures(values: Array) -> dict[str, float | None]:
 class Comparison:
     """Measured and simulated latencies of some of the requests.
 
-    Args:
+    Attributes:
         step_times: `unfitted` or `fitted`.
-        requests: how many.
-        measured: seconds by `ttft_s`, `tpot_s`, `e2e_s` and figure.
+        requests: number of requests compared.
+        measured: seconds by latency (`ttft_s`, `tpot_s`, `e2e_s`) and figure (`mean`, `p50`, `p90`, `p99`).
         simulated: likewise.
     """
 
@@ -77,11 +76,15 @@ class Comparison:
 
     @classmethod
     def of(cls, step_times: str, measured: Latencies, simulated: Latencies) -> Comparison:
-        """Compare latencies of the same requests."""
-        return cls(step_times, len(measured.ttft), measured.figures(), simulated.figures())
+        """Compare measured and simulated latencies of the same requests; `step_times` is `unfitted` or `fitted`."""
+        return cls(step_times, len(measured.ttft), measured.summary(), simulated.summary())
 
     def error(self, latency: str, figure: str) -> float | None:
-        """Return simulated over measured, less 1; None where nothing was measured, or 0.
+        """Return the relative error, simulated/measured - 1; None where nothing was measured, or 0.
+
+        Args:
+            latency: `ttft_s`, `tpot_s` or `e2e_s`.
+            figure: `mean`, `p50`, `p90` or `p99`.
 
         >>> Comparison("", 1, {"ttft_s": {"mean": 2.0}}, {"ttft_s": {"mean": 1.5}}).error("ttft_s", "mean")
         -0.25
@@ -90,7 +93,7 @@ class Comparison:
         return None if not measured or simulated is None else simulated / measured - 1
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row per figure."""
+        """Return one flat row per latency and figure; times in seconds."""
         return [
             {
                 "step_times": self.step_times, "requests": self.requests, "latency": f"{name}_s", "figure": figure,
@@ -101,7 +104,7 @@ class Comparison:
         ]  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return plain data, as under `unfitted` in `roofline replay --json`; times in seconds."""
         errors = {f"{name}_s": {figure: self.error(f"{name}_s", figure) for figure in FIGURES} for name in NAMES}
         return {
             "step_times": self.step_times, "requests": self.requests, "measured": self.measured, "simulated": self.simulated,
@@ -111,20 +114,21 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A measured run and its simulation.
+    """A measured run and its simulation. The dictionaries are those of `roofline replay --json`.
 
-    Args:
-        inputs: files that were read.
-        model: the model.
-        hardware: the accelerator.
+    Attributes:
+        inputs: name, path and SHA-256 of the files that were read, by role.
+        model: facts of the model.
+        hardware: facts of the accelerator.
         deployment: the deployment that was simulated.
-        run: the run and its engine.
+        run: the measured run and its engine.
         server: the simulated server.
         unfitted: all requests, with step times of the hardware file.
         assumptions: what was assumed.
-        card: what was fitted: `peak_flops` and `bandwidth`, what they replace, on how many requests, and their error.
-        unseen: the requests that the fit has not seen, with step times of the hardware file.
-        fitted: the same requests, with fitted step times.
+        card: the fit: `peak_flops` (FLOP/s) and `bandwidth` (byte/s), what they replace, on how many requests, and the error;
+            None without a fit.
+        unseen: the requests that the fit has not seen, with step times of the hardware file; None without a fit.
+        fitted: the same requests, with fitted step times; None without a fit.
     """
 
     inputs: dict[str, Any]
@@ -141,11 +145,11 @@ class Replay:
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """All comparisons."""
+        """The comparisons that were made: one, or three with a fit."""
         return [one for one in (self.unfitted, self.unseen, self.fitted) if one is not None]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data in the documented layout."""
+        """Return plain data in the layout of `roofline replay --json`."""
         return {
             **envelope(self.inputs),
             "model": self.model,
@@ -167,5 +171,5 @@ class Replay:
         return dump_json(self.to_dict(), indent)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row per figure of each comparison."""
+        """Return the rows of all comparisons; see `Comparison.rows`."""
         return [row for one in self.comparisons for row in one.rows()]

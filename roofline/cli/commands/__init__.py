@@ -15,7 +15,7 @@ from roofline import files
 from roofline.errors import InputError, StoppedByASignalError
 from roofline.registry import Registry
 
-Register = Callable[[typer.Typer], None]
+_Register = Callable[[typer.Typer], None]
 """Adds a command, or a group of them, to an application."""
 
 
@@ -31,14 +31,14 @@ class Entry:
 
     name: str
     summary: str
-    load: Callable[[], Register]
+    load: Callable[[], _Register]
 
 
-def _shipped(name: str) -> Callable[[], Register]:
+def _shipped(name: str) -> Callable[[], _Register]:
     return lambda: _load(name)
 
 
-def _load(name: str) -> Register:  # noqa: C901, PLR0912 - an import each
+def _load(name: str) -> _Register:  # noqa: C901, PLR0912 - an import each
     """Import the module of a command that ships, and no other."""
     match name:
         case "analyze":
@@ -127,7 +127,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Commands(MutableMapping[str, Any]):
-    """The commands of the application as click has them, each made when it is looked up."""
+    """The commands of the application by name, as click has them; each is loaded when it is looked up."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
@@ -170,33 +170,38 @@ class CommandGroup(typer.core.TyperGroup):
         self.commands = Commands()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the commands."""
+        """Names of the commands, in the order of the help."""
         del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command as it is listed; `resolve_command` has the one that runs."""
+        """A command for the list in the help; `resolve_command` has the one that runs."""
         del ctx
         if cmd_name not in self.commands:
             return None
         return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary, rich_markup_mode=self.rich_markup_mode)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that is called, with its name and what follows it."""
+        """Name of the command that is called, the command, and the arguments that follow it."""
         if args and args[0] in self.commands:
             return args[0], self.commands[args[0]], args[1:]
         return super().resolve_command(ctx, args)
 
 
-OUTPUTS = ("output", "perfetto")
+_OUTPUTS = ("output", "perfetto")
 """Parameters of commands that name what is written; all others name what is read, if they name a file."""
 
 
 class Command(typer.core.TyperCommand):
-    """A command that refuses, before the work is done, a place where it cannot write, and to write over what it reads."""
+    """A command that refuses, before the work is done, to write where it cannot, or over what it reads."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it."""
+        """Check the outputs, then run the command.
+
+        Raises:
+            InputError: an output that cannot be written, or would overwrite an input or a shipped file.
+            StoppedByASignalError: it was interrupted.
+        """
         try:
             with files.run():
                 _check_outputs(self.params, ctx.params)
@@ -212,14 +217,14 @@ def _check_outputs(parameters: list[Any], values: dict[str, Any]) -> None:
         InputError: as of `files.check_target`; two outputs into one file; a file that is given as an input, or is shipped.
     """
     named = {entry.name: entry for entry in parameters}
-    outputs = {name: Path(values[name]) for name in OUTPUTS if values.get(name) is not None}
+    outputs = {name: Path(values[name]) for name in _OUTPUTS if values.get(name) is not None}
     for name, output in outputs.items():
         # records of a bench and a set of worksheets are folders
         if output.suffix and not (named[name].metavar == "FOLDER" or values.get("seeds") is not None):
             files.check_target(output)
             _check_shipped(output)
         for other, value in values.items():
-            if other in OUTPUTS:
+            if other in _OUTPUTS:
                 if other != name and other in outputs and outputs[other].resolve() == output.resolve():
                     both = f"{_flag(named[other])} and {_flag(named[name])} are both {output}"
                     raise InputError(f"{both}: give them names of their own")

@@ -18,7 +18,7 @@ from roofline.text import Table, clean, markdown_cell
 if TYPE_CHECKING:
     from roofline.predict.result import Analysis, Phase
 
-Formulas = list[dict[str, Any]]
+_Formulas = list[dict[str, Any]]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def analyze(
     from roofline.predict.result import operator_rows
 
     request, result = answer(model, hardware, **options)
-    formulas: Formulas = []
+    formulas: _Formulas = []
     if explain:
         from roofline.cli.commands.explain import operator_formulas
 
@@ -58,7 +58,7 @@ def analyze(
     return 1
 
 
-def _show(result: Analysis, formulas: Formulas) -> None:
+def _show(result: Analysis, formulas: _Formulas) -> None:
     if is_terminal():
         _terminal(result, formulas)
         return
@@ -96,7 +96,7 @@ def _sentences(result: Analysis) -> list[str]:
     return [*summary.sentences(result), *rounds]
 
 
-def _formula_lines(formulas: Formulas) -> list[str]:
+def _formula_lines(formulas: _Formulas) -> list[str]:
     lines = ["", "Formulas"] if formulas else []
     for entry in formulas:
         lines.append(f"  {entry['path']}")
@@ -121,7 +121,7 @@ _MARK_WIDTH = 2  # of the marks before the first cell
 _DISPENSABLE = ("share", "FLOP", "bytes", "x", "link")  # columns that a narrow terminal does without, first to last
 
 
-def _terminal(result: Analysis, formulas: Formulas) -> None:
+def _terminal(result: Analysis, formulas: _Formulas) -> None:
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
@@ -148,7 +148,7 @@ def _terminal(result: Analysis, formulas: Formulas) -> None:
         console.print(
             Text.assemble(f"  {name:<12}{summary.gib(size):>9} GiB  ", (bar, style), f"  {clean(remark)}"), soft_wrap=True
         )
-    plot, marks = roofline_plot(result, min(console.width, 100))
+    plot, marks = _roofline_plot(result, min(console.width, 100))
     if plot:
         console.print()
         line("Roofline  the operators that take longest, marked in the tables: A prefill, a decode", "bold")
@@ -203,7 +203,7 @@ _PLOT_HEIGHT = 14
 _MARKED = 5  # operators of each phase, those that take longest
 
 
-def roofline_plot(result: Analysis, width: int) -> tuple[list[str], dict[str, dict[str, str]]]:
+def _roofline_plot(result: Analysis, width: int) -> tuple[list[str], dict[str, dict[str, str]]]:
     """A roofline in characters: FLOP/s that an operator can reach against its FLOP per byte, both in powers of ten.
 
     Args:

@@ -19,11 +19,11 @@ from roofline import files, formatting
 from roofline.cli.options import JsonOption, QuietOption, takes
 from roofline.cli.output import Output, Result, Rows, write_stdout
 from roofline.cli.tables import print_table
+from roofline.documents import dump_json, envelope
 from roofline.errors import InputError, MissingExtraError, UnitError, UnknownNameError
 from roofline.formatting import percent, plural
 from roofline.text import Table, clean
 from roofline.units import parse_quantity
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def run(
     from roofline.measure.bench.run import Request, execute
 
     device = device or best()
-    folder = output if output is not None else default_folder(device)
+    folder = output if output is not None else _default_folder(device)
     if files.exists(folder) and not files.is_folder(folder):
         msg = f"{folder}: is a file; records go into a folder"
         raise InputError(msg)
@@ -121,8 +121,6 @@ def run(
     for line in report.notes:
         Output(json, None, quiet).note(line)
     if json:
-        from roofline.predict.result import dump_json
-
         document = asdict(report)
         document["said"] = document.pop("notes")  # the key that readers of the document know
         write_stdout(dump_json({**envelope({}), "folder": str(folder), **document}))
@@ -213,7 +211,7 @@ def parse_budget(text: str) -> float:
     return value
 
 
-def default_folder(device: str) -> Path:
+def _default_folder(device: str) -> Path:
     """Where records go when no folder is named: measurements/<device>/<date>."""
     from roofline.measure.bench.devices import device as device_of
     from roofline.measure.bench.machine import now, shipped_id

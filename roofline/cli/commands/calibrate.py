@@ -10,9 +10,9 @@ import typer
 from roofline.cli.options import JsonOption, QuietOption, hardware_option, own
 from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
 from roofline.cli.tables import print_table
+from roofline.documents import envelope
 from roofline.formatting import percent, plural
 from roofline.text import Table
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.measure.calibrate import Calibration

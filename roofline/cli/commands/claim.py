@@ -14,13 +14,13 @@ from roofline.cli.options import Options, changed, given, hardware_option, model
 from roofline.cli.output import Output, Result, Rows, write_stdout
 from roofline.cli.tables import markdown_document
 from roofline.errors import InputError
-from roofline.predict.options import DEPLOYMENT, PARALLELISM, WORKLOAD
+from roofline.predict.options import ALL, PARALLELISM
 from roofline.text import clean, markdown_cell
 
 if TYPE_CHECKING:
-    from roofline.audit.claims.result import Judged, Judgement
+    from roofline.audit.claims.result import ClaimJudgement, Judgement
 
-CLAIM = "What is claimed"
+_CLAIM = "What is claimed"
 _WIDTH = 120
 _STYLES = {"possible": "bold green", "implausible": "bold yellow", "impossible": "bold red"}
 
@@ -29,14 +29,14 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
     stated = (
         changed("phase", help="Which tokens the rate counts.", choices=("decode", "prefill"), metavar="decode|prefill",
-                default="decode", group=CLAIM),
-        changed("peak_flops", help='A dense peak of the hardware, "989 TFLOP/s".', group=CLAIM),
+                default="decode", group=_CLAIM),
+        changed("peak_flops", help='A dense peak of the hardware, "989 TFLOP/s".', group=_CLAIM),
         changed("batch", default="the most favourable"),
         changed("input_len", default=""),
         changed("context", help="Tokens cached before the step.", default="input-len, or the shortest"),
     )  # fmt: skip
-    without = ("segments", "assume", "ignore_capacity")
-    app.command(name="claim", cls=_Command)(takes((WORKLOAD, *DEPLOYMENT), without=without, changed=stated)(claim))
+    without = ("segments",)
+    app.command(name="claim", cls=_Command)(takes(ALL, without=without, changed=stated)(claim))
 
 
 class _Command(Command):
@@ -54,13 +54,13 @@ def claim(  # noqa: PLR0917 - a flag each
     words: Annotated[list[str] | None, model_argument("The claim in words, a model, or both.", '["TEXT"] [MODEL]')] = None,
     hardware: Annotated[str | None, hardware_option("Id or YAML file.")] = None,
     tokens_per_s: Annotated[
-        str | None, own("--tokens-per-s", text="Tokens per second, of the whole batch.", panel=CLAIM, metavar="X")
+        str | None, own("--tokens-per-s", text="Tokens per second, of the whole batch.", panel=_CLAIM, metavar="X")
     ] = None,
-    per_user: Annotated[bool, typer.Option("--per-user", help="The rate is that of one user.", rich_help_panel=CLAIM)] = False,
-    per_gpu: Annotated[bool, typer.Option("--per-gpu", help="The rate is that of one device.", rich_help_panel=CLAIM)] = False,
-    ttft: Annotated[str | None, own("--ttft", text='Time to first token, "10 ms".', panel=CLAIM, metavar="T")] = None,
-    tpot: Annotated[str | None, own("--tpot", text='Time per output token, "7 ms".', panel=CLAIM, metavar="T")] = None,
-    fits: Annotated[bool, typer.Option("--fits", help="That it fits in memory.", rich_help_panel=CLAIM)] = False,
+    per_user: Annotated[bool, typer.Option("--per-user", help="The rate is that of one user.", rich_help_panel=_CLAIM)] = False,
+    per_gpu: Annotated[bool, typer.Option("--per-gpu", help="The rate is that of one device.", rich_help_panel=_CLAIM)] = False,
+    ttft: Annotated[str | None, own("--ttft", text='Time to first token, "10 ms".', panel=_CLAIM, metavar="T")] = None,
+    tpot: Annotated[str | None, own("--tpot", text='Time per output token, "7 ms".', panel=_CLAIM, metavar="T")] = None,
+    fits: Annotated[bool, typer.Option("--fits", help="That it fits in memory.", rich_help_panel=_CLAIM)] = False,
     devices: Annotated[
         str | None,
         own(
@@ -106,11 +106,11 @@ def _text_and_model(words: list[str]) -> tuple[str | None, str | None]:
 
 def _is_model(word: str) -> bool:
     """Whether a word is a path, a name on Hugging Face, or a name of models and nothing else."""
-    from roofline.audit.claims.names import matches
+    from roofline.audit.claims.names import matching_ids
 
     if " " not in word.strip():
-        return not any(sign in word for sign in ("=", ":")) and ("/" in word or bool(matches("models", word)))
-    return files.exists(word) or bool(matches("models", word))
+        return not any(sign in word for sign in ("=", ":")) and ("/" in word or bool(matching_ids("models", word)))
+    return files.exists(word) or bool(matching_ids("models", word))
 
 
 def _rows(judgement: Judgement) -> Rows:
@@ -144,13 +144,17 @@ def _show(judgement: Judgement) -> None:
             console.print(Text(line, style="bold" if line and not line.startswith(" ") else ""), soft_wrap=True)
 
 
-def _lines(one: Judged, width: int) -> list[str]:
+def _lines(one: ClaimJudgement, width: int) -> list[str]:
     lines = _wrapped(f"{one.verdict.capitalize()}: {one.headline}", "", "  ", width)
     if one.ceiling is not None and one.claim.kind != "fits":
-        lines += ["", f"  claimed    {one.claim.written(one.claimed or 0)}", f"  ceiling    {one.claim.written(one.ceiling)}"]
+        lines += [
+            "",
+            f"  claimed    {one.claim.format_value(one.claimed or 0)}",
+            f"  ceiling    {one.claim.format_value(one.ceiling)}",
+        ]
         if one.estimate is not None:
-            best = f", at best {one.claim.written(one.best)}" if one.best is not None else ""
-            lines.append(f"  expected   {one.claim.written(one.estimate)}{best}")
+            best = f", at best {one.claim.format_value(one.best)}" if one.best is not None else ""
+            lines.append(f"  expected   {one.claim.format_value(one.estimate)}{best}")
         lines.append(f"  ratio      {_ratio(one.ratio or 0.0)}{' (beyond the ceiling)' if one.verdict == 'impossible' else ''}")
     sections = (
         ("Why", list(one.derivation)),

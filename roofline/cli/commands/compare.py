@@ -13,9 +13,9 @@ from roofline import formatting
 from roofline.cli.options import Options, hardware_option, model_argument, takes
 from roofline.cli.output import Output, Result, write_stdout
 from roofline.cli.tables import print_table
-from roofline.predict.options import DEPLOYMENT
+from roofline.documents import envelope
+from roofline.predict.options import DEPLOYMENT, SPECULATION
 from roofline.text import Table, clean
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.audit.engine_logs.compare import Comparison
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="compare")(takes(DEPLOYMENT)(compare))
+    app.command(name="compare")(takes((*DEPLOYMENT, SPECULATION))(compare))
 
 
 def compare(

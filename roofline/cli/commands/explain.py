@@ -9,21 +9,21 @@ import typer
 from roofline import formatting
 from roofline.cli.options import ModelArgument, Options, hardware_option, takes
 from roofline.cli.output import Output, Result, by_role, write_stdout
+from roofline.documents import dump_json, envelope
 from roofline.errors import UnknownNameError
-from roofline.predict.options import DEPLOYMENT, WORKLOAD
+from roofline.predict.options import ALL
 from roofline.text import clean
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.predict.explain import Explanation
     from roofline.predict.request import ResolvedRequest
 
-FORMATS = ("text", "latex", "json")
+_FORMATS = ("text", "latex", "json")
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="explain")(takes((WORKLOAD, *DEPLOYMENT), without=("segments",))(explain))
+    app.command(name="explain")(takes(ALL)(explain))
 
 
 def explain(
@@ -40,7 +40,8 @@ def explain(
     """Where a number comes from: formula, numbers put in, value, source.
 
     Quantities: kv_bytes_per_token, arithmetic_intensity, ridge_point, critical_batch, max_batch, max_context, decode_floor,
-    break_even_link, parameters. Example: roofline explain llama-3.1-8b critical_batch --hardware a100-sxm-80gb
+    break_even_link, parameters; with speculative decoding tokens_per_round, accepted_share, speculative_tpot,
+    break_even_acceptance. Example: roofline explain llama-3.1-8b critical_batch --hardware a100-sxm-80gb
     """  # fmt: skip
     if subject is None:
         out.emit(_subjects(model, options.get("assume")))
@@ -49,7 +50,7 @@ def explain(
 
 
 def operator_formulas(request: ResolvedRequest) -> list[dict[str, Any]]:
-    """The formulas of every operator of a request's steps, by phase and path, for `analyze --explain`."""
+    """The formulas of every operator of a request's steps, as JSON objects with phase and path, for `analyze --explain`."""
     from roofline.predict.explain import explain_step
 
     estimates = _estimates(request)
@@ -115,11 +116,10 @@ def _explained(model: str, subject: str, hardware: str | None, options: dict[str
     """One quantity or operator."""
     from roofline.blocks.model_files import load_model
     from roofline.predict.explain import explain
-    from roofline.predict.result import dump_json
     from roofline.specs.library import load_hardware
 
-    if format not in FORMATS:
-        raise UnknownNameError("format", format, FORMATS, list_all=True)
+    if format not in _FORMATS:
+        raise UnknownNameError("format", format, _FORMATS, list_all=True)
     result = explain(model, subject, hardware, **options)
     inputs = [load_model(model, options.get("assume"))[1], *(load_hardware(hardware)[1] if hardware else [])]
     document = {

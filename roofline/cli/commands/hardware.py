@@ -11,8 +11,8 @@ from roofline.cli.library import check_files, print_lines, shadowing, show_as
 from roofline.cli.options import complete_hardware, takes
 from roofline.cli.output import Output, Result, Rows, by_name
 from roofline.cli.tables import print_table
+from roofline.documents import envelope
 from roofline.text import Table
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.specs.hardware import Hardware

@@ -12,11 +12,11 @@ from roofline.cli.library import check_files, print_lines, shadowing, show_as
 from roofline.cli.options import Options, model_argument, takes
 from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
 from roofline.cli.tables import print_table
+from roofline.documents import envelope
 from roofline.errors import InputError
 from roofline.formatting import percent
 from roofline.predict.options import READING
 from roofline.text import Table
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.blocks.model import Model

@@ -12,14 +12,14 @@ from roofline.cli.tables import markdown_described, print_described
 from roofline.predict.options import DEPLOYMENT
 from roofline.serving.options import COPIES
 
-MEANWHILE = "Meanwhile"
+_MEANWHILE = "Meanwhile"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
     meanwhile = (
-        changed("batch", help="Sequences that run meanwhile.", default="0", group=MEANWHILE),
-        changed("context", help="Cached tokens of each of them.", default="tokens", group=MEANWHILE),
+        changed("batch", help="Sequences that run meanwhile.", default="0", group=_MEANWHILE),
+        changed("context", help="Cached tokens of each of them.", default="tokens", group=_MEANWHILE),
     )
     without = ("max_num_seqs", "enable_prefix_caching")
     app.command(name="preempt")(takes(DEPLOYMENT, first=COPIES.values(), without=without, changed=meanwhile)(preempt))
@@ -52,7 +52,7 @@ def preempt(
     lines = sentences(result)
     formats = {".md": lambda: markdown_described(result, lines, tables(result)), ".html": page}
     out.emit(Result(result.to_dict(), result.flat, lambda: print_described(result, lines, tables(result)), formats))
-    if result.answer is not None:
+    if result.comparison is not None:
         return 0
     out.verdict(lines[0])
     return 1

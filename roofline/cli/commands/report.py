@@ -12,14 +12,14 @@ from roofline import files
 from roofline.cli.options import Options, OutputOption, QuietOption, hardware_option, model_argument, takes
 from roofline.cli.output import Output, write_file
 from roofline.errors import InputError, SpecError
-from roofline.predict.options import DEPLOYMENT, WORKLOAD
+from roofline.predict.options import ALL
 
 _MAX_BYTES = 64 * 2**20
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command(name="report")(takes((WORKLOAD, *DEPLOYMENT), without=("phase", "segments", "enable_prefix_caching"))(report))
+    app.command(name="report")(takes(ALL)(report))
 
 
 def report(
@@ -41,6 +41,8 @@ def report(
 ) -> int:
     """One HTML file that works without a network: the answer, figures, and controls that compute in the browser.
 
+    With --phase, --segments or speculative decoding it has no controls.
+
     Example: roofline report llama-3.1-8b --hardware a100-sxm-80gb --hardware h200-sxm -o report.html
     """
     write_page(model, hardware or [], options, calculator=calculator, saved=saved, out=Output(False, output, quiet))
@@ -56,10 +58,11 @@ def write_page(
     saved: Path | None,
     out: Output,
 ) -> None:
-    """Write a report, a calculator, or the page of a saved result.
+    """Write a report, a calculator, or the page of a saved result to the file of `out`.
 
     Raises:
         InputError: not one of the three, or no `.html` file to write to.
+        SpecError: the saved result is not one, or its inputs have changed.
     """
     output = out.file
     if output is None:
@@ -122,7 +125,7 @@ def _read(saved: Path) -> Any:
 
 def _request(saved: Path, content: Any) -> tuple[str, list[str], dict[str, Any]]:
     """The model, hardware and options of a saved result, if its files are still what they were."""
-    from roofline.predict.request import prepare
+    from roofline.predict.drafts import resolve
 
     query = content.get("asked") if isinstance(content, dict) else None
     if not (isinstance(query, dict) and isinstance(query.get("model"), str) and isinstance(query.get("hardware"), str)):
@@ -131,9 +134,7 @@ def _request(saved: Path, content: Any) -> tuple[str, list[str], dict[str, Any]]
     options = query.get("options")
     if not isinstance(options, dict):
         raise SpecError("asked.options must be an object", path=saved)
-    if "speculative" in content:
-        raise SpecError("is of speculative decoding, which a page does not compute: analyse it without", path=saved)
-    request = prepare(query["model"], query["hardware"], **options)
+    request, _ = resolve(query["model"], query["hardware"], **options)
     before = content.get("inputs") if isinstance(content.get("inputs"), dict) else {}
     for entry in request.inputs:
         was = before.get(entry.role)

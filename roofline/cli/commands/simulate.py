@@ -15,7 +15,7 @@ from roofline.serving.options import SIMULATE
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    without = ("data_parallel_size", "shared_prefix", "ignore_capacity")
+    without = ("shared_prefix", "ignore_capacity")
     app.command(name="simulate")(takes(DEPLOYMENT, first=SIMULATE.values(), without=without)(simulate))
 
 

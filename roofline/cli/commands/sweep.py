@@ -15,12 +15,12 @@ from roofline.cli.options import Options, complete_models, given, hardware_optio
 from roofline.cli.options import own as option
 from roofline.cli.output import Output, Result, by_role, progress
 from roofline.cli.tables import print_table
+from roofline.documents import envelope
 from roofline.errors import InputError
 from roofline.formatting import plural
 from roofline.predict.options import OPTIONS
 from roofline.text import Table, clean, csv_cell
 from roofline.units import parse_count
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ GRID, RULES, RUN = (
     "What is kept",
     "How it is run",
 )
-MAX_PRINTED = 1_000
+_MAX_PRINTED = 1_000
 """Rows that are printed at most."""
 _HEADS = {
     "time_estimate_s": "estimate", "time_low_s": "from", "time_high_s": "to", "time_bound_s": "bound",
@@ -245,7 +245,7 @@ def _document(sweep: Sweep, more: dict[str, Any]) -> dict[str, Any]:
 def _in_memory(sweep: Sweep, executor: str | None, report: Callable[[int, int], None], *, unread: bool) -> pd.DataFrame:
     from roofline.predict.sweeps.run import collect
 
-    if unread and sweep.reduction is None and sweep.points > MAX_PRINTED:
+    if unread and sweep.reduction is None and sweep.points > _MAX_PRINTED:
         raise InputError(
             f"{sweep.points:,} points are too many to read: -o FILE.csv or FILE.parquet, -o FOLDER (no suffix) for parts, "
             "--json, or --reduce best, pareto or histogram"
@@ -372,7 +372,7 @@ def _note(sweep: Sweep, frame: pd.DataFrame) -> str:
             parts.append("no point fits and meets them")
     if "time_estimate_s" in frame.columns:
         parts.append(
-            "estimate: of one step as measured kernels take; bound: the least the hardware allows; - where it does not fit"
+            "estimate: of one step as measured kernels take; bound: operators in sequence at peak rates; -: does not fit"
         )
     return "; ".join(parts)
 

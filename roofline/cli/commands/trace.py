@@ -12,10 +12,10 @@ from roofline import files, formatting
 from roofline.cli.options import Options, takes
 from roofline.cli.output import Output, Result, by_role, write_stdout
 from roofline.cli.tables import print_table
+from roofline.documents import envelope
 from roofline.errors import InputError
 from roofline.serving.options import PLAN
 from roofline.text import Table, clean
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.serving.traffic.engine_run import EngineMeta

@@ -10,10 +10,10 @@ from roofline import formatting
 from roofline.cli.options import hardware_option, own, takes
 from roofline.cli.output import Output, Result, Rows, by_name, write_stdout
 from roofline.cli.tables import print_table
+from roofline.documents import envelope
 from roofline.errors import InputError
 from roofline.formatting import percent, plural
 from roofline.text import Table
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from roofline.measure.validate import Validation

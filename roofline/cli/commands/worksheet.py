@@ -12,9 +12,9 @@ from roofline import files
 from roofline.cli.options import takes
 from roofline.cli.output import Output, Result, as_csv, write_stdout
 from roofline.cli.tables import print_table
+from roofline.documents import envelope
 from roofline.errors import InputError, UnknownNameError
 from roofline.text import Table
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from roofline.teach.worksheets import Sheet
 
-FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb"}
+_FORMATS = {"html": ".html", "md": ".md", "notebook": ".ipynb"}
 
 
 def register(app: typer.Typer) -> None:
@@ -76,10 +76,10 @@ def worksheet(
     name = _format(form, out.file)
     made = sheet(topic, _seed(seed))
     formats: dict[str, Callable[[], str | bytes]] = {
-        suffix: partial(_written, made, each, answers=answers) for each, suffix in FORMATS.items()
+        suffix: partial(_written, made, each, answers=answers) for each, suffix in _FORMATS.items()
     }
     if out.file is not None and form is not None:
-        formats.setdefault(out.file.suffix.lower(), formats[FORMATS[name]])
+        formats.setdefault(out.file.suffix.lower(), formats[_FORMATS[name]])
     document = {**envelope({}), **_data(made, answers=answers)}
     out.emit(Result(document, None, lambda: write_stdout(_written(made, name, answers=answers)), formats))
     return 0
@@ -87,12 +87,12 @@ def worksheet(
 
 def _format(form: str | None, output: Path | None) -> str:
     """The format of a sheet, by its name or by the suffix of its file; the two must agree."""
-    if form is not None and form not in FORMATS:
-        raise UnknownNameError("format", form, FORMATS, list_all=True)
+    if form is not None and form not in _FORMATS:
+        raise UnknownNameError("format", form, _FORMATS, list_all=True)
     suffix = None if output is None else output.suffix.lower()
-    by_suffix = next((name for name, ending in FORMATS.items() if ending == suffix), None)
+    by_suffix = next((name for name, ending in _FORMATS.items() if ending == suffix), None)
     if form is not None and by_suffix is not None and form != by_suffix:
-        raise InputError(f"--format {form} and {output} disagree: its file ends with {FORMATS[form]}")
+        raise InputError(f"--format {form} and {output} disagree: its file ends with {_FORMATS[form]}")
     return form or by_suffix or "md"
 
 
@@ -138,7 +138,7 @@ def _class_set(topic: str, text: str, form: str | None, out: Output, *, answers:
     sheets = [sheet(topic, seed) for seed in seeds]
     width = len(str(seeds[-1]))
     for made in sheets:
-        file = f"{topic}-{made.seed:0{width}d}{FORMATS[name]}"
+        file = f"{topic}-{made.seed:0{width}d}{_FORMATS[name]}"
         files.write_whole(folder / file, _written(made, name, answers=answers).encode())
     files.write_whole(folder / "key.csv", as_csv(answer_rows(sheets)).encode())
     out.note(f"wrote {folder}: {len(sheets)} sheets and key.csv")

@@ -52,7 +52,11 @@ class Translation:
     names: Mapping[str, str]
 
     def refer(self, value: Any) -> str:
-        """The name of a class or function in the script."""
+        """Return the name of a class or function in the script.
+
+        Raises:
+            NotTranslatedError: the script does not have it.
+        """
         try:
             return self.names[_key(value)]
         except KeyError:
@@ -72,11 +76,14 @@ class Translation:
 
 
 def translated(make: Callable[[], Program], data: Callable[[Program | Translation], T]) -> tuple[str, T]:
-    """The script of a program, and data for it.
+    """Return the script of a program, and data for it.
 
     Args:
         make: makes the program: a function of this package without arguments, whose result depends on sources alone.
-        data: encodes what the page holds with the `encode` of what it is called with. It may be called twice.
+        data: encodes what the page holds with the `encode` of its argument. It may be called twice.
+
+    Raises:
+        TypeError: Python that cannot be translated, or data that JavaScript does not have.
     """
     base = _base(make)
     with suppress(NotTranslatedError):

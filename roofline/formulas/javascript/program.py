@@ -71,15 +71,23 @@ class Program:
         self._current = _Text()
 
     def export(self, name: str, function: Callable[..., Any]) -> None:
-        """Make a function known to the page, under a name."""
+        """Make a function available to the page under a name."""
         self._roots[name] = self.refer(function)
 
     def encode(self, value: Any) -> Any:
-        """Data as JSON that the runtime's `revive` makes into what it is; its classes are translated."""
+        """Return data as JSON values from which the runtime's `revive` makes objects; their classes are translated.
+
+        Raises:
+            TypeError: a value that JavaScript does not have.
+        """
         return self._encoder.encode(value)
 
     def source(self) -> str:
-        """The script: `const program = {name: function, ...}`. Only what is new since the last call is translated."""
+        """Return the script: `const program = {name: function, ...}`. Only what is new since the last call is translated.
+
+        Raises:
+            TypeError: Python that cannot be translated, with the function and the expression.
+        """
         self._translate()
         if missing := [error for text in self._texts.values() for error in text.missing]:
             raise missing[0]
@@ -103,7 +111,12 @@ class Program:
     # What refers to what
 
     def refer(self, value: Any) -> str:
-        """An expression for something that Python refers to; what is ours is translated from now on."""
+        """Return a JavaScript expression for something that Python refers to; functions and classes of ours are translated
+        from now on.
+
+        Raises:
+            TypeError: it is neither ours nor known to the runtime.
+        """
         _, script = self._natives.get(id(_key(value)), (None, None))
         if script is not None and script != EVALUATED:
             return script

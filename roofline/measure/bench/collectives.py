@@ -25,7 +25,13 @@ _PATIENCE = 60.0  # seconds without a word from the processes, after which they 
 
 
 class Group:
-    """The points of one number of ranks."""
+    """The points of collectives with the same number of ranks, run by one process per rank.
+
+    Args:
+        world: the number of ranks.
+        points: what to measure, in order.
+        cores: those of a host, on which the ranks may run; empty: wherever the system puts them.
+    """
 
     def __init__(self, world: int, points: list[Point], cores: Sequence[int] = ()) -> None:
         self.world, self.points, self.cores = world, points, cores
@@ -33,7 +39,15 @@ class Group:
         """The budget ended before the points did."""
 
     def run(self, kind: str, left: float | None) -> Iterator[tuple[Point, Timing | str]]:
-        """Times, or why there is none, in the order of the points."""
+        """Start the ranks, measure the points and end the ranks.
+
+        Args:
+            kind: "cuda" (NCCL, a device per rank) or "cpu" (gloo).
+            left: seconds of the budget; None: no limit. When they are over, `stopped` is set and no more points come.
+
+        Yields:
+            The points in order, each with its time, or with the reason why there is none.
+        """
         end = None if left is None else time.monotonic() + left
         if not torch.distributed.is_available():
             yield from ((point, "this torch has no torch.distributed") for point in self.points)
@@ -76,14 +90,14 @@ class Group:
             if end is not None and time.monotonic() > end:
                 raise TimeoutError
             try:
-                answer: Timing | str = results.get(timeout=0.2)
+                result: Timing | str = results.get(timeout=0.2)
             except queue.Empty:
                 if any(rank.exitcode not in (None, 0) for rank in ranks):
                     raise RuntimeError("a process of the group ended with an error") from None
                 if time.monotonic() > patience:
-                    raise RuntimeError(f"no answer from the processes of the group for {_PATIENCE:.0f} s") from None
+                    raise RuntimeError(f"no response from the processes of the group for {_PATIENCE:.0f} s") from None
             else:
-                return answer
+                return result
 
 
 @contextmanager
@@ -101,7 +115,7 @@ def _unbound(cores: Sequence[int]) -> Iterator[None]:
 
 
 def groups(points: list[Point], cores: Sequence[int] = ()) -> list[Group]:
-    """Points by their number of ranks, the smallest first. `cores`: those of a host, on which the ranks may run."""
+    """Group points of collectives by their number of ranks (`world`), the smallest first; for `cores` see `Group`."""
     worlds = sorted({point.numbers["world"] for point in points})
     return [Group(world, [point for point in points if point.numbers["world"] == world], cores) for world in worlds]
 
@@ -124,9 +138,9 @@ def _rank(rank: int, world: int, kind: str, points: list[Point], meeting: str, r
         for point in points:
             if os.getppid() != parent:
                 return
-            answer = _time(point, rank, world, kind)
+            result = _time(point, rank, world, kind)
             if rank == 0:
-                results.put(answer)
+                results.put(result)
     finally:
         torch.distributed.destroy_process_group()
 

@@ -1,6 +1,6 @@
 """Hardware counters, where the machine allows it: Nsight Compute over a sample of the points, in a process of its own.
 
-What is counted (bytes of device memory, bytes through L2, matrix FLOP) checks what is predicted directly, not by way of a
+What is counted (bytes of device memory, bytes through L2, matrix FLOP) checks predicted counts directly, not by way of a
 time. The profiler empties the caches before each kernel, so that what is counted is cold.
 """
 
@@ -27,8 +27,8 @@ from roofline.measure.bench.point import COMPILED, Point
 if TYPE_CHECKING:
     from roofline.measure.bench.kernels import Kernel
 
-MARK = "spin_kernel"
-"""A kernel that stands before and after each point: `torch.cuda._sleep`."""
+_MARK = "spin_kernel"
+"""The kernel of `torch.cuda._sleep`, which runs before and after each point to mark it."""
 BYTES = {
     "dram__bytes_read.sum": "counters_dram_read_bytes",
     "dram__bytes_write.sum": "counters_dram_write_bytes",
@@ -42,20 +42,23 @@ FLOPS = tuple(
         *("fp8", "fp8_dst_fp16", "fp8_dst_fp32", "int8"),
     )
 )
-MOST = 24
+_MAX_POINTS = 24
 _SECONDS, _QUERY = 180.0, 20.0
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu", "/usr/local/NVIDIA-Nsight-Compute*/ncu")
 
 
 @dataclass(slots=True)
 class Counted:
-    """Counters by point, and what to tell the user where there are none."""
+    """Counters of points, and the reason for the user where there are none.
+
+    `by_point` has, by the text of a point, the columns `counters_...` of its record: bytes or FLOP of one call.
+    """
 
     by_point: dict[str, dict[str, float]] = field(default_factory=dict)
     note: str = ""
 
 
-def sample(points: list[Point]) -> list[Point]:
+def _sample(points: list[Point]) -> list[Point]:
     """The first few points of each op, as many as the profiler does in a minute or two."""
     seen: dict[str, int] = {}
     chosen = []
@@ -66,17 +69,23 @@ def sample(points: list[Point]) -> list[Point]:
         seen[point.op] = seen.get(point.op, 0) + 1
         if seen[point.op] <= 3:
             chosen.append(point)
-    return chosen[:MOST]
+    return chosen[:_MAX_POINTS]
 
 
 def count(points: list[Point], kind: str, left: float | None) -> Counted:
-    """Counters of a sample of the points; the reason where there are none. Never an error: timing goes on without them."""
+    """Profile a sample of the points; never an error, since timing goes on without counters.
+
+    Args:
+        points: of which the first three of each op are profiled, 24 in all at most.
+        kind: the kind of the device; only "cuda" has counters.
+        left: seconds of the budget, of which a third may be used, at most 180 s; None: no limit.
+    """
     if kind != "cuda":
         return Counted(note="no counters: --counters needs a CUDA device")
     program = _program()
     if program is None:
         return Counted(note="no counters: Nsight Compute (ncu) is not installed")
-    chosen = sample(points)
+    chosen = _sample(points)
     deadline = time.monotonic() + min(_SECONDS, _SECONDS if left is None else left / 3)
     output, note = _profile(program, [*BYTES, *_known(program, FLOPS)], chosen, deadline)
     by_point = parse(output, [str(point) for point in chosen])
@@ -87,8 +96,8 @@ def count(points: list[Point], kind: str, left: float | None) -> Counted:
 
 def _known(program: str, metrics: Iterable[str]) -> list[str]:
     """Those of the counters that the chip has: an unknown one would end the whole profile."""
-    answer, _ = _ask([program, "--query-metrics"], time.monotonic() + _QUERY)
-    return [metric for metric in metrics if re.search(rf"^{re.escape(metric.removesuffix('.sum'))}\s", answer, re.MULTILINE)]
+    output, _ = _run([program, "--query-metrics"], time.monotonic() + _QUERY)
+    return [metric for metric in metrics if re.search(rf"^{re.escape(metric.removesuffix('.sum'))}\s", output, re.MULTILINE)]
 
 
 def _program() -> str | None:
@@ -113,10 +122,10 @@ def _profile(program: str, metrics: Iterable[str], points: list[Point], deadline
             *("--clock-control", "none", "--profile-from-start", "off", "--metrics", ",".join(metrics)),
             *(sys.executable, "-m", "roofline.measure.bench.counters", str(listed), f"{0.8 * seconds:.0f}"),
         ]
-        return _ask(command, deadline)
+        return _run(command, deadline)
 
 
-def _ask(command: list[str], deadline: float) -> tuple[str, str]:
+def _run(command: list[str], deadline: float) -> tuple[str, str]:
     """Output of a program, and what went wrong. At the deadline all its processes are ended: one that went on would be
     measured with everything that is measured after it."""
     try:
@@ -140,9 +149,14 @@ def _ask(command: list[str], deadline: float) -> tuple[str, str]:
 
 
 def parse(output: str, points: list[str]) -> dict[str, dict[str, float]]:
-    """Sums over the kernels between the marks: mark, kernels of a point, mark, and so on.
+    """Sum the counters of the kernels of each point: mark, kernels of a point, mark, and so on.
 
-    The output is a table in CSV after lines of the profiler's own, with a row of units under the header.
+    Args:
+        output: what the profiler prints: lines of its own, then a table in CSV with a row of units under the header.
+        points: the texts of the points in the order in which they ran.
+
+    Returns:
+        The columns `counters_...` (bytes, FLOP) by the text of the point; empty where the output has no table.
     """
     lines = output.splitlines()
     start = next((index for index, line in enumerate(lines) if line.startswith('"ID"')), None)
@@ -154,7 +168,7 @@ def parse(output: str, points: list[str]) -> dict[str, dict[str, float]]:
     for row in rows:
         if not (row.get("ID") or "").strip().isdigit():
             continue  # the units
-        if MARK in (row.get("Kernel Name") or ""):
+        if _MARK in (row.get("Kernel Name") or ""):
             inside = not inside
             position += inside
             continue
@@ -180,7 +194,7 @@ def _add(sums: dict[str, float], name: str, cell: str | None) -> None:
     sums[name] = sums.get(name, 0.0) + value
 
 
-def run_points(listed: Path, seconds: float) -> None:
+def _run_points(listed: Path, seconds: float) -> None:
     """What the profiler runs: warm up and run every point of a list once, between marks, until the time is up.
 
     A point that fails leaves its marks with nothing between.
@@ -188,12 +202,12 @@ def run_points(listed: Path, seconds: float) -> None:
     import torch
 
     from roofline.measure.bench.kernels import make
-    from roofline.measure.bench.kernels.base import Place, tf32
+    from roofline.measure.bench.kernels.base import TensorFactory, tf32
 
     def ready(point: Point) -> tuple[Kernel | None, tuple[Any, ...]]:
         """A kernel that has run once, and its inputs; None where it does not run."""
         try:
-            kernel = make(point, place)
+            kernel = make(point, factory)
             inputs = kernel.inputs()
             kernel.run(*inputs)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next point is counted
@@ -201,7 +215,7 @@ def run_points(listed: Path, seconds: float) -> None:
             return None, ()
         return kernel, inputs
 
-    end, place = time.monotonic() + seconds, Place("cuda")
+    end, factory = time.monotonic() + seconds, TensorFactory("cuda")
     for entry in json.loads(listed.read_text(encoding="utf-8")):
         if time.monotonic() > end:
             break
@@ -221,4 +235,4 @@ def run_points(listed: Path, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    run_points(Path(sys.argv[1]), float(sys.argv[2]))
+    _run_points(Path(sys.argv[1]), float(sys.argv[2]))

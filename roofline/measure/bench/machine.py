@@ -13,39 +13,41 @@ from typing import Any
 
 from roofline import files
 from roofline.cost import ZERO
+from roofline.documents import __version__
 from roofline.errors import InputError
 from roofline.measure.bench.devices import Device
-from roofline.measure.bench.ledger import RECORDS_FILE
+from roofline.measure.bench.records_file import RECORDS_FILE
 from roofline.measure.records.columns import COLUMNS, dtypes
-from roofline.measure.records.ops import RULES, Call
+from roofline.measure.records.ops import RECORD_OPS, Call
 from roofline.measure.records.read import read
 from roofline.specs.hardware import MATRIX_DTYPES
 from roofline.specs.library import by_driver_name, load_hardware
-from roofline.version import __version__
 
-HARDWARE_FILE = "hardware.yaml"
-_PRODUCTS = ("gemm", "bmm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode")
+_HARDWARE_FILE = "hardware.yaml"
+_MATRIX_OPS = ("gemm", "bmm", "attention_prefill", "attention_decode", "mla_prefill", "mla_decode")
 _LONG = 64 * 2**20  # bytes of a transfer whose latency no longer matters
 
 
 def shipped_id(device: Device) -> str | None:
-    """The shipped accelerator that the driver calls so; None where there is none. NB: a slice of a card (MIG) has a name of
-    its own, and is not the card."""
+    """The id of the shipped accelerator with the device's driver name; None where there is none.
+
+    NB: a slice of a card (MIG) has a driver name of its own, and is not the card.
+    """
     return by_driver_name(device.name)
 
 
 def gpu_id(device: Device) -> str:
-    """What the records of a device carry in `gpu`: the shipped id, or that of the hardware.yaml beside them."""
+    """The value of the column `gpu` in records of a device: the shipped id, or that of the hardware.yaml next to them."""
     return shipped_id(device) or measured_id(device)
 
 
 def measured_id(device: Device) -> str:
-    """The id in the hardware.yaml."""
+    """The id of a device in the hardware.yaml that `write_hardware` writes."""
     return f"{device.slug}-measured"
 
 
 @dataclass(slots=True)
-class Ceilings:
+class _Ceilings:
     """The best rates of a folder: FLOP/s by dtype, bytes/s of memory, of the link to the host and of that to other ranks."""
 
     peaks: dict[str, float] = field(default_factory=dict)
@@ -53,15 +55,19 @@ class Ceilings:
     host_link: float = 0.0
     link: float = 0.0
     ceilings: bool = False
-    """Whether there are square products among them: those of operators alone are no peak."""
+    """Whether there are square GEMMs among the records: those of operators alone are no peak."""
 
 
-def ceilings(folder: Path) -> Ceilings:
-    """The best that the records of a folder show, by the fastest tenth of each point's samples."""
-    best = Ceilings()
+def _best_rates(folder: Path) -> _Ceilings:
+    """The best rates in the records of a folder, by the fastest tenth of each point's samples.
+
+    Raises:
+        InputError: if the folder has no records.
+    """
+    best = _Ceilings()
     for row in read([folder / RECORDS_FILE]).frame.to_dict("records"):
         seconds = (row["latency_p10_us"] if row["latency_p10_us"] > 0 else row["latency_us"]) * 1e-6
-        if row["op"] in _PRODUCTS and row["dtype"] in MATRIX_DTYPES:
+        if row["op"] in _MATRIX_OPS and row["dtype"] in MATRIX_DTYPES:
             rate = _cost(row).matrix_flops / seconds
             best.peaks[row["dtype"]] = max(best.peaks.get(row["dtype"], 0.0), rate)
             best.ceilings |= row["op"] == "gemm" and row["m"] == row["n"] == row["k"]
@@ -78,13 +84,24 @@ def _cost(row: dict[Any, Any]) -> Any:
     numbers = {name: row[name] for name, column in COLUMNS.items() if column.kind == "count" and row[name] >= 0}
     if not row["window"] > 0:
         numbers.pop("window", None)
-    operators = RULES[row["op"]].operators(Call(dtypes(row["dtype"]), numbers, {"kernel": row["kernel"]}))
+    operators = RECORD_OPS[row["op"]].operators(Call(dtypes(row["dtype"]), numbers, {"kernel": row["kernel"]}))
     return sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
 
 
 def write_hardware(folder: Path, device: Device) -> bool:
-    """Write the hardware.yaml of a folder; False where its records do not yet say enough (no ceilings)."""
-    best = ceilings(folder)
+    """Write the hardware.yaml of a folder: the best rates in its records, in FLOP/s and byte/s.
+
+    Args:
+        folder: with `records.csv`.
+        device: which was measured; gives its name, memory and cache size.
+
+    Returns:
+        Whether it was written: not if the records have no square GEMM or no cold pass over memory yet.
+
+    Raises:
+        InputError: if the records cannot be read, or the file cannot be written.
+    """
+    best = _best_rates(folder)
     if not best.ceilings or not best.bandwidth:
         return False
     shipped = shipped_id(device)
@@ -105,7 +122,7 @@ def write_hardware(folder: Path, device: Device) -> bool:
         *([f"aliases: [{shipped}]"] if shipped else []),
         "peak_flops:",
         *(
-            f"  {dtype}: {fact(f'{best.peaks[dtype] / 1e9:.6g} GFLOP/s', 'of the fastest product, by the p10 of its samples')}"
+            f"  {dtype}: {fact(f'{best.peaks[dtype] / 1e9:.6g} GFLOP/s', 'of the fastest GEMM, by the p10 of its samples')}"
             for dtype in MATRIX_DTYPES
             if dtype in best.peaks
         ),
@@ -123,12 +140,12 @@ def write_hardware(folder: Path, device: Device) -> bool:
         note = "of the fastest copy from or to pinned memory"
         lines.append(f"host_link: {{name: host, per_direction: {fact(f'{best.host_link / 1e9:.6g} GB/s', note)}}}")
     lines += ["sources:", f"  measured: {{title: records.csv and environment.json in this folder, read: {day}}}"]
-    files.write_whole(folder / HARDWARE_FILE, ("\n".join(lines) + "\n").encode())
-    load_hardware(folder / HARDWARE_FILE)  # what we write, we can read
+    files.write_whole(folder / _HARDWARE_FILE, ("\n".join(lines) + "\n").encode())
+    load_hardware(folder / _HARDWARE_FILE)  # what we write, we can read
     return True
 
 
-ENVIRONMENT_FILE = "environment.json"
+_ENVIRONMENT_FILE = "environment.json"
 _MAX_BYTES = 2**26
 _LIBRARIES = (
     *("torch", "numpy", "triton", "nvidia-ml-py"),
@@ -137,15 +154,24 @@ _LIBRARIES = (
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
+    """The current time in UTC to the second, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Environment:
-    """The environment of a folder: what stays the same, and one entry a run. Written anew at each change."""
+    """The `environment.json` of a folder: device, host and libraries, and one entry per run.
+
+    Args:
+        folder: of the records.
+        device: which is measured.
+        gpu: its id in the records.
+
+    Raises:
+        InputError: if the folder has such a file with other content.
+    """
 
     def __init__(self, folder: Path, device: Device, gpu: str) -> None:
-        self.path = folder / ENVIRONMENT_FILE
+        self.path = folder / _ENVIRONMENT_FILE
         self.device = device
         before = self._before()
         self.content: dict[str, Any] = {
@@ -163,11 +189,11 @@ class Environment:
 
     @property
     def suspects(self) -> list[str]:
-        """Points in which a run died."""
+        """The texts of points during which a run died."""
         return list(self.content["suspects"])
 
     def suspect(self, point: str) -> None:
-        """A run died in a point."""
+        """Record that a run died during a point."""
         if point not in self.content["suspects"]:
             self.content["suspects"].append(point)
 
@@ -186,7 +212,11 @@ class Environment:
         return content
 
     def begin(self, arguments: dict[str, Any], points: int) -> None:
-        """A run starts."""
+        """Record the start of a run with its arguments and number of points, and write the file.
+
+        Raises:
+            InputError: if it cannot be written.
+        """
         for earlier in self.content["runs"]:
             if earlier.get("outcome") == "running":  # one run at a time has the folder: that one is dead
                 earlier["outcome"] = "killed"
@@ -195,7 +225,16 @@ class Environment:
         self.write()
 
     def end(self, outcome: str, records: int, not_run: list[dict[str, str]]) -> None:
-        """A run ends: done, budget, interrupted, failed."""
+        """Record the end of a run, and write the file.
+
+        Args:
+            outcome: "done", "budget", "interrupted" or "failed".
+            records: the number of records that the run added.
+            not_run: `point` and `why` of each point that could not run.
+
+        Raises:
+            InputError: if it cannot be written.
+        """
         self.content["runs"][-1] |= {
             "ended": now(),
             "outcome": outcome,
@@ -206,7 +245,11 @@ class Environment:
         self.write()
 
     def write(self) -> None:
-        """All of it, at once."""
+        """Write the whole file at once.
+
+        Raises:
+            InputError: if it cannot be written.
+        """
         text = json.dumps(self.content, indent=1, ensure_ascii=False, allow_nan=False)
         files.write_whole(self.path, f"{text}\n".encode())
 

@@ -12,20 +12,31 @@ import torch
 
 from roofline.measure.bench.devices import Device, SamplingBudget, Timing
 from roofline.measure.bench.kernels import make
-from roofline.measure.bench.kernels.base import NotRunnableError, Place, first_line, nbytes, tf32
+from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory, first_line, nbytes, tf32
 from roofline.measure.bench.point import COMPILED, Point
 from roofline.measure.bench.suites import COLD, MOST_SETS
 
 _SHARE_OF_MEMORY = 0.6  # of what is free: outputs and what kernels take for themselves need memory too
 
 
-def measure(point: Point, device: Device, place: Place, effort: SamplingBudget, pace: SeenRates) -> Timing:
-    """The time of a call. `NotRunnableError` where the device or the library cannot."""
+def measure(point: Point, device: Device, factory: TensorFactory, effort: SamplingBudget, pace: SeenRates) -> Timing:
+    """Measure a point.
+
+    Args:
+        point: what to measure.
+        device: where.
+        factory: makes the inputs: one set, or for cold points as many as exceed the caches.
+        effort: how long to sample.
+        pace: refuses points that would take too long.
+
+    Raises:
+        NotRunnableError: if the device or torch cannot run it, memory is too small, or it would take too long.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with tf32(allowed=point.dtype == "tf32"), torch.no_grad():
-                return _measure(point, device, place, effort, pace)
+                return _measure(point, device, factory, effort, pace)
         except NotRunnableError as error:
             why = " ".join([str(error), *_words(caught)])
         except torch.OutOfMemoryError:
@@ -42,11 +53,11 @@ def _words(caught: list[warnings.WarningMessage]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if not text.rstrip().endswith("not used because:")][:1]
 
 
-def _measure(point: Point, device: Device, place: Place, effort: SamplingBudget, pace: SeenRates) -> Timing:
+def _measure(point: Point, device: Device, factory: TensorFactory, effort: SamplingBudget, pace: SeenRates) -> Timing:
     least = point.cost.bytes
     if least > _SHARE_OF_MEMORY * device.free_bytes():
         raise NotRunnableError(f"needs {least / 2**30:.1f} GiB, {device.free_bytes() / 2**30:.1f} GiB are free")
-    kernel = make(point, place)
+    kernel = make(point, factory)
     first = kernel.inputs()
     begin = time.monotonic()
     outputs: list[Any] = [kernel.run(*first)]  # also shows early whether it runs at all
@@ -73,7 +84,14 @@ def _measure(point: Point, device: Device, place: Place, effort: SamplingBudget,
 
 
 def record(point: Point, timing: Timing, columns: dict[str, str], counted: dict[str, float]) -> dict[str, str]:
-    """The row of a measurement."""
+    """The row of a measurement, cells as text.
+
+    Args:
+        point: what was measured.
+        timing: of one call; latencies are written in microseconds.
+        columns: that identify the record (`Point.columns`).
+        counted: hardware counters by column.
+    """
     return columns | {
         "latency_us": f"{timing.median * 1e6:.4f}",
         "latency_p10_us": f"{timing.p10 * 1e6:.4f}",
@@ -89,7 +107,7 @@ _LAUNCH = 1e-4  # seconds
 
 @dataclass(slots=True)
 class SeenRates:
-    """Rates of each (op, dtype, backend): the best so far. What has not been seen is taken to be fast."""
+    """The best rates so far of each (op, dtype, backend): FLOP/s and byte/s. What has not been seen is taken to be fast."""
 
     longest: float
     """Seconds that a point may take."""
@@ -97,7 +115,7 @@ class SeenRates:
     bandwidth: dict[tuple[str, str, str], float] = field(default_factory=dict)
 
     def seconds(self, point: Point) -> float:
-        """What a call will take, by what was seen of its kind; 0 where nothing was."""
+        """The expected seconds of a call, by the rates of its kind; 0 where none was seen."""
         kind, cost = _kind(point), point.cost
         by_flops = cost.matrix_flops / self.flops[kind] if self.flops.get(kind) else 0.0
         by_bytes = cost.bytes / self.bandwidth[kind] if kind in self.bandwidth else 0.0
@@ -105,7 +123,7 @@ class SeenRates:
         return float(min(filter(None, (by_flops, by_bytes)), default=0.0))
 
     def learn(self, point: Point, seconds: float) -> None:
-        """A call took so long. What is short is launches, and says nothing of rates."""
+        """Take in the seconds of a call; below 0.1 ms it is mostly launches, and says nothing about rates."""
         if seconds < _LAUNCH:
             return
         kind, cost = _kind(point), point.cost
@@ -113,13 +131,21 @@ class SeenRates:
         self.bandwidth[kind] = max(self.bandwidth.get(kind, 0.0), cost.bytes / seconds)
 
     def check(self, point: Point) -> None:
-        """Refuse a point that would take too long."""
+        """Refuse a point that would take too long.
+
+        Raises:
+            NotRunnableError: if ten calls are expected to take more than `longest`.
+        """
         expected = self.seconds(point) * _CALLS
         if expected > self.longest:
             raise NotRunnableError(f"would take about {expected:.0f} s on this device: left out")
 
     def check_first(self, seconds: float) -> None:
-        """Refuse a point whose first call alone took as long as it may take in all."""
+        """Refuse a point by the seconds of its first call.
+
+        Raises:
+            NotRunnableError: if they are more than `longest`.
+        """
         if seconds > self.longest:
             raise NotRunnableError(f"its first call took {seconds:.0f} s on this device: left out")
 

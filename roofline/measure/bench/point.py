@@ -1,4 +1,4 @@
-"""One thing to measure, the columns that identify it and the operators that predict it; what a suite is cut to."""
+"""A point: one thing to measure, the columns that identify it, the operators that predict it; the scope of suites."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from typing import Any, Literal
 
 from roofline.cost import ZERO, Cost
 from roofline.measure.records.columns import COLUMNS, RESULTS, dtypes
-from roofline.measure.records.ops import RULES, Call, Operators
+from roofline.measure.records.ops import RECORD_OPS, Call, Operators
 
 Suite = Literal["ceilings", "operators", "transfers", "collectives"]
 SUITES: tuple[Suite, ...] = ("ceilings", "operators", "transfers", "collectives")
-SOURCE = "roofline"
+_SOURCE = "roofline"
 
 
 @dataclass(frozen=True)
 class Point:
-    """`numbers` and `texts` are columns of a record. Points of a lower `tier` tell more, and are measured first."""
+    """One thing to measure. Points of a lower `tier` tell more, and are measured first.
+
+    Attributes:
+        suite: which it belongs to.
+        op: the op of its record (`roofline.measure.records.ops`).
+        dtype: the column `dtype`.
+        numbers: columns of kind `count`, by name.
+        texts: columns of kind `text`, by name.
+        backend: the column `backend`.
+        cache: whether inputs come from device memory ("cold") or may be in a cache ("warm").
+        tier: 0 to 2.
+    """
 
     suite: Suite
     op: str
@@ -33,19 +44,28 @@ class Point:
 
     @cached_property
     def operators(self) -> Operators:
-        """The operators of the point, as `roofline.measure.validate` will make them of its record."""
+        """The operators of the point with the times that each runs, as `roofline.measure.validate` makes them of its record.
+
+        Raises:
+            RooflineError: if the op is unknown, or cannot be made of the columns.
+        """
         numbers = {name: value for name, value in self.numbers.items() if name != "window" or value}
-        return RULES[self.op].operators(Call(dtypes(self.dtype), numbers, self.texts))
+        return RECORD_OPS[self.op].operators(Call(dtypes(self.dtype), numbers, self.texts))
 
     @cached_property
     def cost(self) -> Cost:
-        """What all of them cost."""
+        """The sum of the operators' costs: FLOP and bytes of one call."""
         return sum((operator.cost() * repeat for operator, repeat in self.operators.values()), ZERO)
 
     def columns(self, gpu: str, version: str) -> dict[str, str]:
-        """What identifies its record, as text."""
+        """The columns that identify its record, as text.
+
+        Args:
+            gpu: the id of the device.
+            version: of torch.
+        """
         values: dict[str, Any] = dict.fromkeys((name for name in COLUMNS if name not in RESULTS), "")
-        values |= {"source": SOURCE, "gpu": gpu, "op": self.op, "dtype": self.dtype, "backend": self.backend}
+        values |= {"source": _SOURCE, "gpu": gpu, "op": self.op, "dtype": self.dtype, "backend": self.backend}
         values |= {"version": version, "cache": self.cache, **self.numbers, **self.texts}
         return {name: str(value) for name, value in values.items()}
 
@@ -56,9 +76,9 @@ class Point:
 
 
 def in_order(points: list[Point]) -> list[Point]:
-    """Lower tiers first; within one the ops take turns, so that a run that is stopped has seen something of each.
+    """Points in the order to measure them: lower tiers first, in a tier ops by turns, so that a stopped run has some of each.
 
-    Ceilings go before all else: every other figure is compared with them.
+    Ceilings of tier 0 go before all else: every other figure is compared with them.
     """
     turns: dict[tuple[str, str], int] = {}
     keyed = []
@@ -75,7 +95,14 @@ MIB, GIB = 2**20, 2**30
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`dtypes` are those of the operators; ceilings are measured for every dtype that the device may multiply."""
+    """What suites are limited to: one device.
+
+    Attributes:
+        kind: of the device.
+        cache_bytes: of its last cache.
+        dtypes: those of operators; ceilings are measured for every dtype that the device may multiply.
+        devices: the number of devices for collectives.
+    """
 
     kind: Literal["cuda", "cpu"]
     cache_bytes: int
@@ -89,33 +116,33 @@ class Scope:
 
     @property
     def attention_backends(self) -> tuple[str, ...]:
-        """Backends of torch's attention that such a device may have."""
+        """The backends of torch's attention that such a device may have."""
         return ("sdpa-flash", "sdpa-cudnn", "sdpa-efficient", "sdpa-math") if self.large else ("sdpa-flash", "sdpa-math")
 
     @property
     def elementwise_backends(self) -> tuple[str, ...]:
-        """Compiling needs Triton on a GPU; on the host it would need a C++ compiler, and is left out."""
+        """The backends of element-wise ops. Compiling needs Triton on a GPU; on a host a C++ compiler, and is left out."""
         return ("torch", "compiled") if self.large else ("torch",)
 
     @property
     def expert_backends(self) -> tuple[str, ...]:
-        """One grouped product, or one product an expert."""
+        """The backends of experts: one grouped GEMM, or one GEMM per expert."""
         return ("grouped", "loop") if self.large else ("loop",)
 
 
 # Values of the columns `kernel` and `backend` that choose how an op is run: suites write them, kernels read them.
 
 PREQUANTISED = "prequantised"
-"""Activations of an fp8 product were quantised before the call."""
+"""Activations of an fp8 GEMM were quantised before the call."""
 FAST = "prequantised, fast accumulation"
 """Likewise, and sums are kept in the matrix units' own precision: the rate that datasheets state."""
 OVERLAPPED = "beside a product"
 """A copy on a stream of its own, while the matrix units are busy."""
 BOTH_WAYS = "both ways"
-"""A copy, while as much crosses the link in the other direction."""
+"""A copy, while as many bytes are copied in the other direction."""
 COMPILED = "compiled"
 """Fused by torch's compiler."""
 EAGER = "eager"
 """Attention written out: scores, softmax, values."""
 GROUPED, LOOP = "grouped", "loop"
-"""The products of experts: one grouped product, or one an expert."""
+"""The GEMMs of experts: one grouped GEMM, or one per expert."""

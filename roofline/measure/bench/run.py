@@ -16,11 +16,11 @@ from roofline.measure.bench.collectives import Group, groups
 from roofline.measure.bench.counters import count
 from roofline.measure.bench.devices import Device, DeviceLostError, SamplingBudget
 from roofline.measure.bench.devices import device as find_device
-from roofline.measure.bench.kernels.base import NotRunnableError, Place
-from roofline.measure.bench.ledger import Ledger
+from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
 from roofline.measure.bench.machine import Environment, gpu_id, measured_id, write_hardware
 from roofline.measure.bench.measure import SeenRates, measure, record
 from roofline.measure.bench.point import Point, Suite
+from roofline.measure.bench.records_file import RecordsFile
 from roofline.measure.bench.suites import Scope, plan
 
 Outcome = Literal["done", "budget", "interrupted", "failed"]
@@ -31,7 +31,7 @@ _ENDING = 2.0  # seconds reserved for writing what is left to write
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is, for whoever shows it."""
+    """How far a run is: points in all and done, seconds to go (None: unknown), and the text of the next point."""
 
     total: int
     done: int
@@ -41,7 +41,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did."""
+    """What a run did: records added (`records`) and there before (`before`), points planned, seconds, notes for the user."""
 
     outcome: Outcome
     records: int
@@ -58,7 +58,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request of the run."""
+    """What to run.
+
+    Attributes:
+        folder: for the records.
+        suites: to measure.
+        device: "cuda" or "cpu".
+        dtypes: of operators; empty: bf16 on CUDA, fp32 on a host.
+        budget: seconds; None: no limit.
+        counters: whether to read hardware counters too.
+    """
 
     folder: Path
     suites: tuple[Suite, ...]
@@ -69,7 +78,7 @@ class Request:
 
 
 def scope_of(device: Device, dtypes: tuple[str, ...]) -> Scope:
-    """What the suites are cut to."""
+    """The scope of the suites on a device; without `dtypes` operators are measured in bf16 on CUDA, in fp32 on a host."""
     return Scope(
         device.kind,
         device.cache_bytes,
@@ -79,41 +88,52 @@ def scope_of(device: Device, dtypes: tuple[str, ...]) -> Scope:
 
 
 def execute(request: Request, show: Callable[[Progress], None]) -> Report:
-    """Run. Whatever ends it, every finished record is on the disk, and the folder says how it ended."""
+    """Measure the points of suites. However it ends, every finished record is on the disk, and `environment.json` says how.
+
+    Args:
+        request: what to run.
+        show: gets the progress before each point.
+
+    Raises:
+        InputError: if there is no such device, it cannot multiply a dtype, or the folder cannot be written or holds records
+            of another device or version of torch.
+    """
     begin = time.monotonic()
     device = find_device(request.device)
     if device.kind == "cpu" and "tf32" in request.dtypes:
         msg = "--dtype tf32: a way in which CUDA devices multiply fp32; on a host use fp32"
         raise InputError(msg)
     points = plan(request.suites, scope_of(device, request.dtypes))
-    ledger = Ledger(request.folder)
+    records_file = RecordsFile(request.folder)
     try:
         gpu = gpu_id(device)
-        _same_machine(ledger, gpu)
+        _same_machine(records_file, gpu)
         environment = Environment(request.folder, device, gpu)
-        runner = _Runner(request, device, gpu, ledger, environment, begin, show)
+        runner = _Runner(request, device, gpu, records_file, environment, begin, show)
         return runner.run(points)
     finally:
-        ledger.close()
+        records_file.close()
 
 
-def _same_machine(ledger: Ledger, gpu: str) -> None:
+def _same_machine(records_file: RecordsFile, gpu: str) -> None:
     """One folder holds one device and one version of torch: anything else could not be distinguished afterwards."""
-    if others := ledger.gpus - {gpu}:
-        msg = f"{ledger.path}: holds records of {', '.join(sorted(others))}, and this device is {gpu}: name another folder"
-        raise InputError(msg)
-    if others := ledger.versions - {torch.__version__}:
+    if others := records_file.gpus - {gpu}:
         msg = (
-            f"{ledger.path}: holds records of torch {', '.join(sorted(others))}, and this is {torch.__version__}: "
+            f"{records_file.path}: holds records of {', '.join(sorted(others))}, and this device is {gpu}: name another folder"
+        )
+        raise InputError(msg)
+    if others := records_file.versions - {torch.__version__}:
+        msg = (
+            f"{records_file.path}: holds records of torch {', '.join(sorted(others))}, and this is {torch.__version__}: "
             "name another folder"
         )
         raise InputError(msg)
 
 
 class _Runner:
-    """One run: `place`, `effort` and `pace` are set when its points are known."""
+    """One run: `factory`, `effort` and `pace` are set when its points are known."""
 
-    place: Place
+    factory: TensorFactory
     effort: SamplingBudget
     pace: SeenRates
 
@@ -122,13 +142,13 @@ class _Runner:
         request: Request,
         device: Device,
         gpu: str,
-        ledger: Ledger,
+        records_file: RecordsFile,
         environment: Environment,
         begin: float,
         show: Callable[[Progress], None],
     ) -> None:
         self.request, self.device, self.gpu = request, device, gpu
-        self.ledger, self.environment, self.begin, self.show = ledger, environment, begin, show
+        self.records_file, self.environment, self.begin, self.show = records_file, environment, begin, show
         self.records, self.seen, self.total = 0, 0, 0
         self.at = request.folder / _AT
         self.machine: bool | None = None
@@ -142,9 +162,9 @@ class _Runner:
         return None if self.request.budget is None else self.request.budget - _ENDING - (time.monotonic() - self.begin)
 
     def run(self, points: list[Point]) -> Report:
-        """All points that are not yet in the ledger."""
+        """Measure all points that are not yet in the file of records."""
         suspects = self._suspects()
-        todo = [point for point in points if self._columns(point) not in self.ledger]
+        todo = [point for point in points if self._columns(point) not in self.records_file]
         todo.sort(key=lambda point: str(point) in suspects)  # last: whatever they do, the others are measured
         self.environment.begin(
             {
@@ -157,7 +177,7 @@ class _Runner:
         )
         if warning := self.device.load_warning():
             self.notes.append(warning)
-        if self.ledger.cut_off:
+        if self.records_file.cut_off:
             self.notes.append("a record that an earlier run had not finished writing was cut away")
         outcome: Outcome = "interrupted"
         try:
@@ -201,7 +221,7 @@ class _Runner:
             self.notes += [counted.note] if counted.note else []
         alone = [point for point in todo if point.suite != "collectives"]
         together = [point for point in todo if point.suite == "collectives"]
-        self.total, self.place = len(todo), Place(self.device.kind)
+        self.total, self.factory = len(todo), TensorFactory(self.device.kind)
         self.effort, self.pace = self._effort(len(alone)), SeenRates(self._longest())
         # Collectives need processes of their own, which take seconds to start: with a budget a part of it is reserved for them.
         left = self.left or 0.0
@@ -232,12 +252,12 @@ class _Runner:
         self.at.write_text(str(point), encoding="utf-8")
         try:
             self.pace.check(point)
-            timing = measure(point, self.device, self.place, self.effort, self.pace)
+            timing = measure(point, self.device, self.factory, self.effort, self.pace)
         except NotRunnableError as error:
             self.not_run.append({"point": str(point), "why": str(error)})
         else:
             self.pace.learn(point, timing.median)
-            self.ledger.add(record(point, timing, self._columns(point), self.counted.get(str(point), {})))
+            self.records_file.add(record(point, timing, self._columns(point), self.counted.get(str(point), {})))
             self.records += 1
         self.device.finish()
         self.at.unlink()
@@ -250,7 +270,7 @@ class _Runner:
                 if isinstance(outcome, str):
                     self.not_run.append({"point": str(point), "why": outcome})
                 else:
-                    self.ledger.add(record(point, outcome, self._columns(point), {}))
+                    self.records_file.add(record(point, outcome, self._columns(point), {}))
                     self.records += 1
             if group.stopped:
                 return False

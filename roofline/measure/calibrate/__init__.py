@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
@@ -18,7 +17,7 @@ from roofline.measure.records.read import Refusal, read
 from roofline.measure.records.row_groups import operators_of, own_kernel
 from roofline.measure.validate.predict import Library
 from roofline.measure.validate.serving import validate_serving
-from roofline.predict.efficiency.form import Form, chip
+from roofline.predict.efficiency.form import KernelForm, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.predict.efficiency.kernels import family_key
 from roofline.specs.engine import EngineSteps, ServingErrors
@@ -56,7 +55,21 @@ def calibrate(
     progress: Progress = lambda _: None,
     today: date | None = None,
 ) -> Calibration:
-    """Fit the records of one accelerator and backend. Without a backend the records must be of one alone."""
+    """Fit the efficiency forms to the records of one accelerator and backend, family by family.
+
+    Args:
+        paths: tables of records (.csv, .parquet), or folders of them.
+        hardware: the id or file of the accelerator; records of others are left out.
+        backend: the backend to fit; records of others are left out. None: the records must be of one backend.
+        progress: gets a line before and after the fit of each family.
+        today: the date that the fit carries. None: the current date.
+
+    Raises:
+        InputError: if a path holds no records, no record is left to fit, or the records are of several backends and none
+            is named.
+        UnknownNameError: if the hardware, or the backend among the records, is not known.
+        MissingExtraError: if reading Parquet needs a package that is not installed.
+    """
     records = read(paths)
     library = Library((hardware,))
     device: Hardware = library.only[0]
@@ -80,7 +93,7 @@ def calibrate(
     fittings = []
     for key, rows in families(frame, device, left_out):
         progress(f"{key}: {len(rows.measured):,} records")
-        fittings.append(fit(key, [form for form in forms_by_op()[rows.op] if form.suits(key)], rows))
+        fittings.append(fit(key, [form for form in forms_by_op()[rows.op] if form.applies_to(key)], rows))
         progress(f"{key}: {_summary(fittings[-1])}")
     sources = tuple(Source(title=title) for title in sorted(set(frame["source"])) if title)
     made = assemble(device, chosen, fittings, sources, today)
@@ -90,7 +103,15 @@ def calibrate(
 def assemble(
     device: Hardware, backend: str, fittings: list[Fitting], sources: tuple[Source, ...], today: date | None = None
 ) -> Fit:
-    """Fitted families as one fit."""
+    """Fitted families as one `Fit`, the content of a fit file.
+
+    Args:
+        device: the accelerator that was measured.
+        backend: whose kernels were measured.
+        fittings: one per family; the versions of the backend are those of their training records.
+        sources: where the records are from.
+        today: the date that the fit carries. None: the current date.
+    """
     versions = {str(version) for fitting in fittings for version in fitting.train.frame()["version"]} - {""}
     return Fit(
         schema_version=1,
@@ -136,7 +157,16 @@ def _backend(frame: pd.DataFrame, wanted: str | None) -> str:
 
 
 def families(frame: pd.DataFrame, device: Hardware, left_out: dict[str, int]) -> list[tuple[str, Kernels]]:
-    """The measured kernels of one accelerator and backend by family: each point once, of the newest version."""
+    """The measured kernels of one accelerator and backend by family: each point once, of the newest version.
+
+    Args:
+        frame: records with the columns of `roofline.measure.records.read`, of ops that have a form.
+        device: the accelerator that was measured.
+        left_out: gets the number of rows that are not used, by the reason.
+
+    Returns:
+        Pairs of a family's key, such as "gemm/bf16", and its kernels.
+    """
     import pandas as pd
 
     by_key: dict[str, list[pd.DataFrame]] = {}
@@ -184,7 +214,7 @@ def _order(version: str) -> list[tuple[int, int, str]]:
 
 
 def as_yaml(fit: Fit) -> str:
-    """The text of a file for `hardware/fits/<accelerator>/<backend>.yaml`."""
+    """A fit as the YAML text of `hardware/fits/<accelerator>/<backend>.yaml`, parameters with their units."""
     lines = [
         "# Written by `roofline calibrate`. Bands: 10 % and 90 % quantiles of measured/estimate on shapes not seen by a fit.",
         f"schema_version: {fit.schema_version}",
@@ -221,13 +251,17 @@ def _family(family: Family) -> list[str]:
     return lines
 
 
-def _parameters(form: Form, family: Family) -> dict[str, str]:
+def _parameters(form: KernelForm, family: Family) -> dict[str, str]:
     """Values with their units, in the order of the form."""
     return {entry.name: quantity(family.parameters[entry.name], entry.unit) for entry in form.parameters}
 
 
 def quantity(value: float, unit: str) -> str:
-    """A parameter as a file has it: a plain number where it has no unit.
+    """A parameter with five digits and its unit, as fit files have it; a plain number where the unit is "1".
+
+    Args:
+        value: in `unit`.
+        unit: "1", "s", or a unit of bytes or FLOP, per second or not.
 
     >>> quantity(1.67e-6, "s"), quantity(0.81, "1"), quantity(4.2e9, "byte/s")
     ('1.67 us', '0.81', '4.2 GB/s')
@@ -248,7 +282,7 @@ def _text(value: str) -> str:
 
 
 def spread_yaml(spread: Spread, about: str) -> str:
-    """The text of `hardware/fits/_spread.yaml`."""
+    """The YAML text of `hardware/fits/_spread.yaml`: allowances by op, after a comment with the text `about`."""
     lines = [f"# {about}", "schema_version: 1", "kind: spread", f"measured: {spread.measured.isoformat()}", "allowances:"]
     for op, allowance in spread.allowances.items():
         lines.append(f"  {op}: {_mapping({name: f'{value:.3f}' for name, value in allowance.model_dump().items()})}")
@@ -256,16 +290,16 @@ def spread_yaml(spread: Spread, about: str) -> str:
 
 
 def steps_yaml(steps: EngineSteps) -> str:
-    """The text of `engines/steps/<engine>.yaml`."""
+    """The time that an engine adds to each step as the YAML text of `engines/steps/<engine>.yaml`."""
     lines = [
-        "# Fitted to half of the serving points of a closed loop, judged by the other half; see docs/decisions/0018.",
+        "# Fitted to serving points of closed loops on all engines, judged with each model left out; see docs/decisions/0018.",
         f"schema_version: {steps.schema_version}",
         "kind: steps",
         f"engine: {steps.engine}",
         f"versions: [{', '.join(_text(version) for version in steps.versions)}]",
         f"fitted: {steps.fitted.isoformat()}",
         f"rows: {steps.rows}",
-        *(f"{name}: {quantity(getattr(steps, name), 's')}" for name in ("step", "sequence", "rank")),
+        *(f"{name}: {quantity(getattr(steps, name), 's')}" for name in ("step", "sequence", "rank", "experts", "stage")),
         f"hidden: {steps.hidden:.4g}",
         f"band: [{steps.band[0]:.4f}, {steps.band[1]:.4f}]",
     ]
@@ -280,13 +314,14 @@ def steps_yaml(steps: EngineSteps) -> str:
 
 # What an engine adds to the kernels of a step, from serving points measured in a closed loop.
 
-FEWEST = 12
+_FEWEST_POINTS = 12
 """Points below which four numbers are not to be had."""
-IMPOSSIBLE = 0.1
+_MAX_FASTER = 0.1
 """The share of a series that may be faster than its bound."""
-NOTHING = 0.01
+_NEGLIGIBLE = 0.01
 """Of a thousandth of a second, or ten microseconds per sequence: what a bounded fit leaves of a term that earns nothing."""
-_CONFIGURATION = ("kernel", "hardware", "dtype", "world", "batch", "q_len", "tokens")
+_MODEL = ("backend", "kernel")
+_SERIES = (*_MODEL, "hardware", "version", "dtype")
 
 
 def engine_steps(
@@ -296,69 +331,130 @@ def engine_steps(
     sources: tuple[Source, ...] = (),
     today: date | None = None,
 ) -> tuple[EngineSteps, pd.DataFrame]:
-    """Fit `step`, `sequence`, `rank` and `hidden` to every second configuration of an engine, and judge them by the others.
+    """Fit what an engine adds to the kernels of a step, and judge the fit by leaving out one model after another.
 
-    The points come back with `fitted_on` and `usable`. A series (a model on hardware by one version) of which more than a tenth
-    is faster than the hardware allows is no closed loop of this many clients: it is left out, and reported separately.
+    The fit has four numbers: seconds per `sequence` of the batch, per doubling of the ranks (`rank`) and per layer with routed
+    `experts`, and the share of kernel launches that is `hidden`. All engines are fitted together, each model on each engine
+    with the same weight: of models that were left out, this predicts better than a fit to the engine's own points. What a
+    running sequence costs is each engine's own.
+    A series (a model on hardware by one version) of which more than a tenth is faster than the hardware allows a closed loop
+    of that number of clients, prompts included, is left out of the fit, and not of the table.
+
+    Args:
+        paths: tables of serving points (`roofline.measure.validate.serving`).
+        engine: the value of the column `backend` that is judged.
+        versions: of the engine, for the file.
+        sources: where the points are from, for the file.
+        today: the date that the fit carries. None: the current date.
+
+    Returns:
+        The fit, with its errors on models that it had not seen (fractions), and the engine's points: a `Validation.frame`
+        whose `estimate_s`, `low_s` and `high_s` are of a fit, and a band, without any point of the same model; `usable` marks
+        what fits see.
+
+    Raises:
+        InputError: if the engine has fewer than 12 points, some have no estimate, or a file is wrong.
     """
-    import numpy as np
+    import pandas as pd
 
-    frame = validate_serving(paths, (), engine).frame
-    if len(frame) < FEWEST or frame["decode_s"].isna().any():
-        msg = f"{len(frame)} serving points of {engine} whose kernels can be estimated: at least {FEWEST} are needed"
+    frame = validate_serving(paths).frame
+    own = frame["backend"] == engine
+    if own.sum() < _FEWEST_POINTS or frame["decode_s"].isna().any():
+        msg = f"{own.sum()} serving points of {engine} whose kernels can be estimated: at least {_FEWEST_POINTS} are needed"
         raise InputError(msg)
-    series = [frame[name].astype(str) for name in ("kernel", "hardware", "version", "dtype")]
-    usable = ((frame["why"] != "").groupby(series).transform("mean") <= IMPOSSIBLE).to_numpy()
-    fitted_on = usable & np.array(
-        [zlib.crc32("/".join(map(str, row)).encode()) % 2 == 0 for row in frame[list(_CONFIGURATION)].to_numpy()]
+    faster = frame["measured_s"] < frame["shared_bound_s"]
+    frame = frame.assign(usable=faster.groupby([frame[name].astype(str) for name in _SERIES]).transform("mean") <= _MAX_FASTER)
+    usable = frame[frame["usable"]]
+    models = sorted(set(frame["kernel"]))
+    unseen = {model: usable[usable["kernel"] != model] for model in models}
+    if any(rest.empty for rest in unseen.values()):
+        raise InputError("serving points of a single model: a fit is judged by models that it has not seen")
+    judged = pd.concat(
+        rows.assign(estimate_s=_predicted(rows, _solve(unseen[model])))
+        for model, rows in ((model, frame[frame["kernel"] == model]) for model in models)
     )
-    step, sequence, rank, hidden = _solve(frame[fitted_on])
-    added = step + sequence * frame["replica"] + rank * np.log2(frame["world"]) - hidden * frame["launches_s"]
-    frame = frame.assign(fitted_on=fitted_on, usable=usable, estimate_s=frame["decode_s"] + frame["prefill_s"] + added)
-    ratio = (frame["measured_s"] / frame["estimate_s"]).to_numpy()
-    low, high = np.quantile(ratio[fitted_on], QUANTILES)
-    judged = ratio[usable & ~fitted_on]
-    error = 1 / judged - 1
-    held_out = ServingErrors(
-        rows=len(error),
-        median_ape=float(np.median(np.abs(error))),
-        mape=float(np.mean(np.abs(error))),
-        bias=float(np.median(error)),
-        coverage=float(np.mean((judged >= low) & (judged <= high))),
-    )
+    judged = judged.assign(ratio=judged["measured_s"] / judged["estimate_s"])
+    bands = {model: _band(judged[judged["usable"] & (judged["kernel"] != model)]) for model in models}
+    for side, name in enumerate(("low_s", "high_s")):
+        judged[name] = judged["estimate_s"] * judged["kernel"].map({model: ends[side] for model, ends in bands.items()})
+    fitted = _solve(usable)
+    mine = judged[(judged["backend"] == engine) & judged["usable"]]
+    error = 1 / mine["ratio"] - 1
     made = EngineSteps(
         schema_version=1,
         kind="steps",
         engine=engine,
         versions=versions,
         fitted=today or date.today(),  # noqa: DTZ011 - a day in the place where the fit is made
-        rows=int(fitted_on.sum()),
-        step=step,
-        sequence=sequence,
-        rank=rank,
-        hidden=hidden,
-        band=(float(low), float(high)),
-        held_out=held_out,
+        rows=len(usable),
+        step=0.0,
+        sequence=fitted[engine],
+        rank=fitted["rank"],
+        experts=fitted["experts"],
+        hidden=fitted["hidden"],
+        band=_band(judged[judged["usable"]]),
+        held_out=ServingErrors(
+            rows=len(mine),
+            median_ape=float(error.abs().median()),
+            mape=float(error.abs().mean()),
+            bias=float(error.median()),
+            coverage=float(((mine["measured_s"] >= mine["low_s"]) & (mine["measured_s"] <= mine["high_s"])).mean()),
+        ),
         sources=sources,
     )
-    return made, frame
+    return made, judged[judged["backend"] == engine].sort_index()
 
 
-def _solve(frame: pd.DataFrame) -> tuple[float, float, float, float]:
-    """Seconds per step, per sequence and per doubling of ranks, none of them negative; the share of launches that is hidden."""
+def _band(judged: pd.DataFrame) -> tuple[float, float]:
+    """Measured over estimated of points whose model the fit had not seen: 10 % and 90 % quantiles, each model on each engine
+    with the same weight, so that it is the spread between models."""
+    import numpy as np
+
+    order = judged.sort_values("ratio")
+    weights = (1 / order.groupby(list(_MODEL))["ratio"].transform("size")).to_numpy()
+    places = (np.cumsum(weights) - weights / 2) / weights.sum()
+    low, high = np.interp(QUANTILES, places, order["ratio"].to_numpy()).tolist()
+    return low, high
+
+
+def _predicted(frame: pd.DataFrame, fitted: dict[str, float]) -> Array:
+    """TPOT in seconds."""
+    import numpy as np
+
+    kernels = (frame["decode_s"] + frame["prefill_s"]).to_numpy()
+    terms = _terms(frame, sorted(set(frame["backend"])))
+    added = sum(fitted[name] * term for name, term in terms.items())
+    return np.asarray(np.maximum(kernels + added, frame["bound_s"].to_numpy()))
+
+
+def _terms(frame: pd.DataFrame, engines: list[str]) -> dict[str, Array]:
+    """What each number of a fit is multiplied by; that per sequence of an engine by the engine's name."""
+    import numpy as np
+
+    own = {name: (frame["replica"] * (frame["backend"] == name)).to_numpy(dtype=float) for name in engines}
+    return {
+        **own,
+        "rank": np.log2(frame["world"].to_numpy(dtype=float)),
+        "experts": frame["expert_layers"].to_numpy(dtype=float),
+        "hidden": -frame["launches_s"].to_numpy(dtype=float),
+    }
+
+
+def _solve(frame: pd.DataFrame) -> dict[str, float]:
+    """Seconds per sequence by engine, per doubling of ranks and per layer with experts, none negative; the hidden share."""
     import numpy as np
     from scipy.optimize import least_squares
 
-    kernels = (frame["decode_s"] + frame["prefill_s"]).to_numpy()
-    columns = (np.ones(len(frame)), frame["replica"], np.log2(frame["world"]), -frame["launches_s"])
-    terms = np.stack([np.asarray(column) for column in columns])
-    measured, unit = frame["measured_s"].to_numpy(), np.array([1e-3, 1e-5, 1e-3, 1.0])
+    named = _terms(frame, sorted(set(frame["backend"])))
+    kernels, terms = (frame["decode_s"] + frame["prefill_s"]).to_numpy(), np.stack(list(named.values()))
+    units = {"rank": 1e-3, "hidden": 1.0}
+    measured, unit = frame["measured_s"].to_numpy(), np.array([units.get(name, 1e-5) for name in named])
+    weights = frame.groupby(list(_MODEL))["measured_s"].transform("size").to_numpy() ** -0.5
+    weights = weights / np.sqrt(np.mean(weights**2))
 
     def residuals(point: Array) -> Array:
-        return np.asarray(np.log((kernels + (point * unit) @ terms) / measured))
+        return np.asarray(weights * np.log(np.maximum(kernels + (point * unit) @ terms, kernels / 10) / measured))
 
-    optimum = least_squares(
-        residuals, np.array([0.1, 0.1, 0.1, 0.5]), bounds=(0, [1e3, 1e3, 1e3, 1]), loss="soft_l1", f_scale=KNEE
-    )
-    step, sequence, rank, hidden = np.where(optimum.x < NOTHING, 0, optimum.x * unit).tolist()
-    return step, sequence, rank, hidden
+    most = [1.0 if name == "hidden" else 1e3 for name in named]
+    optimum = least_squares(residuals, np.full(len(named), 0.3), bounds=(0, most), loss="soft_l1", f_scale=KNEE)
+    return dict(zip(named, np.where(optimum.x < _NEGLIGIBLE, 0, optimum.x * unit).tolist(), strict=True))

@@ -10,12 +10,11 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from roofline.measure.records.columns import COLUMNS
-from roofline.measure.records.ops import RULES
-from roofline.measure.records.row_groups import call, group_rows
-from roofline.measure.records.row_groups import conditions_of as conditions
+from roofline.measure.records.ops import RECORD_OPS
+from roofline.measure.records.row_groups import call, conditions, group_rows
 from roofline.operators.base import Operator
 from roofline.predict.efficiency.estimate import regime_shares
-from roofline.predict.efficiency.form import Chip, Conditions, Form, Values
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Values
 from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.fit import Family, HeldOut, Regime
 
@@ -25,35 +24,44 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-FEW = 200
+_FEW_ROWS = 200
 """Rows below which three parameters may do better than eight: cross-validation decides."""
-MOST_ROWS = 4000
+_MAX_ROWS = 4000
 """That one fit looks at; a form has at most eight parameters."""
-FOLDS = 4
-FEWEST = 20
+_FOLDS = 4
+_FEWEST_ROWS = 20
 """Rows below which a regime has no band of its own."""
-FEW_FACTORS = (0.5, 2.0)
+_FEW_FACTORS = (0.5, 2.0)
 """A band of fewer rows is at least so wide."""
-CERTAIN = 1.5
+_CERTAIN = 1.5
 """A parameter that lies within a larger factor (standard error), or at the end of what is believed, is undetermined."""
 QUANTILES = (0.1, 0.9)
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """A fitted family and what it was fitted to."""
+    """A fitted family, and the kernels that it was fitted to and judged by."""
 
     key: str
     family: Family
-    form: Form
+    form: KernelForm
     factors: dict[str, float]
-    """Within which each parameter lies, by its standard error."""
+    """The factor, at least 1, within which each parameter lies, by its standard error."""
     train: Kernels
     test: Kernels | None
 
 
-def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
-    """Fit the form that suits best to the shapes that are not held out, and measure it on those that are."""
+def fit(key: str, forms: Sequence[KernelForm], rows: Kernels) -> Fitting:
+    """Fit the best of several forms to the shapes that are not held out, and measure its errors on those that are.
+
+    Args:
+        key: the family's key, such as "gemm/bf16".
+        forms: the candidates; for fewer than 200 rows the plain form `ceilings` is one too.
+        rows: the measured kernels.
+
+    Raises:
+        ValueError: if there are no forms.
+    """
     import numpy as np
 
     out = held_out(rows.shapes)
@@ -63,7 +71,7 @@ def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
     solutions = [(solve_family(form, train, form.starts()), form) for form in forms]
     solution, form = min(solutions, key=lambda pair: pair[0].cost)
     unseen_estimate = _cross_validated(form, train, solution.parameters)
-    if len(train.measured) < FEW and len(set(train.shapes)) > 1:
+    if len(train.measured) < _FEW_ROWS and len(set(train.shapes)) > 1:
         simple = FORMS["ceilings"]
         fallback = solve_family(simple, train, simple.starts())
         estimate = _cross_validated(simple, train, fallback.parameters)
@@ -83,15 +91,25 @@ def fit(key: str, forms: Sequence[Form], rows: Kernels) -> Fitting:
     return Fitting(key, family, form, solution.factors, train, test)
 
 
-def solve_family(form: Form, rows: Kernels, starts: Values, most: int = MOST_ROWS, fixed: Values | None = None) -> Solution:
-    """The best of the fits with each setting of the form's switches; `fixed` values are left as they are."""
+def solve_family(
+    form: KernelForm, rows: Kernels, starts: Values, most: int = _MAX_ROWS, fixed: Values | None = None
+) -> Solution:
+    """The best of the fits with each setting of the form's switches (parameters that have `choices`).
+
+    Args:
+        form: its parameters are fitted.
+        rows: the measured kernels.
+        starts: first values of the parameters, in their units.
+        most: the number of rows that are used at most; drawn at random, always the same ones.
+        fixed: values of parameters that are not fitted.
+    """
     some, held = rows.thinned(most), dict(fixed or {})
     switches = [entry for entry in form.parameters if entry.choices and entry.name not in held]
     solutions: list[Solution] = []
     for setting in product(*(entry.choices for entry in switches)):
         still = {**held, **{entry.name: choice for entry, choice in zip(switches, setting, strict=True)}}
         first = {name: value for name, value in starts.items() if name not in still}
-        solution = solve(form, lambda values, still=still: some.predicted(form, {**still, **values}), some.measured, first)  # type: ignore[misc]
+        solution = _solve(form, lambda values, still=still: some.predicted(form, {**still, **values}), some.measured, first)  # type: ignore[misc]
         solutions.append(
             replace(
                 solution, parameters={**solution.parameters, **still}, factors={**solution.factors, **dict.fromkeys(still, 1.0)}
@@ -100,14 +118,17 @@ def solve_family(form: Form, rows: Kernels, starts: Values, most: int = MOST_ROW
     return min(solutions, key=lambda solution: solution.cost)
 
 
-def undetermined(form: Form, solution: Solution) -> list[str]:
-    """Parameters of which the data say little."""
+def undetermined(form: KernelForm, solution: Solution) -> list[str]:
+    """The names of parameters that the data do not determine.
+
+    These have a standard error of more than a factor of 1.5, or are at an end of the allowed range.
+    """
     known = {parameter.name: parameter for parameter in form.parameters}
     return [
         name
         for name, value in solution.parameters.items()
         if not known[name].choices
-        and (solution.factors[name] > CERTAIN or not known[name].low * 1.01 < value < known[name].high * 0.99)
+        and (solution.factors[name] > _CERTAIN or not known[name].low * 1.01 < value < known[name].high * 0.99)
     ]
 
 
@@ -118,19 +139,19 @@ def _off(estimate: Array, rows: Kernels) -> float:
     return float(np.mean(np.abs(np.log(estimate / rows.measured))))
 
 
-def _cross_validated(form: Form, train: Kernels, values: Values) -> Array:
+def _cross_validated(form: KernelForm, train: Kernels, values: Values) -> Array:
     """The estimate of each row by a fit that has not seen its shape; of a single shape by the fit itself."""
     import numpy as np
 
     shapes = np.array(train.shapes)
     estimate = np.full(len(shapes), np.nan)
     switches = {entry.name: values[entry.name] for entry in form.parameters if entry.choices}
-    parts = folds(shapes.tolist(), min(FOLDS, len(set(shapes.tolist()))))
+    parts = folds(shapes.tolist(), min(_FOLDS, len(set(shapes.tolist()))))
     if len(parts) == 1:
         estimate = train.predicted(form, values)
     for part in parts if len(parts) > 1 else ():
         unseen = np.isin(shapes, list(part))
-        refitted = solve_family(form, train.of(~unseen), values, MOST_ROWS // 2, switches).parameters
+        refitted = solve_family(form, train.of(~unseen), values, _MAX_ROWS // 2, switches).parameters
         estimate[unseen] = train.of(unseen).predicted(form, refitted)
     return estimate
 
@@ -140,11 +161,13 @@ def _bands(train: Kernels, estimate: Array) -> dict[Regime, tuple[float, float]]
     ratio = train.measured / estimate
     names = regimes(train, estimate)
     low, high = _quantiles(ratio)
-    if len(ratio) < FEWEST or len(set(train.shapes)) < 2:  # too few to tell tenths of them, or none that a fit had not seen
-        low, high = min(low, FEW_FACTORS[0]), max(high, FEW_FACTORS[1])
+    if (
+        len(ratio) < _FEWEST_ROWS or len(set(train.shapes)) < 2
+    ):  # too few to tell tenths of them, or none that a fit had not seen
+        low, high = min(low, _FEW_FACTORS[0]), max(high, _FEW_FACTORS[1])
     bands: dict[Regime, tuple[float, float]] = {"all": (low, high)}
     for name in sorted(set(names.tolist())):
-        if (names == name).sum() >= FEWEST and len(set(train.shapes)) > 1:
+        if (names == name).sum() >= _FEWEST_ROWS and len(set(train.shapes)) > 1:
             bands[name] = _quantiles(ratio[names == name])
     return bands
 
@@ -157,7 +180,15 @@ def _quantiles(ratio: Array) -> tuple[float, float]:
 
 
 def regimes(rows: Kernels, estimate: Array) -> Array:
-    """The regime of each row, as its estimate has it."""
+    """The name of the regime that takes most of each row's estimated time.
+
+    Args:
+        rows: the kernels.
+        estimate: seconds of each, shape [rows].
+
+    Returns:
+        Names (`roofline.specs.fit.Regime`), shape [rows].
+    """
     import numpy as np
 
     names_by_part, start = [], 0
@@ -170,7 +201,7 @@ def regimes(rows: Kernels, estimate: Array) -> Array:
     return np.concatenate(names_by_part)
 
 
-def _errors(form: Form, test: Kernels, values: Values, bands: dict[Regime, tuple[float, float]]) -> HeldOut:
+def _errors(form: KernelForm, test: Kernels, values: Values, bands: dict[Regime, tuple[float, float]]) -> HeldOut:
     import numpy as np
 
     estimate = test.predicted(form, values)
@@ -188,26 +219,26 @@ def _errors(form: Form, test: Kernels, values: Values, bands: dict[Regime, tuple
 
 
 # A fit never sees the shapes that are held out, and every error that is stated is of them. Whole shapes are held out, never
-# single rows: neighbours of a row on the same curve would give it away. `Rule.shape` says what a shape is: (n, k) of a
-# product, a configuration of heads or experts, a width, a size.
+# single rows: neighbours of a row on the same curve would give it away. `RecordOp.shape` says what a shape is: (n, k) of a
+# GEMM, a configuration of heads or experts, a width, a size.
 
-EVERY = 3
+_EVERY = 3
 
 
 def held_out(shapes: Iterable[str]) -> set[str]:
-    """Every third of the shapes in the order of their CRC-32, the second of them first; of one shape none.
+    """The shapes that a fit does not see: every third in the order of their CRC-32, from the second on; of one shape none.
 
-    The order does not depend on who measured them, nor on how many rows there are.
+    The order does not depend on the source of the records, nor on the number of rows.
 
     >>> sorted(held_out(["a", "b", "c", "d"]))
     ['b']
     """
     ordered = sorted(set(shapes), key=lambda shape: (zlib.crc32(shape.encode()), shape))
-    return set(ordered[1::EVERY])
+    return set(ordered[1::_EVERY])
 
 
 def folds(shapes: Iterable[str], count: int) -> list[set[str]]:
-    """The shapes dealt to `count` parts in the same order, to predict each part by a fit of the others.
+    """Split shapes into `count` folds for cross-validation, in the order of their CRC-32.
 
     >>> [sorted(fold) for fold in folds(["a", "b", "c"], 2)]
     [['a', 'c'], ['b']]
@@ -220,25 +251,31 @@ def folds(shapes: Iterable[str], count: int) -> list[set[str]]:
 KNEE = 0.05
 # What the data say nothing of stays near its start: to stray by the factor LOOSE counts as much as if all rows were off by
 # 0.1 %, which no row that tells anything would notice.
-LOOSE, UNNOTICED = 100.0, 0.001
+_LOOSE, _UNNOTICED = 100.0, 0.001
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Fitted values, and how well the data determine each: the factor within which it lies (standard error)."""
+    """Fitted values of parameters by name, in their units, and how well the data determine each.
+
+    Attributes:
+        parameters: the values.
+        factors: the factor, at least 1, within which each value lies (standard error).
+        cost: the robust sum of squared residuals, half of it: only comparable on the same rows.
+    """
 
     parameters: dict[str, float]
     factors: dict[str, float]
     cost: float
 
 
-def solve(form: Form, predict: Callable[[dict[str, Any]], Array], measured: Array, starts: dict[str, float]) -> Solution:
+def _solve(form: KernelForm, predict: Callable[[dict[str, Any]], Array], measured: Array, starts: dict[str, float]) -> Solution:
     """Least squares of a form's parameters against measured kernels, on the logarithm of the ratio.
 
     Args:
         form: whose parameters they are.
-        predict: seconds of each kernel by parameters; it knows those that are not fitted.
-        measured: seconds of each kernel.
+        predict: seconds of each kernel, shape [rows], by parameters; it has those that are not fitted.
+        measured: seconds of each kernel, shape [rows].
         starts: the parameters to fit, each with its first value.
     """
     import numpy as np
@@ -248,7 +285,7 @@ def solve(form: Form, predict: Callable[[dict[str, Any]], Array], measured: Arra
     names = list(starts)
     low, high = (np.log([getattr(known[name], side) for name in names]) for side in ("low", "high"))
     first = np.clip(np.log([starts[name] for name in names]), low + 1e-6, high - 1e-6)
-    prior = np.sqrt(len(measured)) * UNNOTICED / np.log(LOOSE)
+    prior = np.sqrt(len(measured)) * _UNNOTICED / np.log(_LOOSE)
 
     def residuals(point: Array) -> Array:
         ratio = np.log(predict(dict(zip(names, np.exp(point), strict=True))) / measured)
@@ -288,18 +325,18 @@ class Kernels:
 
     @cached_property
     def measured(self) -> Array:
-        """Seconds."""
+        """Measured seconds, shape [rows]."""
         import numpy as np
 
         return np.concatenate([part.frame["latency_us"].to_numpy(dtype=float) * 1e-6 for part in self.parts])
 
     @cached_property
     def shapes(self) -> list[str]:
-        """Which shape each row has."""
+        """The shape of each row as text (`shapes`)."""
         return [shape for part in self.parts for shape in shapes(self.op, part.frame)]
 
-    def predicted(self, form: Form, values: Values) -> Array:
-        """Seconds by a form."""
+    def predicted(self, form: KernelForm, values: Values) -> Array:
+        """Seconds of each row by a form with these parameters, shape [rows]."""
         import numpy as np
 
         return np.concatenate(
@@ -325,7 +362,7 @@ class Kernels:
         return ranges
 
     def of(self, keep: Array) -> Kernels:
-        """The rows for which `keep`, in the order of `measured`, holds."""
+        """The kernels of some rows: `keep` is a boolean array of shape [rows], in the order of `measured`."""
         return kernels(self.frame()[keep], self.chip)
 
     def thinned(self, most: int) -> Kernels:
@@ -347,17 +384,22 @@ class Kernels:
 
 
 def shapes(op: str, frame: pd.DataFrame) -> list[str]:
-    """The shape of each row, as text."""
-    names = RULES[op].shape
+    """The shape of each row as text, such as "4096/14336": the values of the op's `RecordOp.shape`, "-" where empty.
+
+    Args:
+        op: the op of all rows.
+        frame: records with the columns of `roofline.measure.records.read`.
+    """
+    names = RECORD_OPS[op].shape
     columns = [frame[name].astype("string").fillna("-") for name in names]
     return ["/".join(values) for values in zip(*columns, strict=True)]
 
 
 def once(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row per point: where a point was measured several times, the median of its times.
+    """One row per point: where a point was measured several times, the median of `latency_us`.
 
-    Of messages between devices it is the fastest: records do not say whether ranks were in one node or in two, and the slower
-    of two ways is then another way, not noise.
+    For messages between devices it is the minimum: records do not say whether ranks were in one node or in two, and the
+    slower of two times is then another link, not noise.
     """
     keys = [name for name in COLUMNS if name in frame and not name.startswith(("latency", "counters", "notes"))]
     if not frame.duplicated(keys).any():
@@ -370,13 +412,18 @@ def once(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def kernels(frame: pd.DataFrame, chip: Chip) -> Kernels:
-    """Rows of one op on one chip as kernels. `frame` has the columns of `roofline.measure.records.read`."""
+    """Rows of one op on one chip as kernels.
+
+    Args:
+        frame: at least one record, with the columns of `roofline.measure.records.read`.
+        chip: the chip that they were measured on.
+    """
     return Kernels(str(frame["op"].iloc[0]), chip, tuple(_parts(frame)))
 
 
 def _parts(frame: pd.DataFrame) -> Iterator[Rows]:
     for part in group_rows(frame):
         first = part.iloc[0]
-        operators = RULES[str(first["op"])].operators(call(part))
+        operators = RECORD_OPS[str(first["op"])].operators(call(part))
         by_name = {name: operator for name, (operator, _) in operators.items()}
         yield Rows(part, by_name, conditions(part))

@@ -9,7 +9,7 @@ from roofline.dtypes import FORMATS, Dtypes, Format, parse_dtype
 from roofline.errors import UnknownNameError
 from roofline.specs.quantization import scheme
 
-Kind = Literal["text", "count", "number"]
+ColumnKind = Literal["text", "count", "number"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Column:
     """One column: `count` is a whole number of things, `number` a real one, in the unit that its name or meaning says."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     meaning: str
 
 
@@ -29,12 +29,12 @@ COLUMNS = {
             "gpu", "text", "id of the accelerator, its name by the driver, or the id of the hardware.yaml beside the records"
         ),
         Column("op", "text", "what was measured"),
-        Column("dtype", "text", "of the products and activations"),
+        Column("dtype", "text", "of the GEMMs and activations"),
         Column("kv_dtype", "text", "of the KV cache; empty: as dtype"),
         Column("m", "count", "gemm, bmm: rows of x[m, k]"),
         Column("n", "count", "gemm, bmm: columns of w[n, k]; embedding: rows of the table; sampling: choices"),
         Column("k", "count", "gemm, bmm: length of the dot products"),
-        Column("batch", "count", "sequences; bmm: products"),
+        Column("batch", "count", "sequences; bmm: GEMMs"),
         Column("q_len", "count", "new tokens of a sequence"),
         Column("kv_len", "count", "tokens that a sequence attends to, the new ones included"),
         Column("n_heads", "count", "query heads on the device"),
@@ -90,10 +90,17 @@ _MORE = {"tf32": Format("tf32", 4, "tf32"), "fp8_block": scheme("fp8_block").for
 
 
 def dtypes(dtype: str, kv_dtype: str = "") -> Dtypes:
-    """Formats of weights, activations and the KV cache.
+    """The formats of weights, activations and the KV cache that the dtype columns of a record mean.
 
-    fp8 products take bf16 activations, which are quantised on the way, and give bf16; int8 products take and give int8; int4
+    fp8 GEMMs take bf16 activations, which are quantised on the way, and give bf16; int8 GEMMs take and give int8; int4
     weights meet bf16 activations.
+
+    Args:
+        dtype: the column `dtype`, in any case: a name of `roofline.dtypes.FORMATS`, "tf32" or "fp8_block".
+        kv_dtype: the column `kv_dtype`; empty: the KV cache has the format of the activations.
+
+    Raises:
+        UnknownNameError: if one of them is not known.
 
     >>> formats = dtypes("fp8")
     >>> formats.matrix, formats.weight.bytes, formats.activation.bytes
@@ -106,7 +113,10 @@ def dtypes(dtype: str, kv_dtype: str = "") -> Dtypes:
 
 
 def canonical(dtype: str) -> str:
-    """The one spelling of a dtype.
+    """The one spelling of a dtype; empty for an empty text.
+
+    Raises:
+        UnknownNameError: if it is not known.
 
     >>> canonical("BFloat16"), canonical("TF32")
     ('bf16', 'tf32')

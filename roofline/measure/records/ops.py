@@ -1,6 +1,6 @@
-"""What each op of a record is made of: a rule from the columns of a row to the operators that predict it.
+"""What each op of a record is made of: a function from the columns of a row to the operators that predict it.
 
-A rule is called with plain numbers for one row, or with arrays for many rows at once; what is structure (texts, whether there
+It is called with plain numbers for one row, or with arrays for many rows at once; what is structure (texts, whether there
 is a window, the number of ranks) is the same for all of them.
 """
 
@@ -44,7 +44,13 @@ Operators = dict[str, tuple[Operator, Expr]]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The columns that are filled: numbers (or arrays of them, one element a row), texts, and the formats."""
+    """One measured call, or many of one structure: the columns that are filled.
+
+    Attributes:
+        dtypes: the formats of weights, activations and the KV cache.
+        numbers: columns of kind `count` by name, each a number or an array of shape [rows].
+        texts: columns of kind `text` by name, the same for all rows.
+    """
 
     dtypes: Dtypes
     numbers: Mapping[str, Expr]
@@ -62,18 +68,25 @@ class Call:
         return self.texts.get(name, "")
 
     def elements(self, name: str = "bytes") -> Expr:
-        """Elements of the activations' format in this many bytes."""
+        """The bytes in a column as a number of elements of the activations' format."""
         return self.numbers[name] / self.dtypes.activation.bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """An op: the columns that it needs, those that it looks at where they are filled, and its operators.
+class RecordOp:
+    """An op of records: its columns, what must hold between them, and the operators that predict it.
 
-    `at_least` gives the smallest value of a column where it is not 1; `order` holds pairs of columns of which the first
-    must not be more than the second; `divides` pairs of which the first must divide the second; `allowed` the only values
-    of a column. `shape` names the columns that say which layer of which model it is, whatever the traffic: a fit is judged on
-    shapes that it has not seen.
+    Attributes:
+        op: its name, the value of the column `op`.
+        needs: the columns that must be filled.
+        operators: makes the operators of a `Call`, with the number of times that each runs.
+        shape: the columns that say which layer of which model it is, whatever the traffic: a fit is judged on shapes that it
+            has not seen.
+        optional: columns that count where they are filled.
+        at_least: the smallest value of a column where it is not 1.
+        order: pairs of columns of which the first must not be more than the second.
+        divides: pairs of columns of which the first must divide the second.
+        allowed: the only values of a column.
     """
 
     op: str
@@ -87,7 +100,7 @@ class Rule:
     allowed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-# Products with weights: one matrix, or one per head.
+# GEMMs with weights: one matrix, or one per head.
 
 
 def _gemm(call: Call) -> Operators:
@@ -235,11 +248,11 @@ def _to_host(call: Call) -> Operators:
 # what an all-gather gives, what a reduce-scatter and an all-to-all take.
 
 
-def _collective(op: str, operator: Callable[..., Operator]) -> Rule:
+def _collective(op: str, operator: Callable[..., Operator]) -> RecordOp:
     def operators(call: Call) -> Operators:
         return {op: (operator(elements=call.elements(), world=call["world"], dtypes=call.dtypes), 1)}
 
-    return Rule(op, ("bytes", "world"), operators, ("bytes",), at_least={"world": 2})
+    return RecordOp(op, ("bytes", "world"), operators, ("bytes",), at_least={"world": 2})
 
 
 def _send_recv(*, elements: Expr, world: Expr, dtypes: Dtypes) -> SendRecv:
@@ -292,25 +305,25 @@ _LENGTHS = (("q_len", "kv_len"),)
 _SHARED = (("n_kv_heads", "n_heads"),)
 _EXPERTS = ("hidden", "inter", "experts", "topk")
 
-RULES = Registry(
+RECORD_OPS = Registry(
     "op",
     [
-        Rule("add", ("tokens", "hidden"), _add, ("hidden",)),
+        RecordOp("add", ("tokens", "hidden"), _add, ("hidden",)),
         _collective("all_gather", AllGather),
         _collective("all_reduce", AllReduce),
         _collective("all_to_all", AllToAll),
-        Rule("attention_decode", _HEADS, _attention, _HEAD_SHAPE, ("window",), {"window": 0}, _LENGTHS, _SHARED),
-        Rule("attention_prefill", _HEADS, _attention, _HEAD_SHAPE, ("window",), {"window": 0}, _LENGTHS, _SHARED),
-        Rule("bmm", ("batch", "m", "n", "k"), _bmm, ("batch", "n", "k")),
-        Rule("copy_d2d", ("bytes",), _in_memory, ("bytes",), ("chunk_bytes",)),
-        Rule("copy_d2h", ("bytes",), _to_host, ("bytes",), ("chunk_bytes",)),
-        Rule("copy_h2d", ("bytes",), _to_host, ("bytes",), ("chunk_bytes",)),
-        Rule("embedding", ("tokens", "hidden"), _embedding, ("hidden",), ("n",)),
-        Rule("gemm", ("m", "n", "k"), _gemm, ("n", "k")),
-        Rule("layer", _PASS, _layer, ("kernel",), order=_LENGTHS),
-        Rule("mla_decode", _LATENT, _absorbed, ("n_heads",), order=_LENGTHS, allowed={"head_dim": (R_KV + D_ROPE,)}),
-        Rule("mla_prefill", _LATENT, _expanded, ("n_heads",), order=_LENGTHS, allowed={"head_dim": (D_NOPE + D_ROPE,)}),
-        Rule(
+        RecordOp("attention_decode", _HEADS, _attention, _HEAD_SHAPE, ("window",), {"window": 0}, _LENGTHS, _SHARED),
+        RecordOp("attention_prefill", _HEADS, _attention, _HEAD_SHAPE, ("window",), {"window": 0}, _LENGTHS, _SHARED),
+        RecordOp("bmm", ("batch", "m", "n", "k"), _bmm, ("batch", "n", "k")),
+        RecordOp("copy_d2d", ("bytes",), _in_memory, ("bytes",), ("chunk_bytes",)),
+        RecordOp("copy_d2h", ("bytes",), _to_host, ("bytes",), ("chunk_bytes",)),
+        RecordOp("copy_h2d", ("bytes",), _to_host, ("bytes",), ("chunk_bytes",)),
+        RecordOp("embedding", ("tokens", "hidden"), _embedding, ("hidden",), ("n",)),
+        RecordOp("gemm", ("m", "n", "k"), _gemm, ("n", "k")),
+        RecordOp("layer", _PASS, _layer, ("kernel",), order=_LENGTHS),
+        RecordOp("mla_decode", _LATENT, _absorbed, ("n_heads",), order=_LENGTHS, allowed={"head_dim": (R_KV + D_ROPE,)}),
+        RecordOp("mla_prefill", _LATENT, _expanded, ("n_heads",), order=_LENGTHS, allowed={"head_dim": (D_NOPE + D_ROPE,)}),
+        RecordOp(
             "moe",
             ("tokens", *_EXPERTS),
             _moe,
@@ -321,14 +334,14 @@ RULES = Registry(
         ),
         _collective("p2p", _send_recv),
         _collective("reduce_scatter", ReduceScatter),
-        Rule("rmsnorm", ("tokens", "hidden"), _rmsnorm, ("hidden",)),
-        Rule("rope", ("tokens", "n_heads", "n_kv_heads", "head_dim"), _rope, ("n_heads", "n_kv_heads", "head_dim")),
-        Rule("sampling", ("tokens", "n"), _sampling, ("n",)),
-        Rule("silu_mul", ("tokens", "inter"), _silu_mul, ("inter",)),
-        Rule("step", _PASS, _step, ("kernel",), order=_LENGTHS),
+        RecordOp("rmsnorm", ("tokens", "hidden"), _rmsnorm, ("hidden",)),
+        RecordOp("rope", ("tokens", "n_heads", "n_kv_heads", "head_dim"), _rope, ("n_heads", "n_kv_heads", "head_dim")),
+        RecordOp("sampling", ("tokens", "n"), _sampling, ("n",)),
+        RecordOp("silu_mul", ("tokens", "inter"), _silu_mul, ("inter",)),
+        RecordOp("step", _PASS, _step, ("kernel",), order=_LENGTHS),
     ],
     group="roofline.record_ops",
     key=attrgetter("op"),
-    accepts=Rule,
+    accepts=RecordOp,
 )
-"""Rules by op."""
+"""The ops of records by name."""

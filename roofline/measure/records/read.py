@@ -14,19 +14,19 @@ from typing import IO, TYPE_CHECKING, Any
 from roofline import files
 from roofline.errors import InputError, MissingExtraError, RooflineError, UnknownNameError
 from roofline.measure.records.columns import COLUMNS, canonical, dtypes
-from roofline.measure.records.ops import RULES, Rule
+from roofline.measure.records.ops import RECORD_OPS, RecordOp
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".parquet")
+_SUFFIXES = (".csv", ".parquet")
 _MOST_BYTES, _LONGEST = 2**30, 2**20
 _NEEDED = ("op", "dtype", "latency_us")
 
 
 @dataclass(slots=True)
 class Records:
-    """Rows that can be used, with the columns of `COLUMNS` and `file`, `line`; what was refused, passed by, and why."""
+    """The result of `read`: rows that can be used, and what was refused or passed by, and why."""
 
     frame: pd.DataFrame
     refusals: list[Refusal] = field(default_factory=list)
@@ -37,12 +37,25 @@ class Records:
 
     @property
     def refused(self) -> int:
-        """Rows that were refused."""
+        """The number of rows that were refused."""
         return sum(refusal.rows for refusal in self.refusals)
 
 
 def read(paths: Iterable[str | Path]) -> Records:
-    """The records of files (.csv, .parquet) and of all such files in folders, in which other tables may lie too."""
+    """Read the records of files and folders; bad rows are refused by file and line, and the good ones stay.
+
+    Args:
+        paths: files (.csv, .parquet), and folders, of which all such files are read, subfolders included. A file that was
+            found in a folder and holds no records is passed by.
+
+    Returns:
+        `frame` has one row per record: the columns of `COLUMNS` (numbers are floats with NaN for empty cells, texts are
+        strings with "" for empty cells, latencies in microseconds), `file` and `line`.
+
+    Raises:
+        InputError: if a path does not exist, is too large, is not a table of records, or if no table is left to read.
+        MissingExtraError: if reading Parquet needs a package that is not installed.
+    """
     import pandas as pd
 
     frames: list[pd.DataFrame] = []
@@ -53,12 +66,12 @@ def read(paths: Iterable[str | Path]) -> Records:
         except InputError as error:
             if named:
                 raise
-            files.release(path)  # such as an earlier answer in the folder of records, which may be written again
+            files.release(path)  # such as an earlier result in the folder of records, which may be written again
             records.passed_by.append(str(error))
             continue
         records.files.append(path)
         records.ignored_columns += others
-        checker = Checker(path, raw)
+        checker = _Checker(path, raw)
         frames.append(checker.good())
         records.refusals += sorted([*refusals, *checker.refusals], key=lambda refusal: refusal.line)
     if not records.files:
@@ -74,16 +87,18 @@ def _files(paths: Iterable[str | Path]) -> dict[Path, bool]:
     for given in paths:
         path = Path(given).expanduser()
         if files.is_folder(path):
-            inside = [file for suffix in SUFFIXES for file in sorted(path.rglob(f"*{suffix}")) if not file.name.startswith(".")]
+            inside = [
+                file for suffix in _SUFFIXES for file in sorted(path.rglob(f"*{suffix}")) if not file.name.startswith(".")
+            ]
             if not inside:
-                msg = f"{path}: no records in this folder: nothing in it ends in {' or '.join(SUFFIXES)}"
+                msg = f"{path}: no records in this folder: nothing in it ends in {' or '.join(_SUFFIXES)}"
                 raise InputError(msg)
             named |= {file: False for file in inside if file not in named}
         elif not files.exists(path):
             msg = f"{path}: no such file or folder"
             raise InputError(msg)
-        elif path.suffix.lower() not in SUFFIXES:
-            msg = f"{path}: records are read from {' and '.join(SUFFIXES)} files"
+        elif path.suffix.lower() not in _SUFFIXES:
+            msg = f"{path}: records are read from {' and '.join(_SUFFIXES)} files"
             raise InputError(msg)
         else:
             named[path] = True
@@ -169,7 +184,7 @@ def _csv(path: Path, file: IO[bytes]) -> tuple[pd.DataFrame, list[Refusal], list
 
 FILE, LINE = "file", "line"
 """Columns that a table gets when it is read: where each row stands."""
-MAX_COUNT = 2**53  # above it a float no longer holds every whole number
+_MAX_COUNT = 2**53  # above it a float no longer holds every whole number
 
 
 @dataclass(slots=True)
@@ -188,7 +203,10 @@ class Refusal:
 
 
 def merged(refusals: Iterable[Refusal]) -> list[Refusal]:
-    """One refusal a file and kind, with how many rows it stands for; the first of each gives its line and words."""
+    """One refusal per file and kind, with the number of its rows; the first of each gives the line and the reason.
+
+    NB: the first refusal of each kind is changed in place.
+    """
     firsts: dict[tuple[Path, str], Refusal] = {}
     for refusal in refusals:
         first = firsts.setdefault((refusal.path, refusal.kind), refusal)
@@ -197,7 +215,7 @@ def merged(refusals: Iterable[Refusal]) -> list[Refusal]:
     return list(firsts.values())
 
 
-class Checker:
+class _Checker:
     """Checks a raw table: each check refuses the rows that fail it, and the next ones see only what is left."""
 
     def __init__(self, path: Path, raw: pd.DataFrame) -> None:
@@ -210,7 +228,7 @@ class Checker:
             self._text(name) if column.kind == "text" else self._number(name, whole=column.kind == "count")
         for name in ("distribution", "cache", "pinned"):
             self.frame = self.frame.assign(**{name: self.frame[name].str.lower()})
-        self._known("op", RULES)
+        self._known("op", RECORD_OPS)
         self._known("cache", ("cold", "warm", ""))
         self._each("dtype", dtypes)
         self._each("kv_dtype", lambda name: dtypes("bf16", name))
@@ -218,8 +236,8 @@ class Checker:
             spelling = {value: canonical(value) for value in self.frame[name].unique()}
             self.frame = self.frame.assign(**{name: self.frame[name].map(spelling).astype(object)})
         self._latency()
-        for op, rule in RULES.items():
-            self._dimensions(op, rule)
+        for op in RECORD_OPS.values():
+            self._dimensions(op)
         return self.frame[[LINE, *COLUMNS]].assign(**{FILE: str(self.path)})
 
     def _refuse(self, bad: Any, kind: str, why: Callable[[Any], str]) -> None:
@@ -261,7 +279,7 @@ class Checker:
         )
         if whole:
             values = self.frame[name]
-            odd = values.notna() & ((values % 1 != 0) | (values < 0) | (values > MAX_COUNT))
+            odd = values.notna() & ((values % 1 != 0) | (values < 0) | (values > _MAX_COUNT))
             self._refuse(odd, f"{name} not whole", lambda row: f"{name}: {row[name]:g} is no {what}{unit} of any size")
 
     def _known(self, name: str, known: Any) -> None:
@@ -293,26 +311,26 @@ class Checker:
         values = self.frame["latency_us"]
         self._refuse(values <= 0, "latency_us negative", lambda row: f"latency_us: {row['latency_us']:g} is not above 0")
 
-    def _dimensions(self, op: str, rule: Rule) -> None:
-        """What the rule of an op asks of its rows."""
-        if not (self.frame["op"] == op).any():
+    def _dimensions(self, op: RecordOp) -> None:
+        """Refuse rows of an op that break what must hold for its columns."""
+        if not (self.frame["op"] == op.op).any():
             return
 
         def refuse(what: str, bad: Any, why: str) -> None:
-            mask = (self.frame["op"] == op) & bad
-            self._refuse(mask, f"{op} {what}", lambda row: why.format(**{str(name): row[name] for name in row.index}))
+            mask = (self.frame["op"] == op.op) & bad
+            self._refuse(mask, f"{op.op} {what}", lambda row: why.format(**{str(name): row[name] for name in row.index}))
 
-        for name in rule.needs:
-            refuse(f"{name} empty", self.frame[name].isna(), f"{op} needs {name}, which is empty")
-        for name in (*rule.needs, *rule.optional):
-            least = rule.at_least.get(name, 1)
+        for name in op.needs:
+            refuse(f"{name} empty", self.frame[name].isna(), f"{op.op} needs {name}, which is empty")
+        for name in (*op.needs, *op.optional):
+            least = op.at_least.get(name, 1)
             refuse(f"{name} small", self.frame[name] < least, f"{name}: {{{name}:g}} is less than {least}")
-        for low, high in rule.order:
+        for low, high in op.order:
             more = f"{low} ({{{low}:g}}) is more than {high} ({{{high}:g}})"
             refuse(f"{low} {high}", self.frame[low] > self.frame[high], more)
-        for part, whole in rule.divides:
+        for part, whole in op.divides:
             uneven = f"{part} ({{{part}:g}}) does not divide {whole} ({{{whole}:g}})"
             refuse(f"{part} {whole}", self.frame[whole] % self.frame[part] > 0, uneven)
-        for name, allowed in rule.allowed.items():
-            other = f"{name}: {{{name}:g}} is not known for {op}, only {' or '.join(map(str, allowed))}"
+        for name, allowed in op.allowed.items():
+            other = f"{name}: {{{name}:g}} is not known for {op.op}, only {' or '.join(map(str, allowed))}"
             refuse(f"{name} other", ~self.frame[name].isin(allowed), other)

@@ -1,4 +1,4 @@
-"""Rows of one structure: many records as one call of a rule on arrays, and the conditions under which they were measured."""
+"""Rows of one structure: many records as one call on arrays, and the conditions under which they were measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from roofline.measure.records.columns import COLUMNS, dtypes
-from roofline.measure.records.ops import RULES, Call, Operators
+from roofline.measure.records.ops import RECORD_OPS, Call, Operators
 from roofline.predict.efficiency.form import COLD, Conditions
 
 if TYPE_CHECKING:
@@ -16,12 +16,19 @@ if TYPE_CHECKING:
 # What is structure in a formula: the same for all rows of a call.
 _STRUCTURE = ["file", "source", "backend", "cache", "gpu", "op", "dtype", "kv_dtype", "distribution", "kernel", "world"]
 _COUNTS = tuple(name for name, column in COLUMNS.items() if column.kind == "count")
-# Columns that a rule looks at where they are filled: rows with and without one are calls of their own.
-_OPTIONAL = sorted({name for rule in RULES.values() for name in rule.optional})
+# Optional columns of ops: rows with and without one are calls of their own.
+_OPTIONAL = sorted({name for op in RECORD_OPS.values() for name in op.optional})
 
 
 def group_rows(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Rows of one structure."""
+    """Split records into groups of one structure, which one call on arrays can predict.
+
+    Args:
+        frame: records with the columns of `roofline.measure.records.read`.
+
+    Yields:
+        The rows of each group with their index, groups in the order of their first rows.
+    """
     keys: list[Any] = [frame[name] for name in _STRUCTURE] + [(frame["window"] > 0).rename("windowed")]
     keys.append((frame["q_len"] == 1).rename("one_token"))  # decode, which engines have other kernels for
     keys += [ungated(frame).rename("ungated"), gathered(frame).rename("gathered")]
@@ -31,7 +38,11 @@ def group_rows(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def call(rows: pd.DataFrame) -> Call:
-    """What a rule sees of rows of one structure: arrays of the columns that are filled in all of them."""
+    """Rows of one structure as one `Call`: arrays of shape [rows] of the columns that are filled in all of them.
+
+    Raises:
+        UnknownNameError: if their dtype is not known.
+    """
     first = rows.iloc[0]
     filled = [name for name in _COUNTS if rows[name].notna().all()]
     numbers: dict[str, Any] = {name: rows[name].to_numpy() for name in filled}
@@ -42,13 +53,17 @@ def call(rows: pd.DataFrame) -> Call:
     if not first["window"] > 0:
         numbers.pop("window", None)
     texts = {name: str(first[name]) for name in ("distribution", "kernel")}
-    texts["ungated"] = "yes" if ungated(rows.iloc[:1]).all() else ""
+    texts["ungated"] = "yes" if first["op"] == "moe" and ungated(rows.iloc[:1]).all() else ""
     return Call(dtypes(first["dtype"], first["kv_dtype"]), numbers, texts)
 
 
 def operators_of(rows: pd.DataFrame) -> Operators:
-    """The operators of rows of one structure."""
-    return RULES[str(rows["op"].iloc[0])].operators(call(rows))
+    """The operators of rows of one structure by name, on arrays of shape [rows], each with the times that it runs.
+
+    Raises:
+        RooflineError: if the op cannot be made of the columns, such as a `layer` of an unknown model.
+    """
+    return RECORD_OPS[str(rows["op"].iloc[0])].operators(call(rows))
 
 
 _POWER_LAW = re.compile(r"power_law_([\d.]+)")
@@ -57,13 +72,13 @@ _POWER_LAW = re.compile(r"power_law_([\d.]+)")
 _COPIES = {"aiconfigurator": 6.0}
 
 
-def conditions(source: str, cache: str, distribution: str, *, gathered: bool = False) -> Conditions:
+def _conditions(source: str, cache: str, distribution: str, *, gathered: bool = False) -> Conditions:
     """The conditions of rows of one source.
 
-    >>> conditions("aiconfigurator", "", "power_law_1.2")
-    Conditions(weights=6.0, kv=1.0, routing=1.2, gathered=False)
-    >>> conditions("ours", "cold", "")
-    Conditions(weights=inf, kv=inf, routing=None, gathered=False)
+    >>> _conditions("aiconfigurator", "", "power_law_1.2")
+    Conditions(weights=6.0, kv=1.0, routing=1.2, gathered=False, fused=False)
+    >>> _conditions("ours", "cold", "")
+    Conditions(weights=inf, kv=inf, routing=None, gathered=False, fused=False)
     """
     exponent = _POWER_LAW.fullmatch(distribution)
     routing = 0.0 if distribution == "balanced" else float(exponent[1]) if exponent else None
@@ -72,11 +87,11 @@ def conditions(source: str, cache: str, distribution: str, *, gathered: bool = F
     return Conditions(1.0 if cache == "warm" else _COPIES.get(source, 1.0), 1.0, routing, gathered)
 
 
-def conditions_of(rows: pd.DataFrame) -> Conditions:
-    """The conditions of rows of one structure."""
+def conditions(rows: pd.DataFrame) -> Conditions:
+    """The conditions under which rows of one structure were measured: caches, routing of experts."""
     first = rows.iloc[0]
     texts = (str(first[name]) for name in ("source", "cache", "distribution"))
-    return conditions(*texts, gathered=bool(gathered(rows.iloc[:1]).all()))
+    return _conditions(*texts, gathered=first["op"] == "moe" and bool(gathered(rows.iloc[:1]).all()))
 
 
 # What is known of outside tables beside their columns: how their kernels were run. AIConfigurator's collector of
@@ -97,19 +112,27 @@ _ALONE = ((2816, 704, 128, 8), (4096, 14336, 8, 2))
 
 
 def ungated(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Whether experts have no gate projection. By row."""
+    """Whether the experts of each row have no gate projection: a boolean series with the index of `frame`."""
     named = frame["kernel"].astype(str).str.contains(_WITHOUT_GATE)
     newer = _made_by(frame, "vllm", "unquantizedfusedmoe")
     return named | (newer & _of(frame, _NEMOTRON))
 
 
 def own_kernel(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Whether a kernel of its own does ungated experts, unlike the backend's others in its times too. By row."""
+    """Whether ungated experts of each row have a kernel of their own, with times unlike the backend's other kernels.
+
+    Returns:
+        A boolean series with the index of `frame`.
+    """
     return ungated(frame) & _made_by(frame, "sglang", "flashinfer_cutlass")
 
 
 def gathered(frame: pd.DataFrame) -> pd.Series[bool]:
-    """Whether rows of other ranks' experts were multiplied by the first expert here. By row."""
+    """Whether the kernel of each row also multiplied the tokens of other ranks' experts, by its first expert.
+
+    Returns:
+        A boolean series with the index of `frame`.
+    """
     alone = _made_by(frame, "sglang", "fused_moe_triton") & (frame["moe_ep"].fillna(1) > 1)
     older = frame["version"].astype(str).isin(("0.5.9", "0.5.10"))
     return alone & (older | _of(frame, _ALONE))
@@ -122,7 +145,7 @@ def _made_by(frame: pd.DataFrame, backend: str, kernel: str) -> pd.Series[bool]:
 
 def _of(frame: pd.DataFrame, configurations: tuple[tuple[int, ...], ...]) -> pd.Series[bool]:
     """Whether the experts are of one of these sizes."""
-    matches = frame["op"] != frame["op"]  # no row
-    for sizes in configurations:
-        matches |= (frame[_EXPERTS] == list(sizes)).all(axis=1)
-    return matches
+    import pandas as pd
+
+    values = frame[_EXPERTS].to_numpy()
+    return pd.Series(sum((values == sizes).all(axis=1) for sizes in configurations) > 0, index=frame.index)

@@ -18,15 +18,28 @@ from roofline.specs.library import Input, load_fit
 if TYPE_CHECKING:
     import pandas as pd
 
-GROUP = ("hardware", "op", "dtype", "backend", "regime")
-REGIMES = ("<15 us", "15-100 us", ">100 us", "m<=64", "m 65-512", "m>512")
-MOST_ROWS = 1000  # of those beneath the bound that are listed one by one
-WORST = 20
+_GROUP = ("hardware", "op", "dtype", "backend", "regime")
+_REGIMES = ("<15 us", "15-100 us", ">100 us", "m<=64", "m 65-512", "m>512")
+_MAX_LISTED = 1000  # of those beneath the bound that are listed one by one
+_NUM_WORST = 20
 
 
 @dataclass(slots=True)
 class Validation:
-    """Records joined with predictions, and what was left out."""
+    """Records joined with predictions, and what was left out.
+
+    Attributes:
+        frame: one row per record: its columns (`roofline.measure.records.read`), `measured_s`, `bound_s`, `floor_s`,
+            `estimate_s`, `low_s`, `high_s` in seconds (NaN where no fit applies), `flops`, `bytes_moved`, `binds`, `regime`,
+            and `why`, the reason why it was faster than its bound (empty if it was not).
+        refusals: rows with something wrong, by file and line.
+        inputs: the files of hardware and fits that predictions are based on.
+        files: the tables that were read.
+        ignored_columns: names of columns that are not known.
+        passed_by: why files in a folder hold no records, a sentence each.
+        other_hardware: the number of rows of hardware that was not named, by their `gpu`.
+        other_backend: the number of rows of other backends, by backend.
+    """
 
     frame: pd.DataFrame
     refusals: list[Refusal]
@@ -39,15 +52,26 @@ class Validation:
 
     @property
     def refused(self) -> int:
-        """Rows that were not used because something is wrong with them."""
+        """The number of rows that were not used because something is wrong with them."""
         return sum(refusal.rows for refusal in self.refusals)
 
 
 def validate(
     paths: Iterable[str | Path], hardware: tuple[str, ...] = (), backend: str | None = None, fit: str | None = None
 ) -> Validation:
-    """Join the records of files and folders with their predictions. `hardware` and `backend` keep only those rows; `fit`
-    is a file by which all are estimated."""
+    """Join the records of files and folders with their predictions.
+
+    Args:
+        paths: tables of records (.csv, .parquet), or folders of them.
+        hardware: ids or files of hardware; only its rows are used. Empty: every row, by the id in its column `gpu`.
+        backend: only its rows are used. None: rows of every backend.
+        fit: a fit file by which all rows are estimated. None: the shipped fit of the row's hardware and backend.
+
+    Raises:
+        InputError: if a path holds no records, the fit or hardware file is wrong, or no row is left to compare.
+        UnknownNameError: if hardware is not known.
+        MissingExtraError: if reading Parquet needs a package that is not installed.
+    """
     if fit is not None:
         load_fit(Path(fit))  # what is wrong with it is said at once, not row by row
     records = read(paths)
@@ -62,7 +86,7 @@ def validate(
     other_hardware = prediction.of_others if prediction else {}
     if prediction is None or not len(prediction.frame):
         raise InputError(_nothing(records.files, refusals, other_hardware, other_backend))
-    joined = prediction.frame.assign(regime=regimes(prediction.frame))
+    joined = prediction.frame.assign(regime=_regimes(prediction.frame))
     joined = joined.assign(why=reasons(joined))
     return Validation(
         joined, refusals, prediction.inputs, records.files, records.ignored_columns, records.passed_by, other_hardware,
@@ -81,19 +105,28 @@ def _nothing(files: list[Path], refusals: list[Refusal], hardware: dict[str, int
     return "\n  ".join([f"no record is left to compare{': ' + '; '.join(why) if why else ''}", *map(str, refusals[:10])])
 
 
-def regimes(frame: pd.DataFrame) -> Any:
-    """Products by their rows m, everything else by its measured time: what is short is bound by launches and latencies."""
+def _regimes(frame: pd.DataFrame) -> Any:
+    """The regime of each row: GEMMs by m, all else by the measured time. Short kernels are bound by launches and latencies."""
     import numpy as np
     import pandas as pd
 
     microseconds = frame["latency_us"]
-    by_time = np.select([microseconds < 15, microseconds <= 100], REGIMES[:2], REGIMES[2])
-    by_rows = np.select([frame["m"] <= 64, frame["m"] <= 512], REGIMES[3:5], REGIMES[5])
-    return pd.Categorical(np.where(frame["op"] == "gemm", by_rows, by_time), REGIMES, ordered=True)
+    by_time = np.select([microseconds < 15, microseconds <= 100], _REGIMES[:2], _REGIMES[2])
+    by_rows = np.select([frame["m"] <= 64, frame["m"] <= 512], _REGIMES[3:5], _REGIMES[5])
+    return pd.Categorical(np.where(frame["op"] == "gemm", by_rows, by_time), _REGIMES, ordered=True)
 
 
 def errors(rows: pd.DataFrame, predicted: str = "bound_s") -> dict[str, float | None]:
-    """Of predicted against measured: median and mean of the absolute relative error, and the median error with its sign."""
+    """The relative errors of a prediction, as fractions of the measured time.
+
+    Args:
+        rows: a `Validation.frame`, or rows of it.
+        predicted: the column with the predicted seconds; rows where it is NaN are left out.
+
+    Returns:
+        `median_ape` and `mape`, the median and mean absolute error, and `bias`, the median of the signed error; None
+        where no row has a prediction.
+    """
     relative = (rows[predicted] / rows["measured_s"] - 1).dropna()
     if relative.empty:
         return {"median_ape": None, "mape": None, "bias": None}
@@ -101,7 +134,7 @@ def errors(rows: pd.DataFrame, predicted: str = "bound_s") -> dict[str, float | 
     return {"median_ape": float(absolute.median()), "mape": float(absolute.mean()), "bias": float(relative.median())}
 
 
-def coverage(rows: pd.DataFrame) -> float | None:
+def _coverage(rows: pd.DataFrame) -> float | None:
     """The share of points inside the interval of their estimate."""
     known = rows[rows["estimate_s"].notna()]
     if known.empty:
@@ -109,14 +142,14 @@ def coverage(rows: pd.DataFrame) -> float | None:
     return float(((known["measured_s"] >= known["low_s"]) & (known["measured_s"] <= known["high_s"])).mean())
 
 
-def figures(rows: pd.DataFrame) -> dict[str, Any]:
-    """What is said of a group of rows. NB: where no fit applies there is no estimate, and no interval to cover."""
+def _figures(rows: pd.DataFrame) -> dict[str, Any]:
+    """Errors and shares of a group of rows. NB: where no fit applies there is no estimate, and no interval to cover."""
     ratio = rows["measured_s"] / rows["bound_s"]
     return {
         "n": len(rows),
         "bound": errors(rows),
         "estimate": errors(rows, "estimate_s"),
-        "coverage": coverage(rows),
+        "coverage": _coverage(rows),
         "bound_s": float(rows["bound_s"].median()),
         "measured_s": float(rows["measured_s"].median()),
         "ratio": float(ratio.median()),
@@ -128,14 +161,23 @@ def figures(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def groups(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """One entry a hardware, op, dtype, backend and regime."""
+    """The figures of each group of rows with the same hardware, op, dtype, backend and regime.
+
+    Args:
+        frame: a `Validation.frame`.
+
+    Returns:
+        One dictionary per group: the five names, `n` rows, errors of bound and estimate (`errors`), the `coverage` of the
+        estimate's interval, the medians `bound_s` and `measured_s` in seconds and of their `ratio` (measured over bound),
+        the share of rows within 10 and 25 % of the bound and beneath it, and the number of `unexplained` rows.
+    """
     return [
-        {**dict(zip(GROUP, keys, strict=True)), **figures(rows), "kv_dtypes": sorted(set(rows["kv_dtype"]) - {""})}
-        for keys, rows in frame.groupby(list(GROUP), sort=True, observed=True)
+        {**dict(zip(_GROUP, keys, strict=True)), **_figures(rows), "kv_dtypes": sorted(set(rows["kv_dtype"]) - {""})}
+        for keys, rows in frame.groupby(list(_GROUP), sort=True, observed=True)
     ]
 
 
-def faster_than_bound(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _faster_than_bound(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """The reasons for which points were faster than their bound: how many, how fast the fastest was, and where it stands."""
     fast = frame[frame["why"] != ""]
     fast = fast.assign(ratio=fast["measured_s"] / fast["bound_s"])
@@ -148,7 +190,7 @@ def faster_than_bound(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return sorted(listed, key=lambda entry: (entry["why"] != UNEXPLAINED, -entry["n"]))
 
 
-def described(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def _described(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows one by one: where they stand, what they are, and the two times."""
     listed = []
     for row in rows.to_dict("records"):
@@ -177,10 +219,10 @@ def _worst(frame: pd.DataFrame) -> pd.Index[Any]:
 
     predicted = frame["estimate_s"].where(frame["estimate_s"].notna(), frame["bound_s"])
     off = pd.Series(np.abs(np.log(frame["measured_s"] / predicted)), index=frame.index)
-    return off.nlargest(WORST).index
+    return off.nlargest(_NUM_WORST).index
 
 
-def counters(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _counters(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Counted bytes and FLOP against predicted ones, where the records have counters."""
     listed = []
     for (hardware, op, backend), rows in frame.groupby(["hardware", "op", "backend"], sort=True, observed=True):
@@ -199,7 +241,10 @@ def counters(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def to_dict(result: Validation) -> dict[str, Any]:
-    """The whole answer: counts, errors overall and by group, what was beneath its bound, what is furthest off."""
+    """The JSON document of a validation: counts, errors overall and by group, rows beneath their bound, rows furthest off.
+
+    Times are in seconds, errors and shares are fractions.
+    """
     frame = result.frame
     fast = frame[frame["why"] != ""]
     order = (fast["why"] != UNEXPLAINED).sort_values(kind="stable").index
@@ -213,12 +258,12 @@ def to_dict(result: Validation) -> dict[str, Any]:
         "other_backend": result.other_backend,
         "ignored_columns": result.ignored_columns,
         "passed_by": result.passed_by,
-        "overall": figures(frame),
+        "overall": _figures(frame),
         "groups": groups(frame),
-        "beneath_bound_reasons": faster_than_bound(frame),
-        "beneath_bound": described(fast.loc[order[:MOST_ROWS]]),
-        "worst": described(frame.loc[_worst(frame)]),
-        "counters": counters(frame),
+        "beneath_bound_reasons": _faster_than_bound(frame),
+        "beneath_bound": _described(fast.loc[order[:_MAX_LISTED]]),
+        "worst": _described(frame.loc[_worst(frame)]),
+        "counters": _counters(frame),
     }
 
 
@@ -227,15 +272,22 @@ def to_dict(result: Validation) -> dict[str, Any]:
 # most certain first; what none explains is called unexplained.
 
 UNEXPLAINED = "unexplained"
-NOISE = 0.05
+_NOISE = 0.05
 # The share of the weights of gated experts that experts without a gate have; how far fewer may be met than is said.
-WITHOUT_A_GATE, FEWER = 2 / 3, 0.1
+_WITHOUT_A_GATE, _FEWER = 2 / 3, 0.1
 # So many times faster than possible is no cache but another unit: milliseconds are a thousand.
-OTHER_UNIT = 100
+_OTHER_UNIT = 100
 
 
 def reasons(frame: pd.DataFrame) -> pd.Series:
-    """Why each row may have been faster than its bound; empty where it was not."""
+    """Why each row may have been faster than its bound: a sentence, or "" where it was not.
+
+    Args:
+        frame: records with the columns of `bounds` (`roofline.measure.validate.predict`).
+
+    Returns:
+        A series of texts with the index of `frame`.
+    """
     import numpy as np
     import pandas as pd
 
@@ -248,16 +300,16 @@ def reasons(frame: pd.DataFrame) -> pd.Series:
     composed = frame["floor_s"] < frame["bound_s"]
     cases: list[tuple[Any, str]] = [
         (ratio >= 1, ""),
-        (ratio < 1 / OTHER_UNIT, "over 100 times too fast: latency_us or a dimension in another unit"),
+        (ratio < 1 / _OTHER_UNIT, "over 100 times too fast: latency_us or a dimension in another unit"),
         (from_memory & (share <= 1), "all its bytes fit in the L2 cache, which was not flushed"),
         (from_memory & (share <= 4), "a part of its bytes fits in the L2 cache, which was not flushed"),
         (composed & (frame["measured_s"] >= frame["floor_s"]), "activations stayed in a cache from one operator to the next"),
         (in_switch, "a switch that sums what passes it sends less than a ring"),
         (
-            (frame["op"] == "moe") & (ratio >= WITHOUT_A_GATE * (1 - FEWER)),
+            (frame["op"] == "moe") & (ratio >= _WITHOUT_A_GATE * (1 - _FEWER)),
             "experts without a gate (two matrices of three), or fewer of them met than their routing says",
         ),
-        (ratio >= 1 - NOISE, f"within {percent(NOISE, 0)}: noise of clocks and timing"),
+        (ratio >= 1 - _NOISE, f"within {percent(_NOISE, 0)}: noise of clocks and timing"),
     ]
     conditions = [np.asarray(case, dtype=bool) for case, _ in cases]
     return pd.Series(np.select(conditions, [text for _, text in cases], default=UNEXPLAINED), index=frame.index)

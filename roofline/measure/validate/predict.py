@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import InputError, RooflineError
+from roofline.measure.records.ops import Operators
 from roofline.measure.records.read import Refusal, merged
-from roofline.measure.records.row_groups import conditions_of as conditions
-from roofline.measure.records.row_groups import group_rows, operators_of
+from roofline.measure.records.row_groups import conditions, group_rows, operators_of
 from roofline.predict.bounds import times
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.efficiency.fits import Fits
@@ -25,17 +25,25 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Predicted:
-    """Records with their predictions: `bound_s`, `flops`, `bytes_moved`, `binds`, `l2_bytes`; rows that have none."""
+    """Records with the columns of `bounds` and the estimates, in seconds; and the rows that have no prediction."""
 
     frame: pd.DataFrame
     refusals: list[Refusal]
     inputs: list[Input]
     of_others: dict[str, int] = field(default_factory=dict)
-    """Rows of hardware that was not asked for, by their `gpu`."""
+    """The number of rows of hardware that was not named, by their `gpu`."""
 
 
 class Library:
-    """Hardware by the id that a record carries: shipped, given by the user, or in the hardware.yaml beside the record."""
+    """Hardware by the id that a record carries: shipped, named by the user, or in the hardware.yaml next to the record.
+
+    Args:
+        given: ids or files of hardware. If there are any, rows of all other hardware are left out.
+
+    Raises:
+        UnknownNameError: if one of them is not known.
+        InputError: if one of the files is not hardware.
+    """
 
     def __init__(self, given: tuple[str, ...] = ()) -> None:
         self.inputs: dict[str, Input] = {}
@@ -46,10 +54,15 @@ class Library:
         self.given = {name: hardware for hardware in self.only for name in _names(hardware)}
 
     def estimator(self, hardware: Hardware, backend: str) -> Estimator:
-        """Estimates for the kernels of a backend; of one that has no fit, those of the default."""
+        """The estimator of a backend's kernels; a backend without a fit has the hardware's default one.
+
+        Args:
+            hardware: what the kernels ran on.
+            backend: the name of a backend, or the path of a fit file; empty: the default.
+        """
         key = (hardware.name, backend)
         if key not in self._estimators:
-            self._estimators[key] = Estimator(Fits(hardware, backend or None, self.inputs))
+            self._estimators[key] = Estimator(Fits(hardware, backend or None, self.inputs), own_host=True)
         return self._estimators[key]
 
     def _load(self, name: str | Path) -> Hardware:
@@ -58,8 +71,15 @@ class Library:
         return hardware
 
     def of(self, gpu: str, file: Path) -> Hardware | None:
-        """Hardware of that id; None where the user named other hardware only. One that was named stands for rows that name
-        none."""
+        """The hardware of a record; None if the user named other hardware only.
+
+        Args:
+            gpu: the column `gpu` of the record. Empty: the only hardware that the user named.
+            file: the table of the record, next to which a hardware.yaml may be.
+
+        Raises:
+            InputError: if `gpu` is empty or unknown, or the hardware.yaml is wrong.
+        """
         if self.only:
             return self.only[0] if not gpu and len(self.only) == 1 else self.given.get(gpu)
         if not gpu:
@@ -103,7 +123,16 @@ def _names(hardware: Hardware) -> tuple[str, ...]:
 
 
 def predict(frame: pd.DataFrame, library: Library, fit: str | None = None) -> Predicted:
-    """The bound of every row that has one, and the estimate where a fit applies: that of the row's backend, or of a file."""
+    """Predict records: the bound of every row, and the estimate where a fit applies.
+
+    Args:
+        frame: records with the columns of `roofline.measure.records.read`.
+        library: finds the hardware of each row.
+        fit: a fit file by which all rows are estimated. None: the fit of each row's backend.
+
+    Returns:
+        The rows that have a prediction, in the order of `frame`; rows that cannot be predicted are among the refusals.
+    """
     import pandas as pd
 
     parts: list[pd.DataFrame] = []
@@ -116,8 +145,9 @@ def predict(frame: pd.DataFrame, library: Library, fit: str | None = None) -> Pr
             if hardware is None:
                 predicted.of_others[first["gpu"]] = predicted.of_others.get(first["gpu"], 0) + len(rows)
                 continue
-            joined = rows.assign(**bounds(rows, hardware))
-            parts.append(joined.assign(**estimates(rows, library.estimator(hardware, fit or str(first["backend"])))))
+            operators = operators_of(rows)
+            estimator = library.estimator(hardware, fit or str(first["backend"]))
+            parts.append(rows.assign(**bounds(rows, operators, hardware), **_estimates(rows, operators, estimator)))
         except RooflineError as error:
             predicted.refusals.append(Refusal(path, int(first["line"]), str(error), str(error), len(rows)))
     predicted.inputs = list(library.inputs.values())
@@ -135,12 +165,12 @@ def _sums_in_switch(rows: pd.DataFrame, hardware: Hardware) -> bool:
     return link is not None and link.name.startswith("NVLink") and link.per_peer is None
 
 
-def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
+def _estimates(rows: pd.DataFrame, operators: Operators, estimator: Estimator) -> dict[str, Any]:
     """The estimate of each row with its interval and the fit it is based on. NaN where no fit is known."""
     import numpy as np
 
     first, nothing = rows.iloc[0], np.full(len(rows), np.nan)
-    op, operators = str(first["op"]), operators_of(rows)
+    op = str(first["op"])
     under = replace(estimator, conditions=conditions(rows))
     if op in forms_by_op():
         whole = {name: operator for name, (operator, _) in operators.items()}
@@ -159,12 +189,24 @@ def estimates(rows: pd.DataFrame, estimator: Estimator) -> dict[str, Any]:
     }
 
 
-def bounds(rows: pd.DataFrame, hardware: Hardware) -> dict[str, Any]:
-    """Sums over the operators of each row: seconds at least (`floor_s`: also if activations between operators never reach
-    device memory), FLOP, bytes, and the resource that binds most of the time."""
+def bounds(rows: pd.DataFrame, operators: Operators, hardware: Hardware) -> dict[str, Any]:
+    """The bound of each row of one structure, summed over its operators.
+
+    Args:
+        rows: records of one structure (`roofline.measure.records.row_groups.group_rows`).
+        operators: theirs (`roofline.measure.records.row_groups.operators_of`).
+        hardware: what they were measured on.
+
+    Returns:
+        Columns by name, arrays of shape [rows] or one value for all: `bound_s` and `measured_s` in seconds; `floor_s`, the
+        bound if activations between operators never reach device memory; `flops` (matrix FLOP), `bytes_moved`, `l2_bytes`;
+        `binds`, the resource that binds most of the time (compute, memory or link); `hardware`; `sums_in_switch`.
+
+    Raises:
+        RooflineError: if the hardware has no rate for an operator.
+    """
     import numpy as np
 
-    operators = operators_of(rows)
     shares = {"compute": np.zeros(len(rows)), "memory": np.zeros(len(rows)), "link": np.zeros(len(rows))}
     bound, floor, flops, moved = (np.zeros(len(rows)) for _ in range(4))
     for operator, repeat in operators.values():

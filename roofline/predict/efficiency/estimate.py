@@ -12,21 +12,35 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from roofline.numeric import Expr, log2, maximum, minimum
 from roofline.predict.bounds import times
-from roofline.predict.efficiency.fits import Fits, Fitted
+from roofline.predict.efficiency.fits import LINKED, Fits, Fitted
 from roofline.predict.efficiency.form import COLD, SERVING, Conditions, Operators
-from roofline.predict.efficiency.kernels import Kernel, kernel_family
+from roofline.predict.efficiency.kernels import Kernel, is_widened, kernel_family
 from roofline.specs.fit import Allowance, Regime, Spread
 
+Basis = Literal["measured", "transferred", "prior", "given"]
+"""What an estimate rests on: fits on this card, on another of the vendor, on what other cards reach, or the user's figures."""
+CERTAINTY: tuple[Basis, ...] = ("given", "prior", "transferred", "measured")
+"""From what says least about a card to what says most."""
+BASIS_TEXTS = {
+    "given": "at the given shares of peak and bandwidth",
+    "prior": "no measurements: a prior from other vendors' cards",
+    "transferred": "transferred from other cards",
+}
+"""What is said of an estimate that does not rest on this card's measurements."""
 _LAUNCHED_LIKE = "rmsnorm"
 """The family whose launch stands for that of a kernel that was not measured: a small one."""
+MOST_HIDDEN = 2e-6
+"""Seconds of a launch that the kernel before can hide: the launch of a matrix product (1.7 to 2.1 us on Hopper). What forms of
+experts and of attention call a launch (8 to 30 us) is several kernels in sequence, of which only the first can start early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Seconds: the estimate, and the ends between which 80 % of measurements lie. Numbers, or arrays."""
+    """Seconds: an estimate, and the ends between which 80 % of measurements lie. Numbers, or arrays."""
 
     seconds: Expr
     low: Expr
@@ -36,16 +50,16 @@ class Interval:
         return Interval(self.seconds * times, self.low * times, self.high * times)
 
 
-def at_least(interval: Interval, least: Expr) -> Interval:
-    """An interval of times of which none can be less than `least`, whatever a fit or a band says."""
-    return Interval(maximum(interval.seconds, least), maximum(interval.low, least), maximum(interval.high, least))
+def at_least(interval: Interval, bound: Expr, floor: Expr) -> Interval:
+    """Return an interval with its estimate and high end raised to at least `bound` seconds, its low end to `floor` seconds."""
+    return Interval(maximum(interval.seconds, bound), maximum(interval.low, floor), maximum(interval.high, bound))
 
 
 NOTHING = Interval(0.0, 0.0, 0.0)
 
 
 def together(parts: Iterable[Interval]) -> Interval:
-    """A sum whose parts are off in the same direction: kernels of one family."""
+    """Return the sum of intervals whose errors go in the same direction: kernels of one family. Ends add up."""
     total = NOTHING
     for part in parts:
         total = Interval(total.seconds + part.seconds, total.low + part.low, total.high + part.high)
@@ -53,7 +67,9 @@ def together(parts: Iterable[Interval]) -> Interval:
 
 
 def independent(parts: Iterable[Interval]) -> Interval:
-    """A sum whose parts are off independently: kernels of different families. Distances to the ends add in squares."""
+    """Return the sum of intervals with independent errors: kernels of different families. Distances to the ends add in
+    squares.
+    """
     seconds: Expr = 0.0
     below: Expr = 0.0
     above: Expr = 0.0
@@ -71,70 +87,161 @@ class Estimator:
     fits: Fits
     conditions: Conditions = SERVING
     hidden: float = 0.0
-    """Share of a kernel's launch that passes while the kernel before it works; none where kernels are timed alone."""
+    """Share of what `hideable` says that passes behind the kernel before; none of kernels alone."""
+    own_host: bool = False
+    """Whether communication over PCIe is that of the host on which it was measured."""
     wanted: bool = True
     """Whether estimates are wanted; without, there is the bound alone."""
 
     @cached_property
     def applies(self) -> bool:
-        """Whether any matrix products were measured, on this accelerator or on one that may stand for it."""
-        return self.wanted and self.fits.find("gemm/bf16") is not None
+        """Return whether estimates are wanted, and the user gave shares or matrix products were measured anywhere."""
+        return self.wanted and (self.given is not None or self.fits.find("gemm/bf16") is not None)
+
+    @property
+    def given(self) -> tuple[float, float] | None:
+        """The shares of matrix peak and bandwidth that the user gave."""
+        return self.fits.hardware.given_shares
 
     def fitted(self, kernel: Kernel) -> Fitted | None:
-        """The fitted family that the estimate of a kernel uses; None where none applies."""
-        return self.fits.find(kernel_family(kernel.op, kernel.operators)) if kernel.op else None
+        """Return the fitted family that the estimate of a kernel uses; None where none applies."""
+        if not kernel.op or self.given is not None:
+            return None
+        return self.fits.find(kernel_family(kernel.op, kernel.operators), over_host=self.over_host(kernel))
+
+    def over_host(self, kernel: Kernel) -> bool:
+        """Return whether a kernel is communication between devices that reach each other over the host's PCIe."""
+        if kernel.op not in LINKED:
+            return False
+        joined = self.fits.chip.link(getattr(next(iter(kernel.operators.values())), "span", 2))
+        return joined is not None and joined.over_host
 
     def family(self, kernel: Kernel) -> str:
-        """What the errors of a kernel are shared with: those of the kernels of the same name."""
+        """Return the name of the group of kernels that share their errors with this one: where nothing was measured all do."""
         fitted = self.fitted(kernel)
-        return fitted.key if fitted else f"unmeasured {kernel.op}"
+        if fitted is None:
+            return f"unmeasured {kernel.op}"
+        return "prior" if fitted.origin == "prior" else fitted.key
+
+    def basis(self, kernels: Iterable[Kernel]) -> Basis:
+        """Return what the estimate of kernels rests on: the least certain of what makes up a tenth of it or more."""
+        if self.given is not None:
+            return "given"
+        parts: dict[str, float] = {"prior": 0.0, "transferred": 0.0, "measured": 0.0}
+        for kernel in kernels:
+            parts[self._basis(kernel)] += float(self.seconds(kernel) * kernel.repeat)
+        total = sum(parts.values())
+        if parts["prior"] > NOTABLE * total:
+            return "prior"
+        return "transferred" if parts["transferred"] > NOTABLE * total else "measured"
+
+    def _basis(self, kernel: Kernel) -> str:
+        if self._given_bandwidth(kernel) is not None:
+            return "measured"
+        fitted = self.fitted(kernel)
+        if fitted is None or fitted.origin in ("prior", "assumed"):
+            return "prior"
+        return "transferred" if fitted.origin == "transferred" or self.another_host(kernel, fitted) else "measured"
+
+    def another_host(self, kernel: Kernel, fitted: Fitted) -> bool:
+        """Return whether an estimate is of communication over PCIe, measured on a host of which there are others."""
+        of_host = kernel.op in LINKED and fitted.origin != "prior" and not self.own_host and not self.fits.of_user(fitted)
+        return of_host and self.over_host(kernel)
 
     def seconds(self, kernel: Kernel) -> Expr:
-        """The estimate of one call. Dimensions may be arrays."""
+        """Return the estimate of one call in seconds. Dimensions may be arrays."""
         return self.terms(kernel)["total"]
 
     def terms(self, kernel: Kernel) -> dict[str, Expr]:
-        """The parts of the estimate of one call, and `bound`, the least that it can take; the last is the total."""
-        fitted, least = self.fitted(kernel), self.least(kernel)
-        if fitted is None:
-            terms = self.unmeasured(kernel)
+        """Return the parts of the estimate of one call in seconds, by name.
+
+        Besides those of the form there is `bound`, the roofline bound of the call; the last is `total`, the estimate.
+        """
+        fitted, bound = self.fitted(kernel), self.bound(kernel)
+        if self.given is not None:
+            terms = self._at_given_shares(kernel, self.given)
+        elif fitted is None:
+            terms = self._unmeasured(kernel)
         else:
-            terms = fitted.form.terms(kernel.timed, self.fits.chip, self.conditions, fitted.values)
+            values = fitted.values
+            if "shared" in values and self.another_host(kernel, fitted):
+                values = {**values, "shared": 0.0}  # as where devices have a way of their own to their peers
+            terms = fitted.form.terms(kernel.timed, self.fits.chip, self.conditions, values)
+        reached = self._given_bandwidth(kernel)
+        if reached is not None:
+            link = sum(operator.cost().link_bytes for operator in kernel.operators.values()) / reached
+            latency = terms.get("latency", terms.get("launch", 0.0) + terms.get("wait", 0.0))
+            terms = {"latency": latency, "link": link, "total": latency + link}
         if self.hidden and "launch" in terms:
-            behind = self.hidden * terms["launch"]
+            behind = self.hidden * self.hideable(kernel, terms)
             terms = {**terms, "launch": terms["launch"] - behind, "total": terms["total"] - behind}
-        return {**terms, "bound": least, "total": maximum(terms["total"], least)}
+        return {**terms, "bound": bound, "total": maximum(terms["total"], bound)}
 
-    def least(self, kernel: Kernel) -> Expr:
-        """Seconds that no call can beat: the bounds of the operators, one after another. Dimensions may be arrays.
+    def hideable(self, kernel: Kernel, terms: dict[str, Expr]) -> Expr:
+        """Return the seconds of a launch that can pass behind the kernel before it: at most `MOST_HIDDEN`, all of a prior's.
 
-        0 in a benchmark that finds in a cache what it has just used: the bound takes it from device memory. `validate` reports
-        such rows as measured beneath their bound.
+        That launches of experts and of attention are several kernels in sequence is known of the measured kernels only. On a
+        card without measurements a launch is what a graph of kernels hides, and what such a card waits for in any case is the
+        prior's `wait`.
+
+        Args:
+            kernel: the call.
+            terms: its parts, as `terms` gives them.
+        """
+        launch, fitted = terms.get("launch", 0.0), self.fitted(kernel)
+        return launch if fitted is not None and fitted.origin == "prior" else minimum(launch, MOST_HIDDEN)
+
+    def bound(self, kernel: Kernel) -> Expr:
+        """Return the roofline seconds of one call: the bounds of its operators, one after another. Dimensions may be arrays.
+
+        It is 0 in a benchmark that finds in a cache what it has just used: the bound takes it from device memory. `validate`
+        reports
+        such rows as measured below their bound.
         """
         if self.conditions.weights != COLD or self.conditions.kv != COLD:
             return 0.0
-        least: Expr = 0.0
+        bound: Expr = 0.0
         for operator in kernel.operators.values():
-            least = least + times(operator, operator.cost(), self.fits.chip.hardware).bound
-        return least
+            bound = bound + times(operator, operator.cost(), self.fits.chip.hardware).bound
+        return bound
 
     def interval(self, kernel: Kernel) -> Interval:
-        """The estimate of one call and its interval, which holds it. Dimensions may be arrays.
+        """Return the estimate of one call with its interval, in seconds. Dimensions may be arrays.
 
         Its low end may lie below the bound: bands of a step were measured with the bands of its kernels as they are, so that
-        kernel by kernel nothing is cut off; the step's own low end is held at its bound, and so is that of each part shown.
+        kernel by kernel nothing is cut off; the step's low end is held at its floor, that of each part shown at its bound.
         """
         terms, fitted = self.terms(kernel), self.fitted(kernel)
         seconds = terms["total"]
-        if fitted is None:
+        if self.given is not None or self._given_bandwidth(kernel) is not None:
+            low, high = 1.0, 1.0
+        elif fitted is None:
             low, high = UNKNOWN_FACTORS
         else:
             any_backend = self.fits.backend is None and fitted.origin == "fitted"
-            low, high = interval_factors(kernel.op, fitted, kernel.timed, seconds, self.fits.spread, other_backends=any_backend)
+            own_link = "link_bandwidth" in self.fits.hardware.overrides
+            hosts = math.log(HOSTS) if self.another_host(kernel, fitted) and not own_link else 0.0
+            low, high = interval_factors(
+                kernel.op, fitted, kernel.timed, seconds, self.fits.spread, other_backends=any_backend, hosts=hosts
+            )
         return Interval(seconds, seconds * minimum(low, 1.0), seconds * maximum(high, 1.0))
 
-    def unmeasured(self, kernel: Kernel) -> dict[str, Expr]:
-        """Of a kernel like none that was measured: a launch, and its four resources one after another."""
+    def _given_bandwidth(self, kernel: Kernel) -> float | None:
+        """The bus bandwidth that the user gave for collectives of this kind, bytes/s."""
+        return self.fits.hardware.overrides.get("allreduce_bandwidth") if kernel.op in REDUCING else None
+
+    def _at_given_shares(self, kernel: Kernel, given: tuple[float, float]) -> dict[str, Expr]:
+        """The parts of a kernel at the shares that the user gave: of each operator what takes longest."""
+        mfu, mbu = given
+        total: Expr = 0.0
+        for operator in kernel.operators.values():
+            resources = times(operator, operator.cost(), self.fits.chip.hardware)
+            longest = maximum(resources.matrix / mfu, resources.memory / mbu)
+            total = total + maximum(maximum(longest, resources.vector), resources.link)
+        return {"total": total}
+
+    def _unmeasured(self, kernel: Kernel) -> dict[str, Expr]:
+        """The parts of a kernel like none that was measured: a launch, and its four resources one after another."""
         launches = self.fits.find(_LAUNCHED_LIKE)
         launch = launches.values.get("launch", 0.0) if launches else 0.0
         terms: dict[str, Expr] = {"launch": launch, "matrix": 0.0, "vector": 0.0, "memory": 0.0, "link": 0.0}
@@ -145,12 +252,15 @@ class Estimator:
         return {**terms, "total": sum(terms.values())}
 
     def step(self, kernels: Iterable[Kernel]) -> tuple[Interval, dict[tuple[str, ...], Interval]]:
-        """A step's kernels one after another, and each kernel's part (all its repeats), held at its bound, by its paths."""
+        """Return the seconds of a step's kernels one after another, and of each kernel (all repeats, held at its bound) by
+        its paths.
+        """
         parts: dict[tuple[str, ...], Interval] = {}
         families: dict[str, list[Interval]] = {}
         for kernel in kernels:
             part = self.interval(kernel) * kernel.repeat
-            parts[kernel.paths] = at_least(part, self.least(kernel) * kernel.repeat)
+            bound = self.bound(kernel) * kernel.repeat
+            parts[kernel.paths] = at_least(part, bound, bound)
             families.setdefault(self.family(kernel), []).append(part)
         return independent(together(members) for members in families.values()), parts
 
@@ -159,12 +269,28 @@ UNKNOWN_FACTORS = (1 / 3, 3.0)
 """Of an estimate of what was never measured: from a third to three times."""
 MOST_DOUBLINGS = 10
 """Doublings from the measured range beyond which the interval stops growing."""
-ANOTHER_VENDOR = math.log(2)
-"""How far kernels of one vendor predict those of another was not measured: a factor of two, which is a guess."""
+HOSTS = 5.0
+"""Factor between hosts in communication over PCIe. The estimate is that of devices with a way of their own to their peers,
+which published figures of whole servers need; without access to peers, or past the other socket, they share one."""
+REDUCING = ("all_reduce", "all_gather", "reduce_scatter")
+"""Ops to which a bus bandwidth of the user's applies: the collectives of tensor parallelism."""
+NOTABLE = 0.1
+"""Share of an estimate from which it matters what a part of it rests on."""
+
+
+WEIGHTS_ALONE = {"gemm": (0.3, 0.4), "bmm": (0.3, 0.4), "moe": (0.5, 0.9)}
+"""By how much products of weights that are widened first are faster and slower than estimated, as logarithms of factors, by op.
+No such kernel is in the records. Experts: the time per output token of gpt-oss-120b on Hopper (vLLM, TensorRT-LLM), and the
+throughput that NVIDIA publishes of it, which engines have doubled since; others: what kernels for AWQ and GPTQ differ by."""
 
 
 def regime_shares(op: str, operators: Operators, seconds: Expr) -> dict[Regime, Expr]:
-    """Which regime an estimate is in: 1 of it, 0 of the others. Products by their rows m, everything else by its time.
+    """Return for each regime whether an estimate is in it. Matrix products have regimes by rows m, other kernels by time.
+
+    Args:
+        op: of measured records.
+        operators: of the kernel; the first one has the rows.
+        seconds: the estimate; a number or an array.
 
     >>> regime_shares("add", {}, 2e-5)
     {'<15 us': False, '15-100 us': True, '>100 us': False}
@@ -178,7 +304,7 @@ def regime_shares(op: str, operators: Operators, seconds: Expr) -> dict[Regime, 
 
 
 def beyond(fitted: Fitted, operators: Operators) -> dict[str, Expr]:
-    """Doublings by which dimensions lie outside the measured range (0: inside)."""
+    """Return by dimension the doublings by which a kernel lies outside the measured range; 0: inside."""
     dims = next(iter(operators.values())).dims()
     doublings: dict[str, Expr] = {}
     for name, (low, high) in fitted.family.range.items():
@@ -189,9 +315,19 @@ def beyond(fitted: Fitted, operators: Operators) -> dict[str, Expr]:
 
 
 def interval_factors(
-    op: str, fitted: Fitted, operators: Operators, seconds: Expr, spread: Spread, *, other_backends: bool
+    op: str, fitted: Fitted, operators: Operators, seconds: Expr, spread: Spread, *, other_backends: bool, hosts: float = 0.0
 ) -> tuple[Expr, Expr]:
-    """Measured/estimate at the two ends of the interval. `other_backends`: it is to hold the kernels of all of them."""
+    """Return the factors on an estimate at the low and the high end of its interval.
+
+    Args:
+        op: of measured records.
+        fitted: the family that the estimate is from.
+        operators: of the kernel.
+        seconds: the estimate; a number or an array.
+        spread: allowances for what was not measured.
+        other_backends: whether the interval is to contain the kernels of all backends.
+        hosts: logarithm of the factor by which other hosts are slower than the estimate's.
+    """
     bands = fitted.family.bands
     all_of_them = bands.get("all") or next(iter(bands.values()))
     inside = regime_shares(op, operators, seconds)
@@ -199,10 +335,22 @@ def interval_factors(
     high = sum(math.log(bands.get(name, all_of_them)[1]) * share for name, share in inside.items())
     allowance = spread.allowances.get(op) or spread.allowances["all"]
     doublings = minimum(sum(beyond(fitted, operators).values()), MOST_DOUBLINGS)
-    extra = _origin(fitted, allowance) ** 2 + (spread.doubling * doublings) ** 2
+    faster, slower = weights_alone(op, fitted, operators)
+    origin = 0.0 if slower and fitted.origin == "other formats" else _origin(fitted, allowance)
+    extra = origin**2 + (spread.doubling * doublings) ** 2
     if other_backends:
         extra = extra + allowance.backend**2
-    return math.e ** -_widened(-low, extra), math.e ** _widened(high, extra)
+    return math.e ** -_widened(-low, extra + faster**2), math.e ** _widened(high, extra + slower**2 + hosts**2)
+
+
+def weights_alone(op: str, fitted: Fitted, operators: Operators) -> tuple[float, float]:
+    """Return by how much a product with weights that are widened first may be faster and slower than its estimate from products
+    with weights of 16 bits, as logarithms of factors; (0, 0) for other kernels, and where such products were measured.
+    """
+    first = next(iter(operators.values()))
+    if not (first.multiplies_weights and first.dtypes.weight_only) or is_widened(fitted.key):
+        return 0.0, 0.0
+    return WEIGHTS_ALONE.get(op, (0.0, 0.0))
 
 
 def _widened(side: Expr, extra: Expr) -> Expr:
@@ -212,10 +360,12 @@ def _widened(side: Expr, extra: Expr) -> Expr:
 
 
 def _origin(fitted: Fitted, allowance: Allowance) -> float:
-    if fitted.origin == "transferred" and not fitted.same_vendor:
-        return max(ANOTHER_VENDOR, allowance.accelerator)
     if fitted.origin == "transferred":
         return allowance.architecture if fitted.same_architecture else allowance.accelerator
-    return {"fitted": 0.0, "assumed": 0.0, "other formats": allowance.formats, "other backend": allowance.backend}[
-        fitted.origin
-    ]
+    return {
+        "fitted": 0.0,
+        "assumed": 0.0,
+        "prior": 0.0,
+        "other formats": allowance.formats,
+        "other backend": allowance.backend,
+    }[fitted.origin]

@@ -14,20 +14,26 @@ from pathlib import Path
 from typing import Literal
 
 from roofline.errors import InputError, SpecError, UnknownNameError
-from roofline.predict.efficiency.form import Chip, Form, Values, chip
+from roofline.predict.efficiency.form import Chip, KernelForm, Values, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.predict.efficiency.kernels import exact, nearest
 from roofline.specs.fit import Family, Fit, Spread
-from roofline.specs.hardware import Hardware
-from roofline.specs.library import Input, fit_files, load_fit, load_hardware, load_spread
+from roofline.specs.hardware import Accelerator, Hardware
+from roofline.specs.library import Input, fit_files, load_fit, load_hardware, load_prior, load_spread
 from roofline.specs.yaml_file import read_text
 
-Origin = Literal["fitted", "other formats", "other backend", "transferred", "assumed"]
+Origin = Literal["fitted", "other formats", "other backend", "transferred", "prior", "assumed"]
 HOST = "host"
 """The vendor in the hardware.yaml that `bench` writes for a processor."""
 ASSUMED = ("copy_h2d", "copy_d2h")
 """Ops of which typical values are assumed where nothing was measured."""
 WIDE = (0.5, 2.0)
+LINKED = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p")
+"""Ops whose kernels are those of a kind of link: between devices, or over the host."""
+BEST_MATMUL = 0.83
+"""Of the bf16 peak: the best matrix product on the cards whose kernels the prior is of (A100 0.87, H100 0.80, H200 0.82)."""
+OVER_HOST = "/pcie"
+"""What the prior's key of a linked op has at its end where devices reach each other over the host."""
 DEFAULT = "vllm"
 """Whose kernels are estimated unless a backend is given."""
 
@@ -38,17 +44,18 @@ class Fitted:
 
     key: str
     family: Family
-    form: Form
+    form: KernelForm
     values: Values
     fit: Fit | None
     """The file that it is in; None of typical values, which are in none."""
     origin: Origin
     same_architecture: bool = True
-    same_vendor: bool = True
 
     @property
     def source(self) -> str:
-        """Accelerator, backend and family, as a person names them."""
+        """Return accelerator, backend and family as text."""
+        if self.origin == "prior":
+            return f"no measurements: prior {self.key}"
         return f"{self.fit.accelerator} {self.fit.backend} {self.key}" if self.fit else f"typical {self.key}"
 
 
@@ -66,27 +73,55 @@ class Fits:
 
     @cached_property
     def chip(self) -> Chip:
-        """The accelerator to estimate for."""
+        """Return the figures of the accelerator to estimate for."""
         return chip(self.hardware)
 
     @cached_property
     def spread(self) -> Spread:
-        """Allowances for what was not measured."""
+        """Return the allowances for what was not measured."""
         return load_spread()
 
-    def find(self, key: str) -> Fitted | None:
-        """The fit for a family.
+    def find(self, key: str, *, over_host: bool = False) -> Fitted | None:
+        """Return the best fit for a family of kernels: of this accelerator and backend, else of the vendor's nearest, else the
+        prior; its `origin` says which.
 
         Args:
             key: of the family, such as "gemm/fp8".
+            over_host: of communication, whether devices reach each other over the host's PCIe.
 
         Returns:
-            The best that is known: of this accelerator and backend, else of what is nearest; its `origin` says which. None
-            where there is none for the op, or for one that stands for it.
+            None where nothing like it was measured anywhere, and for processors.
+
+        Raises:
+            SpecError: a fit's file has a wrong key or value.
         """
-        if key not in self._by_key:
-            self._by_key[key] = next(self._candidates(key), None) or self._typical(key)
-        return self._by_key[key]
+        known = key + OVER_HOST if over_host else key
+        if known not in self._by_key:
+            candidates = self._candidates(key, over_host=over_host)
+            self._by_key[known] = next(candidates, None) or self._typical(key) or self._prior(known)
+        return self._by_key[known]
+
+    def _prior(self, key: str) -> Fitted | None:
+        """What kernels of the op reach on the cards that were measured, whosever; of PCIe, else of any link. Nothing measured
+        on an accelerator says anything about a processor."""
+        if self.hardware.accelerator.vendor == HOST:
+            return None
+        fit, read = load_prior()
+        op = key.split("/", maxsplit=1)[0]
+        of_link = op + OVER_HOST if key.endswith(OVER_HOST) else op
+        wanted = next((name for name in (of_link, op, *nearest(key)) if name in fit.families), None)
+        if wanted is None:
+            return None
+        self.inputs[read.name] = read
+        family = fit.families[wanted]
+        # memory of more bandwidth than any that was measured is kept busy by more bytes in flight, which wait as much less
+        faster = max(self.chip.bandwidth / family.range["bandwidth"][1], 1.0)
+        values = {name: value / faster if name in ("launch", "wait") else value for name, value in family.parameters.items()}
+        accelerator = self.hardware.accelerator
+        # kernels reach a share of the best product; experts, at a third of the peak, are held up by other things than clocks
+        if accelerator.best_matmul is not None and op != "moe":
+            values["compute"] *= accelerator.best_matmul.value / self.chip.peaks["bf16"] / BEST_MATMUL
+        return Fitted(wanted, family, FORMS[family.form], values, fit, "prior", same_architecture=False)
 
     def _typical(self, key: str) -> Fitted | None:
         """Of copies to and from the host no records are published: the values that their form starts from, and a wide
@@ -97,15 +132,19 @@ class Fits:
         family = Family(form=form.name, parameters=form.starts(), rows=0, shapes=0, bands={"all": WIDE}, range={})
         return Fitted(key, family, form, family.parameters, None, "assumed")
 
-    def _candidates(self, key: str) -> Iterator[Fitted]:
+    def _candidates(self, key: str, *, over_host: bool) -> Iterator[Fitted]:
         """Best first: what was measured on this accelerator, or on one of its architecture, in these formats; in others;
-        elsewhere. Of each the wanted backend first."""
-        own, such = self.hardware.accelerator.name, exact(key)
+        on others of the vendor. Of each the wanted backend first. Communication over the host has only what was measured so,
+        and that over links of devices likewise."""
+        accelerator, such = self.hardware.accelerator, exact(key)
         others = [wanted for wanted in nearest(key) if wanted not in such]
+        linked = key.split("/", maxsplit=1)[0] in LINKED
+        own = (accelerator.name,) if not linked or _measured_over_host(accelerator) == over_host else ()
         for formats in (such, others):
-            yield from self._in((own,), key, formats)
-            yield from self._in(self._others(formats, same_architecture=True), key, formats)
-        yield from self._in(self._others([*such, *others], same_architecture=False), key, [*such, *others])
+            yield from self._in(own, key, formats)
+            yield from self._in(self._others(formats, linked, over_host, same_architecture=True), key, formats)
+        elsewhere = self._others([*such, *others], linked, over_host, same_architecture=False)
+        yield from self._in(elsewhere, key, [*such, *others])
 
     def _in(self, accelerators: Iterable[str], key: str, formats: list[str]) -> Iterator[Fitted]:
         """What the files of these accelerators hold for a family, or for one that may stand for it."""
@@ -142,11 +181,11 @@ class Fits:
             fit,
             "transferred",
             there.architecture == self.chip.architecture,
-            self._same_vendor(there),
         )
 
-    def _same_vendor(self, other: Chip) -> bool:
-        return other.hardware.accelerator.vendor == self.hardware.accelerator.vendor
+    def of_user(self, fitted: Fitted) -> bool:
+        """Whether a fit is in the file that was given as the backend, and so of the user's own machine."""
+        return self.backend is not None and _is_file(self.backend) and fitted.fit == self._load(Path(self.backend))
 
     @property
     def _wanted(self) -> str | None:
@@ -156,7 +195,12 @@ class Fits:
         return self._load(Path(self.backend)).backend if _is_file(self.backend) else self.backend
 
     def check(self) -> None:
-        """Refuse a backend of which no fit is known, for any accelerator, and a file that is of another one."""
+        """Check that the backend is known.
+
+        Raises:
+            UnknownNameError: no accelerator has a fit of the backend.
+            InputError: the backend is a file that is of another accelerator.
+        """
         if self.backend is None:
             return
         if _is_file(self.backend):
@@ -181,17 +225,22 @@ class Fits:
             return [Path(self.backend), *order]
         return order
 
-    def _others(self, formats: list[str], *, same_architecture: bool) -> list[str]:
-        """Other accelerators with a fit of one of these families, of the same architecture or of another, the nearest in peak
-        and bandwidth first. Kernels of an accelerator say nothing about a processor's."""
-        if self.hardware.accelerator.vendor == HOST:
-            return []
+    def _others(self, formats: list[str], linked: bool, over_host: bool, *, same_architecture: bool) -> list[str]:
+        """The vendor's other accelerators with a fit of one of these families, of the same architecture or of another, the
+        nearest in peak and bandwidth first. Kernels of one vendor say nothing about those of another."""
         own = self.hardware.accelerator.name
+        if self.hardware.accelerator.compute_units is None:
+            return []  # forms deal tiles out to the units
         listed = (
             name for name in self._listed
             if name != own and any(self._names(path, wanted) for path in self._listed[name] for wanted in formats)
         )  # fmt: skip
-        fitting = (name for name in listed if (self._chip(name).architecture == self.chip.architecture) is same_architecture)
+        fitting = (
+            name for name in listed
+            if (self._chip(name).architecture == self.chip.architecture) is same_architecture
+            and self._chip(name).hardware.accelerator.vendor == self.hardware.accelerator.vendor
+            and (not linked or _measured_over_host(self._chip(name).hardware.accelerator) == over_host)
+        )  # fmt: skip
         return sorted(fitting, key=self._distance)
 
     @cached_property
@@ -199,12 +248,10 @@ class Fits:
         """The files of every accelerator."""
         return fit_files()
 
-    def _distance(self, accelerator: str) -> tuple[bool, bool, float]:
-        """The distance of another accelerator: vendor, architecture, logarithms of the ratios of peak and bandwidth."""
+    def _distance(self, accelerator: str) -> float:
+        """The distance of another accelerator: logarithms of the ratios of peak and bandwidth."""
         here, there = self.chip, self._chip(accelerator)
-        other = there.hardware.accelerator
-        log_ratio = abs(math.log(here.bandwidth / there.bandwidth)) + abs(math.log(here.sixteen_bit / there.sixteen_bit))
-        return (other.vendor != self.hardware.accelerator.vendor, there.architecture != here.architecture, log_ratio)
+        return abs(math.log(here.bandwidth / there.bandwidth)) + abs(math.log(here.sixteen_bit / there.sixteen_bit))
 
     def _chip(self, accelerator: str) -> Chip:
         if accelerator not in self._chips:
@@ -219,6 +266,11 @@ class Fits:
             self._read[path] = fit
             self.inputs[read.name] = read
         return self._read[path]
+
+
+def _measured_over_host(accelerator: Accelerator) -> bool:
+    """Whether communication was measured over the host's PCIe: on accelerators that have no links of their own."""
+    return not accelerator.links or accelerator.links[0].over_host
 
 
 def _check(path: Path, key: str, family: Family) -> None:
@@ -239,7 +291,7 @@ def _is_file(backend: str) -> bool:
 
 
 def slug(backend: str) -> str:
-    """A backend's name as the name of a file.
+    """Return the name of a backend as part of a file's name.
 
     >>> slug("sarathi/vllm+torch")
     'sarathi-vllm-torch'

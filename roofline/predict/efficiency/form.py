@@ -34,12 +34,16 @@ class Conditions:
     `routing` is the exponent of the power law by which experts are chosen (0: balanced, every expert the same number of
     rows; None: uniform at random). `gathered`: what a token picked of another rank's experts was multiplied here, by the
     first expert; a way to measure one rank, never to serve.
+
+    `fused`: activations of 8-bit products come in 8 bits from the norm, activation or attention before them, with which
+    engines fuse their quantisation; a product measured alone quantises its own.
     """
 
     weights: float = COLD
     kv: float = COLD
     routing: float | None = None
     gathered: bool = False
+    fused: bool = False
 
 
 SERVING = Conditions()
@@ -63,9 +67,12 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """A closed form. `terms` gives its parts in seconds by name; they tell what the time is made of and need not add up
-    (a smooth maximum); the last is `total`, the estimate."""
+class KernelForm:
+    """A functional form: the time of one kind of kernel as a closed formula with a few fitted parameters.
+
+    `terms` returns its parts in seconds by name; they show what the time is made of and need not add up (a smooth maximum); the
+    last is `total`, the estimate.
+    """
 
     name: str
     ops: tuple[str, ...]
@@ -81,25 +88,35 @@ class Form:
     elsewhere: Callable[[Chip], str] | None = None
     """The form of the kernel that the same backend launches on another chip, by name; None: the same."""
 
-    def suits(self, key: str) -> bool:
-        """Whether it is for the formats of a family."""
+    def applies_to(self, key: str) -> bool:
+        """Return whether the form is for the formats of a family, by its key such as "gemm/fp8"."""
         return not self.formats or any(word in self.formats for word in key.split("/")[1:])
 
     def seconds(self, operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> Expr:
-        """The estimate."""
+        """Return the estimate of one call in seconds.
+
+        Args:
+            operators: those of the kernel, by name; dimensions may be arrays.
+            chip: the device's datasheet figures.
+            conditions: how warm the caches are, and how experts are chosen.
+            values: of the form's parameters.
+        """
         return self.terms(operators, chip, conditions, values)["total"]
 
     def starts(self) -> dict[str, float]:
-        """Where a fit starts."""
+        """Return the value of each parameter from which a fit starts."""
         return {parameter.name: parameter.start for parameter in self.parameters}
 
 
 # chip: The datasheet figures that forms use, in base units.
 
 
+_FP4 = ("mxfp4", "nvfp4", "fp4")
+
+
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One device. Figures that a file does not have stand at a value that changes nothing (see `chip`)."""
+    """The datasheet figures of one device, in base units. Missing ones have values that change nothing (see `chip`)."""
 
     hardware: Hardware
     architecture: str
@@ -115,22 +132,32 @@ class Chip:
     """Last shared cache, bytes."""
 
     def peak(self, operator: Operator) -> float:
-        """Matrix peak at the format in which an operator multiplies, FLOP/s."""
+        """Return the matrix peak at the format in which an operator multiplies, in FLOP/s."""
         return self.hardware.peak(matrix_dtype(operator, self.hardware))
+
+    def widens(self, operator: Operator) -> bool:
+        """Return whether an operator's weights are widened to the activations' format before they are multiplied.
+
+        Weights of fp4 are multiplied as they are where matrix units take fp4: engines then narrow the activations.
+        """
+        weight = operator.dtypes.weight
+        return operator.dtypes.weight_only and not (weight.name in _FP4 and "fp4" in self.peaks)
 
     @property
     def sixteen_bit(self) -> float:
-        """Matrix peak of 16-bit floats, FLOP/s: by which chips are compared, whatever they multiply."""
+        """Return the matrix peak of 16-bit floats in FLOP/s, by which chips are compared."""
         return next(self.peaks[dtype] for dtype in ("bf16", "fp16", *self.peaks) if dtype in self.peaks)
 
     def link(self, devices: int) -> Connection | None:
-        """The connection that joins a number of devices; None for one device."""
+        """Return the connection that joins a number of devices; None for one device."""
         return self.hardware.connection(devices)
 
 
 def chip(hardware: Hardware) -> Chip:
-    """The figures of hardware. Without a count of units it is one; without vector units their time is nothing; without a
-    figure for the cache there is none."""
+    """Return the datasheet figures of hardware, in base units.
+
+    Where the file has no count of compute units it is 1, no vector peak infinity, and no size of the L2 cache 0.
+    """
     accelerator = hardware.accelerator
     return Chip(
         hardware=hardware,
@@ -155,7 +182,36 @@ def _ceiling_terms(operators: Operators, chip: Chip, conditions: Conditions, val
     }
 
 
-CEILINGS = Form(
+def _share_terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
+    each = [times(operator, operator.cost(), chip.hardware) for operator in operators.values()]
+    compute = sum(time.matrix for time in each) / values["compute"]
+    memory = maximum(sum(time.memory for time in each) / values["memory"], sum(time.link for time in each) / values["link"])
+    return {
+        "launch": values["launch"],
+        "wait": values["wait"],
+        "compute": compute,
+        "memory": memory,
+        "total": values["launch"] + values["wait"] + maximum(compute, memory),
+    }
+
+
+SHARES = KernelForm(
+    name="shares",
+    ops=(),
+    about="a launch, a wait, and the slowest of matrix units, memory and link, each at a share of its peak",
+    parameters=(
+        Parameter("launch", "s", "time of an empty call, which a graph of kernels hides", 2e-6, 1e-8, 1e-3),
+        Parameter("wait", "s", "of a call besides, whatever its size", 2e-6, 1e-8, 1e-3),
+        Parameter("compute", "1", "fraction of the matrix peak", 0.7, 0.1, 1.0),
+        Parameter("memory", "1", "fraction of the memory bandwidth", 0.7, 0.1, 1.0),
+        Parameter("link", "1", "fraction of the link's bandwidth", 0.7, 0.05, 1.0),
+    ),
+    terms=_share_terms,
+)
+"""The prior of what no fit is of: shares that kernels of measured cards reach. They say nothing of tiles or compute units."""
+
+
+CEILINGS = KernelForm(
     name="ceilings",
     ops=(),
     about="a launch, and the slower of two ceilings",

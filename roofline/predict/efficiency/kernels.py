@@ -9,6 +9,7 @@ from roofline.graph.build import Graph
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.base import Operator
+from roofline.operators.collectives import Collective
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.efficiency.form import Operators
 
@@ -25,7 +26,9 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One call: its op in the words of records (empty: nothing like it was measured), its operators by name."""
+    """One launched kernel: its op in the words of records ("": none was measured), its operators by name, and its number of
+    calls.
+    """
 
     op: str
     operators: dict[str, Operator]
@@ -34,13 +37,18 @@ class Kernel:
     repeat: Expr
 
     @property
+    def collective(self) -> bool:
+        """Whether devices exchange data in it."""
+        return isinstance(next(iter(self.operators.values())), Collective)
+
+    @property
     def timed(self) -> dict[str, Operator]:
         """The operators as they are measured: on one device that does the part of each, where devices share them."""
-        return {name: operator.alone for name, operator in self.operators.items()}
+        return {name: operator.on_one_device for name, operator in self.operators.items()}
 
 
 def kernels(graph: Graph) -> list[Kernel]:
-    """The kernels of a step, in the order of its operators."""
+    """Return the kernels of a step, in the order of its operators; the routed experts of a layer are one."""
     launched: list[Kernel] = []
     taken: set[str] = set()
     for path, (operator, repeat) in graph.items():
@@ -64,23 +72,37 @@ _BYTES = (
     "rmsnorm", "rope", "silu_mul", "add", "embedding", "sampling", "copy_d2d", "copy_h2d", "copy_d2h",
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p",
 )  # fmt: skip
+WIDENED = "w"
+"""Begins what a key has for weights that are widened to the activations' format: `w4` for those of 4 bits."""
 UNGATED = "ungated"
 """Experts without a gate projection, of which some backends have a kernel of its own."""
 
 
 def family_key(op: str, dtypes: Dtypes, *, multiplies_weights: bool, ungated: bool = False) -> str:
-    """The family's key in a fit.
+    """Return the key of a family in a fit: its op, then its formats.
 
+    Args:
+        op: of measured records.
+        dtypes: of the operator.
+        multiplies_weights: whether the format of weights names the family, where it is multiplied natively.
+        ungated: whether experts have no gate projection.
+
+    >>> from roofline.dtypes import BF16, FORMATS
     >>> from roofline.measure.records.columns import dtypes as of
     >>> family_key("gemm", of("fp8"), multiplies_weights=True)
     'gemm/fp8'
     >>> family_key("attention_decode", of("fp16", "fp8"), multiplies_weights=False)
     'attention_decode/bf16/kv-fp8'
+    >>> family_key("gemm", Dtypes(weight=FORMATS["int4"], activation=BF16.activation, kv=BF16.kv), multiplies_weights=True)
+    'gemm/bf16/w4'
     """
     if op in _BYTES:
         return op
-    own = dtypes.weight if multiplies_weights and dtypes.weight.multiply else dtypes.activation
+    native = multiplies_weights and dtypes.weight.multiply not in (None, dtypes.activation.name)
+    own = dtypes.weight if native else dtypes.activation
     parts = [op, _SAME_AS.get(own.name, own.name)]
+    if multiplies_weights and dtypes.weight_only:
+        parts.append(f"{WIDENED}{dtypes.weight.bytes * 8:g}")
     if op in _KV and dtypes.kv.bytes != dtypes.activation.bytes:
         parts.append(f"kv-{dtypes.kv.name}")
     if ungated:
@@ -89,7 +111,7 @@ def family_key(op: str, dtypes: Dtypes, *, multiplies_weights: bool, ungated: bo
 
 
 def kernel_family(op: str, operators: Operators) -> str:
-    """The key of a kernel's family in a fit, such as "gemm/fp8"."""
+    """Return the key of a kernel's family in a fit, such as "gemm/fp8"."""
     first: Operator = next(iter(operators.values()))
     activation = operators.get("activation")
     ungated = isinstance(activation, Activation) and not activation.gated
@@ -97,12 +119,25 @@ def kernel_family(op: str, operators: Operators) -> str:
 
 
 def exact(key: str) -> list[str]:
-    """Keys whose fit is of such kernels: a backend without a kernel of its own for ungated experts has them in the other.
+    """Return the keys whose fit is of the same kernels: a backend without a kernel for ungated experts runs the gated one.
 
     >>> exact("moe/bf16/ungated"), exact("gemm/fp8")
     (['moe/bf16/ungated', 'moe/bf16'], ['gemm/fp8'])
     """
     return [key, key.removesuffix(f"/{UNGATED}")] if key.endswith(UNGATED) else [key]
+
+
+def is_widened(key: str) -> bool:
+    """Return whether a key is of products whose weights are widened to the activations' format.
+
+    >>> is_widened("gemm/bf16/w4"), is_widened("moe/bf16/ungated")
+    (True, False)
+    """
+    return any(_width(part) for part in key.split("/")[1:])
+
+
+def _width(part: str) -> bool:
+    return part.removeprefix(WIDENED).isdigit() and part.startswith(WIDENED)
 
 
 def nearest(key: str) -> list[str]:
@@ -111,7 +146,12 @@ def nearest(key: str) -> list[str]:
     >>> nearest("gemm/fp8_block"), nearest("attention_decode/bf16/kv-int8"), nearest("bmm/bf16")
     (['gemm/fp8_block', 'gemm/fp8', 'gemm/bf16'], ['attention_decode/bf16/kv-int8', 'attention_decode/bf16/kv-fp8', \
 'attention_decode/bf16'], ['bmm/bf16', 'gemm/bf16'])
+    >>> nearest("gemm/bf16/w4")
+    ['gemm/bf16/w4', 'gemm/bf16']
     """
+    if is_widened(key):
+        wide = "/".join(part for part in key.split("/") if not _width(part))
+        return [*exact(key), *nearest(wide)]
     keys = exact(key)
     op, *formats = keys[-1].split("/")
     if len(formats) == 2:

@@ -21,6 +21,7 @@ from roofline.predict.allocation import Allocation
 from roofline.predict.bounds import matrix_dtype
 from roofline.predict.explain.explanation import Explanation, explanation
 from roofline.predict.explain.symbolic_request import SymbolicRequest
+from roofline.predict.speculation import SpeculativeMemory
 from roofline.predict.timing import pipeline
 from roofline.specs.source import Assumption
 from roofline.specs.workload import prefill
@@ -34,7 +35,7 @@ _WEIGHTS = quantity("W", "W", "bytes", "weights on the device")
 
 
 def kv_bytes_per_token(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
-    """What one more token adds over all layers, while it is below every window."""
+    """Explain the cache bytes that one more token adds over all layers of a device, while it is below every window."""
     del phase
     total: Expr = sympy.Integer(0)
     merged: dict[Expr, Expr] = {}
@@ -52,13 +53,17 @@ def kv_bytes_per_token(symbolic: SymbolicRequest, phase: str = "decode") -> Expl
 
 
 def max_batch(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
-    """The largest batch whose decode step after S_c cached tokens fits."""
+    """Explain the largest batch whose decode step after S_c cached tokens fits.
+
+    Raises:
+        InputError: a shared prefix, or attention that keeps its scores.
+    """
     del phase
     _refuse(symbolic, "max_batch")
     values, parts = _memory_left(symbolic)
     length = symbol("S_c") + 1  # the cache holds the new token too
-    layout = symbolic.request.memory.fullest.layout
-    if symbolic.request.memory.fullest.plain or not layout.kinds:
+    layout = symbolic.request.memory.fullest_stage.layout
+    if symbolic.request.memory.fullest_stage.plain or not layout.kinds:
         size = symbolic.precision.kv.bytes
         cache = sum(_whole(length) * cache.elements * size * layers for cache, layers in symbolic.caches()) + symbolic.state()
     else:
@@ -76,10 +81,14 @@ def max_batch(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
 
 
 def max_context(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation:
-    """The most cached tokens with which a decode step of B sequences fits."""
+    """Explain the largest number of cached tokens with which a decode step of B sequences fits.
+
+    Raises:
+        InputError: a shared prefix, attention that keeps its scores, or layers that do not keep every token.
+    """
     del phase
     _refuse(symbolic, "max_context")
-    if symbolic.request.memory.fullest.layout.kinds and not symbolic.request.memory.fullest.plain:
+    if symbolic.request.memory.fullest_stage.layout.kinds and not symbolic.request.memory.fullest_stage.plain:
         searched = symbolic.request.memory.max_context(symbolic.request.workload.batch)
         what = "no limit" if searched is None else f"{searched} by search"
         msg = f"max_context has no short closed form where layers do not keep every token as it is: analyze finds {what}"
@@ -112,6 +121,12 @@ def max_context(symbolic: SymbolicRequest, phase: str = "decode") -> Explanation
 
 def _refuse(symbolic: SymbolicRequest, subject: str) -> None:
     conventions = symbolic.request.deployment.conventions
+    if isinstance(symbolic.request.memory, SpeculativeMemory):
+        memory, workload = symbolic.request.memory, symbolic.request.workload
+        number = memory.max_batch(workload.context) if subject == "max_batch" else memory.max_context(workload.batch)
+        what = "no limit" if number is None else f"{number} by search"
+        msg = f"{subject} has no short closed form with a draft: analyze finds {what}"
+        raise InputError(msg)
     if conventions.shared_prefix:
         msg = f"{subject} has no short closed form with a shared prefix: leave out --shared-prefix, or see `roofline limits`"
         raise InputError(msg)
@@ -156,12 +171,17 @@ def _memory_left(symbolic: SymbolicRequest) -> tuple[Values, tuple[Explanation, 
     weights = symbolic.total(symbolic.graph(CANONICAL), lambda operator: operator.held_bytes)
     held = explanation("weights", weights, symbolic.values, unit="bytes", source="derived: the weights that the operators hold")
     known = {capacity: memory.capacity, share: memory.utilization, _WEIGHTS: held.value}
-    left = share * capacity - _WEIGHTS
+    # of what weights and activations leave, or of all; activations may have to fit beside the share
+    of_free, beside = memory.share_of == "free", memory.share_of == "static"
+    left = capacity - _WEIGHTS if of_free else share * capacity - _WEIGHTS
     if symbolic.request.deployment.reserve:
         left, known = left - reserve, {**known, reserve: symbolic.request.deployment.reserve}
+    left = share * left if of_free else left
     free = explanation("memory left", left, known, unit="bytes", source=_PAGED, parts=(held,))
+    taken = _activations(symbolic) * (share if of_free else 0 if beside else 1)
     working = explanation(
-        "activations of a sequence", _activations(symbolic), symbolic.values, unit="bytes",
+        "activations of a sequence", taken, {**symbolic.values, share: memory.utilization} if of_free else symbolic.values,
+        unit="bytes",
         source="derived: the residual stream, and what the hungriest operator reads and writes",
     )  # fmt: skip
     values = {**symbolic.values, _LEFT: free.value, _WORKING: working.value, _BLOCK: memory.block_tokens}
@@ -185,7 +205,7 @@ _REACHED = quantity("eta", r"\eta", "1", "share of the peak that a prompt reache
 
 
 def break_even_link(symbolic: SymbolicRequest, phase: str = "prefill") -> Explanation:
-    """Bytes/s at which a token's cache crosses the link out and in as fast as the token is computed again.
+    """Explain the bandwidth (bytes/s) at which a token's cache crosses the link out and in as fast as the token is recomputed.
 
     Raises:
         InputError: pipeline stages, of which each copies its own part; nothing is kept per token.

@@ -28,6 +28,7 @@ from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.batch_limits import critical_batch_linear
 from roofline.predict.bounds import matrix_dtype
+from roofline.predict.drafts import resolve
 from roofline.predict.explain.cache_formulas import break_even_link, kv_bytes_per_token, max_batch, max_context
 from roofline.predict.explain.explanation import (
     MEMORY_TRAFFIC,
@@ -41,12 +42,13 @@ from roofline.predict.explain.explanation import (
     traffic,
     unit,
 )
+from roofline.predict.explain.speculation_formulas import SPECULATIVE
 from roofline.predict.explain.symbolic_request import SymbolicRequest
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
 from roofline.specs.source import Assumption
-from roofline.specs.workload import decode, prefill
+from roofline.specs.workload import Step, decode, prefill
 
 _ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'
 _SCALING = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline'
@@ -59,8 +61,7 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
         model: a shipped id, the path of a file, or a loaded model.
         subject: a quantity (`kv_bytes_per_token`, `critical_batch`, ...) or an operator (`layers/attention/qkv_proj`).
         hardware: a shipped id, the path of a file, or loaded hardware; where the subject does not depend on it, None will do.
-        **options: those of `analyze`: `batch`, `input_len`, `context`, `phase` (an operator's: decode unless given) and the
-            deployment's.
+        **options: those of `analyze`. An operator is that of decode unless `phase` or `segments` say otherwise.
 
     Returns:
         The explanation. Numbers are of one device of the fullest pipeline stage, batches of the whole deployment.
@@ -72,21 +73,21 @@ def explain(model: str | Model, subject: str, hardware: str | Hardware | None = 
     >>> result.formula, result.substituted, result.value
     ('2·L·n_kv·d_head·b_kv', '2·32·8·128·2', 131072)
     """
-    if options.get("segments") is not None:
-        msg = "explain looks at one kind of sequence: give --batch, --input-len and --context in place of --segments"
-        raise InputError(msg)
     loaded = model if isinstance(model, Model) else load_model(model, options.pop("assume", None))[0]
     if subject in _NEED_HARDWARE and hardware is None:
         msg = f"{subject} depends on the hardware: name one with --hardware"
         raise InputError(msg)
-    phase = options.pop("phase", None)
-    request = prepare(loaded, hardware if hardware is not None else _any_hardware(), **options)
-    if phase not in (None, "decode", "prefill", "both"):
-        raise UnknownNameError("phase", phase, ("decode", "prefill", "both"))
-    phases = (phase,) if phase in ("decode", "prefill") else ("decode", "prefill")
-    symbolic = SymbolicRequest(request)
-    result = QUANTITIES[subject](symbolic, phases[0]) if subject in QUANTITIES else _operator(symbolic, subject, phases)
-    _agrees(result, request)
+    request, speculation = resolve(loaded, hardware if hardware is not None else _any_hardware(), **options)
+    if subject in SPECULATIVE:
+        if speculation is None:
+            raise InputError(f"{subject} is of speculative decoding: give --num-speculative-tokens, --acceptance and a draft")
+        result = SPECULATIVE[subject](speculation)
+    else:
+        # of both phases an operator is that of decode if it is in both
+        phases = tuple(reversed([name for name, _ in request.workload.steps]))
+        symbolic = SymbolicRequest(request)
+        result = QUANTITIES[subject](symbolic, phases[0]) if subject in QUANTITIES else _operator(symbolic, subject, phases)
+        _agrees(result, request)
     return replace(result, assumptions=(*request.assumptions, *result.assumptions))
 
 
@@ -108,28 +109,36 @@ def _agrees(result: Explanation, request: ResolvedRequest) -> None:
 
 
 def subjects(model: str | Model) -> tuple[str, ...]:
-    """Everything that `explain` knows about a model: quantities, then operators."""
+    """Return everything that `explain` knows about a model: quantities, then operator paths.
+
+    Raises:
+        roofline.errors.RooflineError: an unknown model, or a file that is not what it should be.
+    """
     loaded = model if isinstance(model, Model) else load_model(model)[0]
-    return (*QUANTITIES, *_paths(SymbolicRequest(prepare(loaded, _any_hardware())), ("decode", "prefill")))
+    return (*QUANTITIES, *SPECULATIVE, *_paths(SymbolicRequest(prepare(loaded, _any_hardware())), ("decode", "prefill")))
 
 
 def explain_step(request: ResolvedRequest) -> list[tuple[str, Explanation]]:
-    """Every operator of the steps that a request asks about, with the name of its phase."""
+    """Return the explanation of every operator of the steps of a request, each with the name of its phase.
+
+    Raises:
+        InputError: a step with several kinds of sequences.
+    """
     symbolic = SymbolicRequest(request)
-    names = [name for name, _ in request.workload.steps]
-    if "mixed" in names or any(len(step) > 1 for _, step in request.workload.steps):
-        msg = "formulas are shown for one kind of sequence: leave out --segments"
-        raise InputError(msg)
     explanations: list[tuple[str, Explanation]] = []
-    for name in names:
-        graph = symbolic.graph(symbolic.step(name))
+    for name, _ in request.workload.steps:
+        graph = symbolic.own_graph(name)
         explanations += [(name, _explained(symbolic, path, name, graph[path][0])) for path in _paths(symbolic, (name,))]
     return explanations
 
 
 def _paths(symbolic: SymbolicRequest, phases: tuple[str, ...]) -> list[str]:
     request = symbolic.request
-    steps = {"decode": decode(1, request.workload.context), "prefill": prefill(1, request.workload.input_len)}
+    steps: dict[str, Step] = {
+        "decode": decode(1, request.workload.context),
+        "prefill": prefill(1, request.workload.input_len),
+    }
+    steps.update(request.workload.steps)
     graphs = (build(request.model, request.deployment, request.precision, steps[phase], symbolic.stage) for phase in phases)
     return list(dict.fromkeys(path for graph in graphs for path in graph))
 
@@ -158,8 +167,8 @@ def _operator(symbolic: SymbolicRequest, path: str, phases: tuple[str, ...]) -> 
     """One operator of the first of these phases that has it."""
     for phase in phases:
         if path in _paths(symbolic, (phase,)):
-            return _explained(symbolic, path, phase, symbolic.graph(symbolic.step(phase))[path][0])
-    raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *_paths(symbolic, phases)))
+            return _explained(symbolic, path, phase, symbolic.own_graph(phase)[path][0])
+    raise UnknownNameError("quantity or operator", path, (*QUANTITIES, *SPECULATIVE, *_paths(symbolic, phases)))
 
 
 def _explained(symbolic: SymbolicRequest, path: str, phase: str, operator: Operator) -> Explanation:
@@ -226,7 +235,7 @@ def _source_of(operator: type[Operator]) -> str:
 
 def _intensity(symbolic: SymbolicRequest, phase: str) -> Explanation:
     """All FLOP over all bytes of a step."""
-    graph = symbolic.graph(symbolic.step(phase))
+    graph = symbolic.own_graph(phase)
     totals = {name: symbolic.total(graph, _field(symbolic, name)) for name in (*WORK, *MEMORY_TRAFFIC)}
     parts = _parts(symbolic, Cost(**totals), "derived: the sum over the operators of the step")
     values = {total(name): part.value for name, part in parts.items()}
@@ -352,4 +361,7 @@ QUANTITIES: dict[str, Callable[[SymbolicRequest, str], Explanation]] = {
 }
 """What can be explained beside the operators."""
 
-_NEED_HARDWARE = ("ridge_point", "critical_batch", "decode_floor", "max_batch", "max_context", "break_even_link")
+_NEED_HARDWARE = (
+    "ridge_point", "critical_batch", "decode_floor", "max_batch", "max_context", "break_even_link", "speculative_tpot",
+    "break_even_acceptance",
+)  # fmt: skip

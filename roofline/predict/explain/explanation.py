@@ -51,7 +51,7 @@ def explanation(
     assumptions: Iterable[Assumption] = (),
     parts: Iterable[Explanation] = (),
 ) -> Explanation:
-    """An expression and the values of its symbols, written out.
+    """Return the explanation of an expression and its value.
 
     Args:
         subject: the quantity or the path of the operator.
@@ -113,7 +113,7 @@ MEMORY_TRAFFIC = tuple(name for name in FIELDS if name.endswith("_bytes") and na
 
 
 def total(subject: str) -> sympy.Symbol:
-    """The symbol of a field of the cost, or of a quantity derived from the fields, by the subject of its explanation.
+    """Return the symbol of a field of the cost, or of a quantity derived from the fields, by the subject of its explanation.
 
     >>> total("weight_bytes"), total("arithmetic_intensity")
     (D_weights, I)
@@ -124,7 +124,7 @@ def total(subject: str) -> sympy.Symbol:
 
 
 def meaning(subject: str) -> str:
-    """Its meaning in words.
+    """Return the meaning of a field of the cost, or of a quantity derived from the fields, in words.
 
     >>> meaning("weight_bytes"), meaning("arithmetic_intensity")
     ('weights read', 'arithmetic intensity')
@@ -133,31 +133,31 @@ def meaning(subject: str) -> str:
 
 
 def traffic(moved: Iterable[str]) -> Expr:
-    """All that crosses the bus of device memory, of these kinds."""
+    """Return the sum of these kinds of traffic of device memory, in symbols (bytes)."""
     return sum(map(total, moved))
 
 
 def intensity(worked: Iterable[str], moved: str) -> Expr:
-    """FLOP per byte moved."""
+    """Return these kinds of FLOP per byte of `moved`, in symbols."""
     return sum(map(total, worked)) / total(moved)
 
 
 def peak(subject: str) -> sympy.Symbol:
-    """The symbol of the peak at which a total is worked off: compute by unit, everything else is traffic."""
+    """Return the symbol of the rate that limits a field of the cost: a peak (FLOP/s), or the memory bandwidth (bytes/s)."""
     if subject == "vector_flops":
         return quantity("P_v", "P_v", "FLOP/s", "fp32 peak outside the matrix units")
     return symbol("P" if subject == "matrix_flops" else "beta")
 
 
 def bound(subjects: Iterable[str]) -> Expr:
-    """The longest of the times that each resource is busy: a total over the rate at which it is worked off."""
+    """Return the longest of the times that each resource is busy, in symbols (seconds): a total over its rate."""
     times = [total(name) / peak(name) for name in subjects]
     # NB: unevaluated: of symbols that know nothing of each other none can be left out, which SymPy takes long to find
     return sympy.Max(*times, evaluate=False) if len(times) > 1 else times[0]
 
 
 def derived(fields: Collection[str]) -> dict[str, Expr]:
-    """What follows from the totals, in symbols, of a step whose operators have these fields of the cost.
+    """Return traffic, intensity and shortest time in symbols, of a step whose operators have these fields of the cost.
 
     >>> derived(["matrix_flops", "weight_bytes", "activation_bytes"])["arithmetic_intensity"]
     F_matrix/D
@@ -171,5 +171,5 @@ def derived(fields: Collection[str]) -> dict[str, Expr]:
 
 
 def unit(field: str) -> str:
-    """The unit of a field of the cost."""
+    """Return the unit of a field of the cost."""
     return _OF_COST[field][2]

@@ -6,6 +6,7 @@ cost the same in several layer types are written once.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,10 +40,12 @@ class SymbolicRequest:
         if self.request.deployment.conventions.routing_skew:
             msg = "explain knows uniform routing only: leave out --routing-skew"
             raise InputError(msg)
+        if self.request.workload.segmented and self.request.deployment.conventions.shared_prefix:
+            raise InputError("explain does not know which of several --segments reads the prefix: leave out --shared-prefix")
 
     @cached_property
     def symbolic_model(self) -> SymbolicModel:
-        """The model."""
+        """Return the model with symbols for its dimensions."""
         return symbolic_model(self.request.model)
 
     @cached_property
@@ -51,12 +54,12 @@ class SymbolicRequest:
 
     @property
     def precision(self) -> Precision:
-        """The formats."""
+        """Return the formats with symbols for their sizes."""
         return self._precision[0]
 
     @property
     def stage(self) -> Stage:
-        """The fullest pipeline stage: formulas are of one of its devices, as all numbers are."""
+        """Return the fullest pipeline stage: formulas are of one of its devices, as all numbers are."""
         return self.request.memory.stage
 
     @cached_property
@@ -65,37 +68,76 @@ class SymbolicRequest:
 
     @cached_property
     def values(self) -> Values:
-        """What every symbol stands for."""
+        """Return the number of every symbol."""
         workload = self.request.workload
         own = {symbol("B"): workload.batch, symbol("S_q"): workload.input_len, symbol("S_c"): workload.context}
         own[symbol("L")] = sum(count for _, count in self.stage.layers)
-        return {**own, **self.symbolic_model.values, **self._precision[1], **self._repeats[1]}
+        return {**own, **self._segments[1], **self.symbolic_model.values, **self._precision[1], **self._repeats[1]}
 
     def step(self, phase: Phase) -> Step:
-        """B sequences, each with a prompt of S_q tokens or with one new token after S_c."""
+        """Return B sequences in symbols, each with a prompt of S_q tokens or with one new token after S_c."""
         if phase == "decode":
             # NB: of a sequence with nothing cached no state is read, which a positive symbol cannot say.
             cached = symbol("S_c") if self.request.workload.context else 0
             return (Segment(symbol("B"), 1, cached, decode=True),)
         return (Segment(symbol("B"), symbol("S_q"), 0),)
 
+    def own_graph(self, phase: Phase) -> Graph:
+        """The operators of the request's step of this name: of one kind of sequence, or as given segment by segment."""
+        if not self.request.workload.segmented:
+            return self.graph(self.step(phase))
+        graph = self.graph(self._segments[0])
+        for position, segment in enumerate(self.request.workload.steps[0][1]):
+            # what is computed segment by segment is named by the segment where it has numbers, else by its place
+            graph = {re.sub(rf"/{position}$", f"/{segment}", path): entry for path, entry in graph.items()}
+        return graph
+
+    @cached_property
+    def _segments(self) -> tuple[Step, Values]:
+        """A step that was given segment by segment, with symbols of each segment's own, and what they stand for."""
+        values: Values = {}
+
+        def known(name: str, number: int, value: Expr) -> Expr:
+            made = symbol(name, f"seg{number}")
+            values[made] = value
+            return made
+
+        if not self.request.workload.segmented:
+            return (), values
+        ((_, step),) = self.request.workload.steps
+        segments = tuple(
+            Segment(
+                known("B", number, segment.count),
+                1 if segment.new == 1 else known("S_q", number, segment.new),
+                known("S_c", number, segment.cached) if segment.cached else 0,
+                decode=segment.decode,
+            )
+            for number, segment in enumerate(step, 1)
+        )
+        return segments, values
+
     def graph(self, step: Step, **deployment: Any) -> Graph:
-        """The operators of a step in symbols, on one device of the fullest stage."""
+        """Return the operators of a step in symbols by path, on one device of the fullest stage.
+
+        Args:
+            step: segments in symbols or numbers.
+            **deployment: fields of the deployment to replace.
+        """
         changed = self.request.deployment.model_copy(update=deployment)
         return build(self.symbolic_model.model, changed, self.precision, step, self.stage)
 
     def cost(self, operator: Operator) -> Cost:
-        """What an operator costs, in a form that is short to read."""
+        """Return the cost of one call of an operator, in a form that is short to read."""
         cost = operator.cost()
         matrix, vector = (_one_query(sympy.sympify(flops)) for flops in (cost.matrix_flops, cost.vector_flops))
         return replace(cost, matrix_flops=matrix, vector_flops=vector)
 
     def repeat(self, path: str) -> Expr:
-        """The symbol for how often an operator runs; 1 outside of the layers."""
-        layer = self.layer_of(path)
+        """Return the symbol for how often an operator occurs; 1 outside of the layers."""
+        layer = self._layer_of(path)
         return 1 if layer is None else self._repeats[0][layer]
 
-    def layer_of(self, path: str) -> str | None:
+    def _layer_of(self, path: str) -> str | None:
         """The layer type that an operator belongs to."""
         if not path.startswith("layers/"):
             return None
@@ -103,14 +145,14 @@ class SymbolicRequest:
         return types[0] if len(types) == 1 else next(name for name in types if path.startswith(f"layers/{name}/"))
 
     def total(self, graph: Graph, rule: Callable[[Operator], Expr]) -> Expr:
-        """The sum of a rule over all operators and layers."""
+        """Return the sum of a rule over all operators and layers."""
         return sum(self.blocks(graph, rule).values(), start=sympy.Integer(0))
 
     def blocks(self, graph: Graph, rule: Callable[[Operator], Expr]) -> dict[str, Expr]:
-        """The sum of a rule over the operators of each block, all layers of it together, by the block's path."""
+        """Return the sum of a rule over the operators of each block, all its layers together, by path of the block."""
         by_block: dict[tuple[str | None, str], Expr] = {}
         for path, (operator, _) in graph.items():
-            layer = self.layer_of(path)
+            layer = self._layer_of(path)
             inside = path if layer is None else path.removeprefix("layers/").removeprefix(f"{layer}/")
             key = (layer, inside.split("/")[0])
             by_block[key] = by_block.get(key, 0) + rule(operator)
@@ -134,7 +176,7 @@ class SymbolicRequest:
         return symbol("L") if set(layers) == set(made) else sum(made[name] for name in layers)
 
     def caches(self) -> list[tuple[Cache, Expr]]:
-        """What the layers keep, and how many layers: equal ones together."""
+        """Return the caches of the layers, each with its number of layers; equal ones together."""
         by_cache: dict[Cache, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))
@@ -143,7 +185,7 @@ class SymbolicRequest:
         return [(cache, self._times(layers)) for cache, layers in by_cache.items()]
 
     def state(self) -> Expr:
-        """Bytes of recurrent state that a sequence has on a device, as an engine allocates them."""
+        """Return the bytes of recurrent state of a sequence on a device, as an engine allocates them."""
         by_size: dict[Expr, list[str]] = {}
         for name, count in self.stage.layers:
             alone = replace(self.stage, layers=((name, count),))

@@ -59,7 +59,15 @@ def read(grid: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def values_of(name: str, given: Any) -> tuple[Any, ...]:
-    """The values of an axis."""
+    """Return the values of an axis as a tuple.
+
+    Args:
+        name: of the axis, in its short form.
+        given: a value, an iterable of values, or text with commas and ranges.
+
+    Raises:
+        InputError: a value that is none, no values, too many, or one twice.
+    """
     parts: list[Any] = []
     for value in [given] if isinstance(given, str | Model | Hardware | PurePath) or not isinstance(given, Iterable) else given:
         parts += [part.strip() for part in value.split(",")] if isinstance(value, str) else [value]

@@ -40,7 +40,7 @@ class Evaluated:
 
 
 def evaluate(sweep: Sweep, part: Part) -> Evaluated:
-    """Every point of a part; of a sweep with a rule what it keeps of them."""
+    """Return every point of a part, and what was refused; of a sweep with a reduction only what it keeps."""
     import pandas as pd
 
     frames, refused = [], []
@@ -56,7 +56,7 @@ def evaluate(sweep: Sweep, part: Part) -> Evaluated:
             refused.append(Refused(box.points - len(batches) * len(lengths), configuration, more))
         if batches and lengths:
             frames.append(_frame(sweep, configuration, compiled, batches, lengths))
-    frame = joined(frames) if frames else pd.DataFrame()
+    frame = _joined(frames) if frames else pd.DataFrame()
     points = len(frame)
     if sweep.reduction is not None and points:
         frame = sweep.reduction.of_points(frame)
@@ -129,7 +129,7 @@ def _frame(
     for name, its in zip(
         FORMATS, (precision.dtypes("linear").weight.name, precision.activation.name, precision.kv.name), strict=True
     ):
-        data[name] = coded(np.zeros(count, np.int8), [its])
+        data[name] = _coded(np.zeros(count, np.int8), [its])
     data["devices"] = np.full(count, request.deployment.devices, np.int64)
     data["batch"] = np.repeat(np.array(batches, np.int64), len(lengths))
     tokens = np.tile(np.array(lengths, np.int64), len(batches))
@@ -146,7 +146,7 @@ def _frame(
         values = answers[name]
         if not sweep.ignore_capacity and name.startswith(_NOT_SERVED):
             values[~fits] = np.nan  # no rate of what does not fit
-        data[name] = coded(values.ravel(), RESOURCES) if name == "bound_by" else values.ravel()
+        data[name] = _coded(values.ravel(), RESOURCES) if name == "bound_by" else values.ravel()
     return pd.DataFrame(data)
 
 
@@ -158,10 +158,10 @@ def _constant(value: Any, values: tuple[Any, ...], count: int) -> Any:
         return np.full(count, value, np.int64)
     known = [str(one) for one in values if one is not None]
     code = -1 if value is None else known.index(str(value))
-    return coded(np.full(count, code, np.int16), known)
+    return _coded(np.full(count, code, np.int16), known)
 
 
-def coded(codes: Any, known: Sequence[str]) -> Any:
+def _coded(codes: Any, known: Sequence[str]) -> Any:
     """A column of texts by their places in a list; -1 is none of them."""
     import pandas as pd
 
@@ -170,16 +170,16 @@ def coded(codes: Any, known: Sequence[str]) -> Any:
 
 
 def together(sweep: Sweep, frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Frames of parts as one; of a sweep with a rule what it keeps of them."""
+    """Return the frames of parts as one; of a sweep with a reduction only what it keeps."""
     import pandas as pd
 
     some = [frame for frame in frames if len(frame)]
     if not some:
         return pd.DataFrame(columns=[*sweep.outer_axes, *WORKLOAD, *sweep.columns])
-    return joined(some) if sweep.reduction is None else sweep.reduction.merge([joined(some)])
+    return _joined(some) if sweep.reduction is None else sweep.reduction.merge([_joined(some)])
 
 
-def joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Frames one after another. Which formats there are is known only once all are there."""
     import pandas as pd
 
@@ -197,7 +197,7 @@ MOST_ROWS = 20_000_000
 
 
 def refusals(refused: Iterable[Refused]) -> list[dict[str, object]]:
-    """Configurations that cannot be, each once, with its points and the reason."""
+    """Return the configurations that cannot be, each once, with the number of its points and the reason."""
     listed: dict[tuple[object, ...], dict[str, object]] = {}
     for entry in refused:
         key = (*entry.configuration.values(), entry.why)
@@ -207,7 +207,11 @@ def refusals(refused: Iterable[Refused]) -> list[dict[str, object]]:
 
 
 def check_any(sweep: Sweep, listed: list[dict[str, object]]) -> None:
-    """Refuse a sweep of which no point can be."""
+    """Check that some point of a sweep can be.
+
+    Raises:
+        InputError: all points were refused; it says why.
+    """
     if sum(int(str(entry["points"])) for entry in listed) >= sweep.points:
         reasons = list(dict.fromkeys(str(entry["why"]) for entry in listed))
         more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""

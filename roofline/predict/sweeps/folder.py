@@ -41,7 +41,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A part as it is sent from who evaluates it to who writes it."""
+    """A part as Parquet bytes, as it is sent to the process that writes it; counts are of points."""
 
     index: int
     data: bytes
@@ -50,7 +50,11 @@ class Written:
 
 
 def encode(sweep: Sweep, part: Part, evaluated: Evaluated) -> Written:
-    """A part as Parquet. What was refused is in its metadata."""
+    """Return a part as Parquet, with what was refused in its metadata.
+
+    Raises:
+        MissingExtraError: PyArrow is not installed.
+    """
     pa, pq = arrow()
     refused = refusals(evaluated.refused)
     about = {"sweep": sweep.digest, "part": part.index, "points": evaluated.points, "refused": refused}
@@ -62,7 +66,11 @@ def encode(sweep: Sweep, part: Part, evaluated: Evaluated) -> Written:
 
 
 def decode(written: Written) -> Evaluated:
-    """The same, read again."""
+    """Return the part that `encode` made bytes of.
+
+    Raises:
+        MissingExtraError: PyArrow is not installed.
+    """
     pa, pq = arrow()
     table = pq.read_table(pa.BufferReader(written.data))
     about = json.loads(table.schema.metadata[_OURS])
@@ -71,7 +79,11 @@ def decode(written: Written) -> Evaluated:
 
 
 def arrow() -> tuple[Any, Any]:
-    """Parquet's library; an extra."""
+    """Return the modules `pyarrow` and `pyarrow.parquet`.
+
+    Raises:
+        MissingExtraError: PyArrow is not installed.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -82,7 +94,7 @@ def arrow() -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """The place of a sweep's parts."""
+    """The folder of a sweep's parts."""
 
     path: Path
     sweep: Sweep
@@ -142,11 +154,11 @@ class Folder:
             raise InputError(f"{error}; {more}") from None
 
     def place(self, index: int) -> Path:
-        """Of a part."""
+        """Return the path of a part."""
         return self.path / f"part-{index:06}.parquet"
 
     def missing(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """Parts that are not there yet."""
+        """Return the parts that are not written yet."""
         return (part for part in parts if self._about(part.index) is None)
 
     def _about(self, index: int) -> dict[str, Any] | None:
@@ -163,11 +175,22 @@ class Folder:
         return about if about.get("sweep") == self.sweep.digest and about.get("part") == index else None
 
     def put(self, written: Written) -> None:
-        """Write a part."""
+        """Write a part.
+
+        Raises:
+            InputError: it cannot be written.
+        """
         self._write(self.place(written.index), written.data)
 
     def finish(self, count: int) -> dict[str, Any]:
-        """The manifest of all parts, once they are there."""
+        """Write the manifest of all parts, and return it.
+
+        Args:
+            count: number of parts.
+
+        Raises:
+            InputError: a part is missing or was changed, or no point of the sweep can be.
+        """
         _, pq = arrow()
         parts, refused = [], []
         for index in range(count):
@@ -209,10 +232,11 @@ def _differing(old: Any, new: Any) -> str:
 
 
 def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The rows of a folder and its manifest.
+    """Return the rows of a folder, and its manifest.
 
     Raises:
-        InputError: no manifest, a sweep that is not complete, parts that are gone.
+        InputError: no manifest, a sweep that is not complete, more rows than one table holds, parts that cannot be read.
+        MissingExtraError: PyArrow is not installed.
     """
     try:
         manifest = json.loads(_text(path / MANIFEST))

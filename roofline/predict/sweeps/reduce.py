@@ -45,7 +45,7 @@ class Rule:
     merge: Reduce
 
 
-def best(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
+def _best(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
     """The row with the best value; of equal ones the first."""
     (goal,) = objectives
     values = frame[goal.column]
@@ -57,8 +57,8 @@ BEST = Rule(
     about="the best point of each phase, and of each value of the axes named by --by",
     objectives=(Objective("tokens_per_s_per_device_estimate", True),),
     takes=1,
-    of_points=best,
-    merge=best,
+    of_points=_best,
+    merge=_best,
 )
 
 
@@ -67,7 +67,7 @@ BINS_PER_DECADE = 10
 """Bins to a factor of ten, evenly by logarithms."""
 
 
-def histogram(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
+def _histogram(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
     """Points by the bin of a column: from `low` (included) to `high`; values of 0 and less have a bin of their own."""
     import numpy as np
     import pandas as pd
@@ -88,7 +88,7 @@ def histogram(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.Data
     return pd.DataFrame({"column": goal.column, "low": low[bins], "high": np.append(edges, np.inf)[bins], "count": counts})
 
 
-def merged_bins(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
+def _merged_bins(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
     """The bins of several, counts added."""
     return frame.groupby(["column", "low", "high"], as_index=False).agg({"count": "sum"})
 
@@ -98,12 +98,12 @@ HISTOGRAM = Rule(
     about="how many points of each phase have which value of a column, ten bins to a factor of ten",
     objectives=(Objective("step_estimate_s", False),),
     takes=1,
-    of_points=histogram,
-    merge=merged_bins,
+    of_points=_histogram,
+    merge=_merged_bins,
 )
 
 
-def pareto(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
+def _pareto(frame: pd.DataFrame, objectives: tuple[Objective, ...]) -> pd.DataFrame:
     """Rows of which none is at least as good in every objective and better in one; of equal ones the first."""
     import numpy as np
 
@@ -117,8 +117,8 @@ PARETO = Rule(
     about="the points of each phase that no other beats in every objective",
     objectives=(Objective("step_estimate_s", False), Objective("tokens_per_s_per_device_estimate", True)),
     takes=None,
-    of_points=pareto,
-    merge=pareto,
+    of_points=_pareto,
+    merge=_pareto,
 )
 
 
@@ -147,7 +147,18 @@ class Reduction:
         ttft: float | None = None,
         tpot: float | None = None,
     ) -> Reduction:
-        """Read names; objectives are `COLUMN:max` or `COLUMN:min`.
+        """Return a reduction from names.
+
+        Args:
+            rule: one of `RULES`.
+            objectives: each `COLUMN:max`, `COLUMN:min` or `COLUMN`; none: those of the rule.
+            by: axes each of whose values has a result of its own.
+            ttft: seconds that a prefill step may take.
+            tpot: seconds that a decode step may take.
+
+        Raises:
+            UnknownNameError: an unknown rule, column or axis.
+            InputError: a number of objectives that the rule does not take, or a column that is no number.
 
         >>> Reduction.of("best").objectives
         (Objective(column='tokens_per_s_per_device_estimate', largest=True),)
@@ -169,11 +180,11 @@ class Reduction:
 
     @property
     def needs(self) -> list[str]:
-        """Columns that have to be there."""
+        """Return the columns that the reduction reads."""
         return [*(goal.column for goal in self.objectives), "fits", *([TIME] if self.limits else [])]
 
     def describe(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the reduction as plain data; limits are in seconds."""
         return {
             "rule": self.rule,
             "objectives": [str(goal) for goal in self.objectives],
@@ -182,7 +193,7 @@ class Reduction:
         }
 
     def of_points(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The reduction of some points: of those that fit and meet the limits."""
+        """Return the reduction of the points that fit and meet the limits."""
         rows = frame[frame["fits"]]
         for phase, seconds in self.limits.items():
             rows = rows[(rows["phase"] != phase) | (rows[TIME] <= seconds)]
@@ -191,7 +202,7 @@ class Reduction:
         return self.merge([rows], points=True)
 
     def merge(self, frames: Sequence[pd.DataFrame], *, points: bool = False) -> pd.DataFrame:
-        """The reduction of several reductions, or, with `points`, of points."""
+        """Return the reduction of several reductions, or, with `points`, of points."""
         import pandas as pd
 
         rule, whole = RULES[self.rule], pd.concat(frames, ignore_index=True)

@@ -29,7 +29,16 @@ Progress = Callable[[int, int], None]
 def collect(
     sweep: Sweep, results: Iterable[Evaluated] | None = None, progress: Progress = lambda done, of: None
 ) -> pd.DataFrame:
-    """All rows in one frame, in their order."""
+    """Return all rows in one frame, in their order; `frame.attrs["refused"]` lists configurations that cannot be.
+
+    Args:
+        sweep: what is evaluated.
+        results: parts in order; None: they are evaluated here.
+        progress: called after each part with the points done and the points of the sweep.
+
+    Raises:
+        InputError: more rows than one table holds, or no point that can be.
+    """
     if sweep.reduction is None and sweep.points > MOST_ROWS:
         raise InputError(
             f"{sweep.points:,} points do not fit into one table of at most {MOST_ROWS:,} rows: write a folder of parts "
@@ -54,7 +63,7 @@ def collect(
 
 
 def check_values(sweep: Sweep) -> None:
-    """Refuse values of axes that no configuration could have: an unknown name, a number without its unit.
+    """Check the values of axes that no configuration could have: an unknown name, a number without its unit.
 
     Each is tried with the first value of every other axis that it needs.
 
@@ -83,20 +92,25 @@ _WAITING = 2
 Result = TypeVar("Result")
 
 
-def work(sweep: Sweep, part: Part) -> Written:
+def _work(sweep: Sweep, part: Part) -> Written:
     """One part, from the question to the bytes of its file."""
     return encode(sweep, part, evaluate(sweep, part))
 
 
 def written_parts(sweep: Sweep, wanted: Iterable[Part], executor: str | None) -> Iterator[Written]:
-    """Every part as it is ready, in any order.
+    """Return parts as Parquet as they are ready, in any order.
+
+    Args:
+        sweep: what is evaluated.
+        wanted: its parts.
+        executor: "processes", "processes:N", "dask" or "dask:ADDRESS"; None: this process.
 
     Raises:
         InputError: an executor that is not known, workers that are lost again and again.
         MissingExtraError: Dask is not installed.
     """
     if executor is None:
-        return (work(sweep, part) for part in wanted)
+        return (_work(sweep, part) for part in wanted)
     kind, _, rest = executor.partition(":")
     if kind == "processes":
         return _by_processes(sweep, wanted, _num_workers(rest))
@@ -106,7 +120,7 @@ def written_parts(sweep: Sweep, wanted: Iterable[Part], executor: str | None) ->
 
 
 def evaluated(sweep: Sweep, executor: str | None) -> Iterator[Evaluated]:
-    """Every part, in the order of the rows."""
+    """Return every part, in the order of the rows; arguments and errors as of `written_parts`."""
     ready: dict[int, Written] = {}
     index = 0
     for written in written_parts(sweep, sweep.parts(), executor):
@@ -134,7 +148,7 @@ def _by_processes(sweep: Sweep, wanted: Iterable[Part], workers: int) -> Iterato
         # NB: spawned, not forked: threads of numeric libraries do not survive a fork
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
             try:
-                yield from _through(lambda part: pool.submit(work, sweep, part), left, waiting, workers, lost)
+                yield from _through(lambda part: pool.submit(_work, sweep, part), left, waiting, workers, lost)
             except BrokenProcessPool:
                 lost += [part for part in waiting.values() if part not in lost]
                 if attempt == _RETRIES:
@@ -169,7 +183,7 @@ def _by_dask(sweep: Sweep, wanted: Iterable[Part], address: str) -> Iterator[Wri
     with _cluster(address) as client:
         workers = max(len(client.scheduler_info()["workers"]), 1)
         pool: Executor = client.get_executor(retries=_RETRIES, pure=False)
-        yield from _through(lambda part: pool.submit(work, sweep, part), iter(wanted), {}, workers, [])
+        yield from _through(lambda part: pool.submit(_work, sweep, part), iter(wanted), {}, workers, [])
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pydantic import Field
 from roofline import files
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
+from roofline.documents import envelope
 from roofline.errors import InputError, RooflineError, SpecError
 from roofline.predict.grid import column
 from roofline.predict.sweeps import axes
@@ -26,7 +27,6 @@ from roofline.specs.base import Spec, Whole
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, load_hardware
 from roofline.specs.yaml_file import read_yaml
-from roofline.version import DATA_VERSION, SCHEMA_VERSION, __version__
 
 PART_ROWS = 1_000_000
 """Points that are evaluated, and written, at a time."""
@@ -50,7 +50,7 @@ class Box:
 
     @property
     def points(self) -> int:
-        """Number of points."""
+        """Return the number of points."""
         return (self.batches[1] - self.batches[0]) * (self.lengths[1] - self.lengths[0])
 
 
@@ -63,7 +63,7 @@ class Part:
 
     @property
     def points(self) -> int:
-        """Number of points."""
+        """Return the number of points."""
         return sum(box.points for box in self.boxes)
 
 
@@ -131,23 +131,23 @@ class Sweep:
 
     @property
     def points(self) -> int:
-        """Points of the grid, those that cannot be included."""
+        """Return the number of points of the grid, including those that cannot be."""
         outer = prod(len(values) for name, values in self.axes.items() if name not in ("phase", *WORKLOAD))
         batches = len(self.axes.get("batch", (1,)))
         return outer * batches * sum(len(self.lengths(phase)) for phase in self.axes["phase"])
 
     def lengths(self, phase: str) -> tuple[int, ...]:
-        """Tokens of a prompt (prefill) or in the cache (decode)."""
+        """Return the tokens per prompt (phase "prefill") or in the cache of a sequence (phase "decode")."""
         prompts = self.axes.get("input_len", (1024,))
         return prompts if phase == "prefill" else self.axes.get("context", prompts)
 
     @property
     def outer_axes(self) -> tuple[str, ...]:
-        """Names of the axes before the workload's: those of a configuration."""
+        """Return the names of the axes before the workload's, which make a configuration."""
         return tuple(name for name in self.axes if name not in WORKLOAD)
 
     def boxes(self) -> Iterator[Box]:
-        """All points, in the order of the rows, in boxes of at most as many as a part has."""
+        """Return all points in the order of the rows, in boxes of at most `part_rows` points."""
         most, batches = self.part_rows, len(self.axes.get("batch", (1,)))
         names = self.outer_axes
         phase = names.index("phase")
@@ -162,7 +162,7 @@ class Sweep:
                     yield Box(configuration, (batch, batch + 1), (start, min(start + most, lengths)))
 
     def parts(self) -> Iterator[Part]:
-        """The grid in parts: boxes in their order, as many as a part holds. The same whatever evaluates them, however often."""
+        """Return the grid in parts: boxes in their order, up to `part_rows` points each; the same at every call."""
         boxes: list[Box] = []
         points = index = 0
         for box in self.boxes():
@@ -175,12 +175,9 @@ class Sweep:
             yield Part(index, tuple(boxes))
 
     def describe(self) -> dict[str, Any]:
-        """The question as plain data, by which the same question is known again."""
+        """Return the sweep as plain data, by which the same sweep is recognised."""
         return {
-            "schema_version": SCHEMA_VERSION,
-            "tool_version": __version__,
-            "data_version": DATA_VERSION,
-            "inputs": {entry.role: {"name": entry.name, "sha256": entry.sha256} for entry in self.inputs},
+            **envelope({entry.role: {"name": entry.name, "sha256": entry.sha256} for entry in self.inputs}),
             "grid": {name: list(values) for name, values in self.axes.items()},
             "columns": list(self.columns),
             "part_rows": self.part_rows,
@@ -190,7 +187,7 @@ class Sweep:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the question."""
+        """Return the SHA-256 digest of the description, in hexadecimal."""
         return hashlib.sha256(json.dumps(self.describe(), sort_keys=True).encode()).hexdigest()
 
 
@@ -240,12 +237,16 @@ class SweepFile(Spec):
 
 
 def is_sweep_file(path: Path) -> bool:
-    """Whether a file says that it is a sweep."""
+    """Return whether a file is YAML of the kind "sweep".
+
+    Raises:
+        SpecError: the file is no YAML that can be read.
+    """
     return path.suffix in (".yaml", ".yml") and files.is_file(path) and read_yaml(path).data.get("kind") == "sweep"
 
 
 def load_sweep_file(path: Path) -> SweepFile:
-    """A sweep's file, its axes checked.
+    """Return the content of a sweep's file, its axes checked.
 
     Raises:
         SpecError: a wrong key or value, with its place.

@@ -13,6 +13,7 @@ from roofline.predict.request import ResolvedRequest
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo, first_token, next_token, within
 from roofline.predict.timing import pipeline
+from roofline.report.axes import evenly_spaced
 from roofline.report.cells import NOTHING, best, number_cell, seconds, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Mark, Series, Zone
 from roofline.specs.workload import Step, decode, prefill
@@ -21,8 +22,8 @@ _MOST = 2**16
 _FEWEST = 128
 
 
-def batches(request: ResolvedRequest, result: Analysis) -> list[int]:
-    """Batches of the figures: powers of two up to twice what memory holds, the requested batch, the largest that fits."""
+def _batches(request: ResolvedRequest, result: Analysis) -> list[int]:
+    """Batch sizes of the figures: powers of two up to twice what memory holds, the requested batch, the largest that fits."""
     most = result.memory.max_batch if result.memory.max_batch < UNLIMITED else _MOST
     batch = request.workload.batch
     last = min(max(most * 2, batch * 2, 16), _MOST)
@@ -35,8 +36,8 @@ def batches(request: ResolvedRequest, result: Analysis) -> list[int]:
     return sorted(size for size in sizes if size >= min(step, batch))
 
 
-def lengths(request: ResolvedRequest) -> list[int]:
-    """Powers of two from 128 to the model's longest context, and the requested length."""
+def _lengths(request: ResolvedRequest) -> list[int]:
+    """Lengths in tokens: powers of two from 128 to the model's longest context, and the requested length."""
     longest = request.model.max_position_embeddings
     tried = {request.workload.input_len, longest}
     length = _FEWEST
@@ -46,20 +47,16 @@ def lengths(request: ResolvedRequest) -> list[int]:
     return sorted(tried)
 
 
-def spread(values: list[int], most: int) -> list[int]:
-    """At most `most` of some values, evenly spaced, with the first and the last."""
-    if len(values) <= most:
-        return values
-    return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
-
-
 _COLUMNS, _ROWS = 10, 8
 _LETTERS = {"compute": "C", "memory": "M", "link": "L", "overhead": "O"}
 
 
 def explorer(request: ResolvedRequest, result: Analysis, slo: float) -> Figure:
-    """Throughput of a GPU against TPOT, along the batch."""
-    sizes, context = batches(request, result), request.workload.context
+    """Line plot of tokens/s per GPU against TPOT in seconds, a point per batch size.
+
+    `slo` is the TPOT objective in seconds, 0 for none.
+    """
+    sizes, context = _batches(request, result), request.workload.context
     devices = request.deployment.devices
     took = [pipeline(request, decode(size, context)) for size in sizes]
     fits = [request.memory.fits(decode(size, context)) for size in sizes]
@@ -124,10 +121,13 @@ def _durations(time: Duration) -> list[Cell]:
 
 
 def ttft_by_prompt(requests: list[ResolvedRequest], slo: float) -> Figure:
-    """TTFT of a batch of prompts against their length, for each hardware."""
+    """Line plot of the TTFT in seconds of a batch of prompts against their length in tokens, a line per hardware.
+
+    `slo` is the TTFT objective in seconds, 0 for none.
+    """
     series, rows = [], []
     for variant, request in enumerate(requests):
-        name, tried = request.hardware.name, lengths(request)
+        name, tried = request.hardware.name, _lengths(request)
         steps = [prefill(request.workload.batch, length) for length in tried]
         fits = [request.memory.fits(step) for step in steps]
         took = [pipeline(request, step) for step in steps]
@@ -145,7 +145,7 @@ def ttft_by_prompt(requests: list[ResolvedRequest], slo: float) -> Figure:
     return Figure(
         key="ttft",
         title="TTFT against the prompt",
-        note=f"Prefill of {several}, with nothing cached and no queue: the time to the first token is at least this.",
+        note=f"Prefill of {several}, with nothing cached and no queue, which would add to it.",
         x=Axis(title="prompt", scale="log", unit="tokens"),
         y=Axis(title="TTFT", scale="log", unit="s"),
         series=tuple(series),
@@ -173,9 +173,9 @@ def _interval(name: str, variant: int, xs: list[int], took: list[Duration]) -> S
 
 
 def heatmap(request: ResolvedRequest, result: Analysis) -> Figure:
-    """TPOT at batches and contexts, what binds there, and what does not fit."""
-    columns = spread(batches(request, result), _COLUMNS)
-    rows = spread(lengths(request), _ROWS)
+    """Heat map of TPOT by batch and context: seconds and limiting resource of each cell; hatched if it does not fit."""
+    columns = evenly_spaced(_batches(request, result), _COLUMNS)
+    rows = evenly_spaced(_lengths(request), _ROWS)
     z, texts, hatched, cells = [], [], [], []
     for context in rows:
         line, written, odd = [], [], []
@@ -229,8 +229,8 @@ _CONTEXTS = 5
 
 
 def batch_limits(request: ResolvedRequest, result: Analysis, slo: Slo) -> Figure:
-    """The limits over contexts, each a line."""
-    contexts = spread([context for context, _ in result.limits.max_batch_by_context if context], _CONTEXTS)
+    """Line plot against context of the batch sizes at which memory is full, compute limits, or the objectives `slo` fail."""
+    contexts = evenly_spaced([context for context, _ in result.limits.max_batch_by_context if context], _CONTEXTS)
     memory = [_finite(request.memory.max_batch(context)) for context in contexts]
     compute = [critical_batch_step(request.memory, request.hardware, context) for context in contexts]
     allowed = [_allowed(request, context, slo) for context in contexts]

@@ -1,4 +1,4 @@
-"""Figures of one step: the roofline, where its time goes, and the memory of a device."""
+"""Figures of one step: the roofline, where its time goes, and the memory of each device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARGIN = 3.0
 
 
 def roofline_figure(request: ResolvedRequest, result: Analysis) -> Figure:
-    """Operators of all phases that compute anything."""
+    """The roofline plot: FLOP/s against FLOP/byte of every operator of all phases that has both, and the ceilings."""
     drawn = [(phase, [op for op in phase.operators if op.cost.flops and op.cost.bytes]) for phase in result.phases]
     points = [op.cost.flops / op.cost.bytes for _, listed in drawn for op in listed]
     low, high = min(points, default=1.0) / _MARGIN, max(points, default=1.0) * _MARGIN
@@ -108,7 +108,7 @@ def _points(result: Analysis) -> Table:
 
 
 def operators_table(result: Analysis, phase: Phase) -> Table:
-    """The operators of a phase on one device."""
+    """Table of a phase's operators on one device: FLOP, bytes, intensity and times."""
     linked, estimated = bool(phase.cost.link_bytes), phase.time.estimate is not None
     names = ["operator", "x", "FLOP", "bytes"]
     names += (["link"] if linked else []) + ["FLOP/byte", "bound"] + (["estimate"] if estimated else [])
@@ -144,14 +144,14 @@ _PARTS = {"KV cache": "kv", "free": "free", "missing": "missing"}
 
 
 def time_budget(phase: Phase) -> Figure:
-    """An operator after the other, and how long each resource works in the time that it takes."""
-    listed = [op for op in phase.operators if _slot(op)]
+    """Bar plot of the seconds of a phase's operators one after another, and how long each resource works in each."""
+    listed = [op for op in phase.operators if _took(op)]
     starts: list[float] = []
     at = 0.0
     for op in listed:
         starts.append(at)
-        at += _slot(op)
-    series = [_resource_bars("operators", "overhead", listed, starts, [_slot(op) for op in listed], phase)]
+        at += _took(op)
+    series = [_resource_bars("operators", "overhead", listed, starts, [_took(op) for op in listed], phase)]
     for name, _ in _RESOURCES:
         lengths = [_resource_time(op, name) for op in listed]
         if any(lengths):
@@ -159,11 +159,11 @@ def time_budget(phase: Phase) -> Figure:
     rows = [
         (
             text_cell(op.path),
-            seconds(_slot(op)),
-            share(_slot(op) / at if at else None),
+            seconds(_took(op)),
+            share(_took(op) / at if at else None),
             *(seconds(_resource_time(op, name)) for name, _ in _RESOURCES),
         )
-        for op in sorted(listed, key=lambda op: -_slot(op))
+        for op in sorted(listed, key=lambda op: -_took(op))
     ]
     basis = "estimate" if phase.time.estimate is not None else "bound"
     names = ("operator", basis, "share", "compute", "memory", "link")
@@ -177,10 +177,6 @@ def time_budget(phase: Phase) -> Figure:
         series=tuple(series),
         table=table(f"time-{phase.name}-rows", f"Time of the {phase.name} step", "longest first", names, rows),
     )
-
-
-def _slot(op: OperatorResult) -> float:
-    return best(op.time) or op.times.bound
 
 
 def _resource_time(op: OperatorResult, lane: str) -> float:
@@ -208,7 +204,7 @@ def _resource_bars(
 
 
 def memory_budget(results: list[Analysis]) -> Figure:
-    """What fills a device's memory, a bar a hardware."""
+    """Bar plot of what fills the memory of each device in GiB, a bar per hardware."""
     parts: list[str] = []
     for result in results:
         parts += [name for name, _, _ in memory_rows(result) if name not in parts and name != "missing"]

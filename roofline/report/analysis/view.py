@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofline import formatting
 from roofline.formatting import plural
 from roofline.graph.build import build
 from roofline.predict.analyze import run
@@ -21,7 +22,7 @@ from roofline.report.analysis.step_figures import memory_budget, operators_table
 from roofline.report.cells import best, gibibytes, number_cell, seconds, share, table, text_cell, whole
 from roofline.report.figure import Cell, Command, Figure, Section, Table, Tile, View
 
-_NOT_MODELLED = (
+NOT_MODELLED = (
     "Queues: requests wait for each other under load. These are times of single steps, and of requests that start together.",
     "The host: tokenisation, network, scheduling beyond what was measured of the engine as a whole.",
     "Speculative decoding, prefix caches that hit, adapters, and vision or audio towers.",
@@ -32,7 +33,7 @@ _NOT_MODELLED = (
 def view(values: Values) -> View:
     """Everything that the page shows of a state."""
     names = [values["hardware"], *(name for name in values["others"] if name != values["hardware"])]
-    requests = [request_of(values, name) for name in names]
+    requests = [_resolved(values, name) for name in names]
     results = [run(request) for request in requests]
     request, result = requests[0], results[0]
     # the last token that is drawn needs no place in the cache, but counts in the engine's limit
@@ -43,14 +44,14 @@ def view(values: Values) -> View:
         answer=tuple(summary.sentences(result)),
         fits=result.memory.fits,
         error="",
-        tiles=_tiles(result),
+        tiles=tiles(result),
         commands=(
             Command(label="Start the engine", text=shell_line(engine_command(request, longest))),
             Command(label="The numbers in a terminal", text=_in_terminal(values)),
         ),
         sections=tuple(_sections(values, requests, results)),
-        assumptions=_assumptions(result),
-        not_modelled=_NOT_MODELLED,
+        assumptions=assumptions(result),
+        not_modelled=NOT_MODELLED,
     )
 
 
@@ -59,15 +60,16 @@ def _in_terminal(values: Values) -> str:
     return shell_line((*start, *flags(values)))
 
 
-def _tiles(result: Analysis) -> tuple[Tile, ...]:
+def tiles(result: Analysis) -> tuple[Tile, ...]:
+    """The numbers at the head of the page."""
     tiles = []
     for label, phase in (("TPOT", result.decode), ("TTFT", result.prefill)):
         if phase is None:
             continue
         span = phase.pipeline
-        note = "does not fit" if span.bound is None else f"at least {seconds(span.bound).text}"
+        note = "does not fit" if span.bound is None else f"at least {seconds(span.floor).text}"
         if span.low is not None and span.high is not None:
-            note = f"{seconds(span.low).text} to {seconds(span.high).text}; at least {seconds(span.bound).text}"
+            note = f"{seconds(span.low).text} to {seconds(span.high).text}; at least {seconds(span.floor).text}"
         tiles.append(Tile(label=label, cell=seconds(best(span)), note=note))
     decode = result.decode
     rate = (
@@ -99,45 +101,50 @@ def _tiles(result: Analysis) -> tuple[Tile, ...]:
 def _sections(values: Values, requests: list[ResolvedRequest], results: list[Analysis]) -> list[Section]:
     request, result = requests[0], results[0]
     ttft, tpot = values["ttft_ms"] / 1e3, values["tpot_ms"] / 1e3
-    sections: list[Section] = [_section("inputs", "Inputs", _INPUTS, None, [_inputs(request)])]
+    sections: list[Section] = [section("inputs", "Inputs", INPUTS, None, [inputs(request)])]
     if len(results) > 1:
-        sections.append(_section("compare", "Side by side", "", None, [comparison(requests, results)]))
-    sections.append(_drawn(roofline_figure(request, result), [operators_table(result, phase) for phase in result.phases]))
+        sections.append(section("compare", "Side by side", "", None, [comparison(requests, results)]))
+    sections.append(
+        figure_section(roofline_figure(request, result), [operators_table(result, phase) for phase in result.phases])
+    )
     if any(phase.time.bound is not None for phase in result.phases):
-        sections += [_drawn(time_budget(phase), []) for phase in result.phases]
-    sections.append(_drawn(memory_budget(results), [_limits(result)]))
-    sections.append(_drawn(batch_limits(request, result, Slo(ttft or None, tpot or None)), []))
-    sections.append(_drawn(explorer(request, result, tpot), []))
-    sections.append(_drawn(ttft_by_prompt(requests, ttft), []))
-    sections.append(_drawn(heatmap(request, result), []))
+        sections += [figure_section(time_budget(phase), []) for phase in result.phases]
+    sections.append(figure_section(memory_budget(results), [limits(result)]))
+    sections.append(figure_section(batch_limits(request, result, Slo(ttft or None, tpot or None)), []))
+    sections.append(figure_section(explorer(request, result, tpot), []))
+    sections.append(figure_section(ttft_by_prompt(requests, ttft), []))
+    sections.append(figure_section(heatmap(request, result), []))
     if result.memory.fits or request.ignore_capacity:
-        sections.append(_drawn(sensitivity(request), []))
-    sections.append(_section("checked", "Model against measurement", _CHECKED, None, [_checked(request)]))
+        sections.append(figure_section(sensitivity(request), []))
+    sections.append(section("checked", "Model against measurement", CHECKED, None, [checked(request)]))
     return sections
 
 
-_CHECKED = (
+CHECKED = (
     "Kernels that the estimates use, and how far off they were on shapes that the fit had not seen. "
     "Transferred: of another accelerator, with this one's datasheet figures."
 )
-_INPUTS = "What the numbers are made of, and where it was read."
+INPUTS = "What the numbers are made of, and where it was read."
 
 
-def _drawn(drawn: Figure, tables: list[Table]) -> Section:
-    return _section(drawn.key, drawn.title, "", drawn, tables)
+def figure_section(drawn: Figure, tables: list[Table]) -> Section:
+    """A figure, and tables below it."""
+    return section(drawn.key, drawn.title, "", drawn, tables)
 
 
-def _section(key: str, title: str, note: str, drawn: Figure | None, tables: list[Table]) -> Section:
+def section(key: str, title: str, note: str, drawn: Figure | None, tables: list[Table]) -> Section:
+    """A section of the page."""
     return Section(key=key, title=title, note=note, figure=drawn, tables=tuple(tables))
 
 
-def _limits(result: Analysis) -> Table:
+def limits(result: Analysis) -> Table:
+    """The largest batch by context."""
     rows: list[tuple[Cell, ...]] = [(whole(context), whole(batch)) for context, batch in result.limits.max_batch_by_context]
     note = summary.limits_table(result).note
     return table("limits", "Largest batch by context", note, ("cached tokens", "sequences"), rows)
 
 
-def _checked(request: ResolvedRequest) -> Table:
+def checked(request: ResolvedRequest) -> Table:
     """The fits of the kernels of the steps."""
     stands: dict[str, Fitted] = {}
     if request.estimator.applies:
@@ -161,7 +168,8 @@ def _checked(request: ResolvedRequest) -> Table:
     return table("checked-rows", "Fits", "errors are of shapes that the fit had not seen", names, rows)
 
 
-def _inputs(request: ResolvedRequest) -> Table:
+def inputs(request: ResolvedRequest) -> Table:
+    """The figures of model and hardware, with their sources."""
     hardware, accelerator = request.hardware, request.hardware.accelerator
     read = ", ".join(source.url or source.title for source in request.model.sources.values())
     sheets = ", ".join(source.url or source.title for source in accelerator.sources.values())
@@ -172,11 +180,17 @@ def _inputs(request: ResolvedRequest) -> Table:
     memory = accelerator.memory
     held = memory.reported or memory.label
     rows += [
-        (text_cell("memory, GiB"), gibibytes(hardware.memory_bytes), text_cell(_title(request, held.source))),
+        (
+            text_cell("memory, GiB"),
+            gibibytes(hardware.memory_bytes),
+            text_cell(_origin(request, "memory_bytes", formatting.binary(held.value), held.source)),
+        ),
         (
             text_cell("bandwidth, TB/s"),
             number_cell(hardware.bandwidth / 1e12),
-            text_cell(_title(request, memory.bandwidth.source)),
+            text_cell(
+                _origin(request, "bandwidth", formatting.quantity(memory.bandwidth.value, "B/s"), memory.bandwidth.source)
+            ),
         ),
     ]
     for dtype, rate in accelerator.peak_flops.items():
@@ -184,7 +198,7 @@ def _inputs(request: ResolvedRequest) -> Table:
             (
                 text_cell(f"{dtype} peak, TFLOP/s"),
                 number_cell(hardware.peaks[dtype] / 1e12),
-                text_cell(_title(request, rate.source)),
+                text_cell(_origin(request, "peak_flops", formatting.quantity(rate.value, "FLOP/s"), rate.source)),
             )
         )
     engine = f"{request.engine.name}@{request.engine.version}"
@@ -192,11 +206,21 @@ def _inputs(request: ResolvedRequest) -> Table:
     return table("inputs-rows", "Figures", "", ("what", "value", "source"), rows)
 
 
-def _title(request: ResolvedRequest, key: str) -> str:
-    return str(request.hardware.accelerator.sources[key].title)
+def _origin(request: ResolvedRequest, override: str, published: str, key: str) -> str:
+    """Where a figure of the hardware comes from: its source, or the user, and then what it replaces.
+
+    Args:
+        request: gives the hardware, with what was given for it.
+        override: the figure's key in `Hardware.overrides`.
+        published: the file's own figure, as text.
+        key: the source of that.
+    """
+    title = str(request.hardware.accelerator.sources[key].title)
+    return f"given, instead of {published} ({title})" if override in request.hardware.overrides else title
 
 
-def _assumptions(result: Analysis) -> Table:
+def assumptions(result: Analysis) -> Table:
+    """What is assumed."""
     listed = summary.assumptions_table(result)
     rows: list[tuple[Cell, ...]] = [tuple(text_cell(cell) for cell in row) for row in listed.rows]
     return table("assumptions", "What is assumed", "", listed.columns, rows)
@@ -220,8 +244,8 @@ _COUNTS = ("batch", "input_len", "context", "output_len", *_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """A figure that can be typed instead of the datasheet's: its control, the option that it sets, and its unit."""
+class OverrideControl:
+    """A control that overrides a figure of the datasheet: its key, the option that it sets, and the unit it is typed in."""
 
     key: str
     option: str
@@ -230,15 +254,15 @@ class Typed:
     """The unit, in base units."""
 
 
-FIGURES = (
-    Typed("peak_tflops", "peak_flops", "TFLOP/s", 1e12),
-    Typed("bandwidth_gbs", "bandwidth", "GB/s", 1e9),
-    Typed("memory_gb", "memory", "GB", 1e9),
+OVERRIDE_CONTROLS = (
+    OverrideControl("peak_tflops", "peak_flops", "TFLOP/s", 1e12),
+    OverrideControl("bandwidth_gbs", "bandwidth", "GB/s", 1e9),
+    OverrideControl("memory_gb", "memory", "GB", 1e9),
 )
 
 
 def options(values: Values) -> Values:
-    """Options of `analyze`."""
+    """The keyword options of `analyze` that a state stands for, in base units."""
     chosen: Values = {name: int(values[name]) for name in _COUNTS} | dict(values["fixed"])
     if values["weights"] in WEIGHTS:
         name, value = WEIGHTS[values["weights"]]
@@ -247,17 +271,17 @@ def options(values: Values) -> Values:
         chosen["kv_cache_dtype"] = values["kv"]
     if values["backend"]:
         chosen["backend"] = values["backend"]
-    for figure in FIGURES:
+    for figure in OVERRIDE_CONTROLS:
         if values[figure.key]:
             chosen[figure.option] = values[figure.key] * figure.scale
     return chosen
 
 
-def request_of(values: Values, hardware: str) -> ResolvedRequest:
-    """The request for one hardware. Figures that were typed in belong to the one that the controls name."""
+def _resolved(values: Values, hardware: str) -> ResolvedRequest:
+    """The request for one hardware. Overrides of the datasheet apply only to the one that the controls name."""
     wanted = options(values)
     if hardware != values["hardware"]:
-        wanted = {name: value for name, value in wanted.items() if name not in [figure.option for figure in FIGURES]}
+        wanted = {name: value for name, value in wanted.items() if name not in [figure.option for figure in OVERRIDE_CONTROLS]}
     request = prepare(values["model"], hardware, **wanted)
     if values["efficiency"]:
         return request
@@ -265,13 +289,15 @@ def request_of(values: Values, hardware: str) -> ResolvedRequest:
 
 
 def flags(values: Values) -> tuple[str, ...]:
-    """The same options as `roofline analyze` and `roofline report` take them on a command line."""
+    """The options of a state as flags of `roofline analyze` and `roofline report`."""
     line: list[str] = []
-    units = {figure.option: figure for figure in FIGURES}
+    units = {figure.option: figure for figure in OVERRIDE_CONTROLS}
     for name, value in options(values).items():
         flag = f"--{name.replace('_', '-')}"
         if name in units:
             line += [flag, f"{value / units[name].scale:.10g} {units[name].unit}"]
+        elif name in ("link_bandwidth", "allreduce_bandwidth"):
+            line += [flag, f"{value / 1e9:.10g} GB/s"]
         elif name == "reserve":
             line += [flag, f"{value:.0f} B"]
         elif value is True:

@@ -1,4 +1,4 @@
-"""A plan's figures: cost against times, and cost against the rate."""
+"""A plan's figures: cost against latency, and cost against the rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roofline.report.plan.scaling import Scaled, Values, on_front, price_of, rep
 from roofline.report.plan.tables import deployed
 
 _HUES, _LINES = 5, 4
-RANGE = 4.0
+_RANGE = 4.0
 """How far from the planned rate the steps are drawn, as a factor."""
 _STEPS = 200
 
@@ -37,7 +37,10 @@ def _by_devices(candidates: list[Scaled]) -> bool:
 
 
 def pareto(planned: Planned, values: Values, candidates: list[Scaled], name: str) -> Figure | None:
-    """Cost against mean TTFT or TPOT; None of fewer than two points."""
+    """Point plot of cost per hour against mean TTFT or TPOT in seconds; None if fewer than two candidates have it.
+
+    `name` is "TTFT" or "TPOT". Devices take the place of cost if some price is unknown.
+    """
     timed = [one for one in candidates if _times(one, name).mean is not None]
     if len(timed) < 2:
         return None
@@ -123,10 +126,10 @@ def _points(planned: Planned, timed: list[Scaled], name: str, front: list[int], 
 
 
 def steps(planned: Planned, values: Values, candidates: list[Scaled]) -> Figure | None:
-    """What more or less traffic costs: each replica more is a step. None of a closed loop."""
+    """Step plot of cost per hour against requests/s, since each further replica is a step; None for a closed loop."""
     if planned.rate is None:
         return None
-    low, high = planned.rate / RANGE, planned.rate * RANGE
+    low, high = planned.rate / _RANGE, planned.rate * _RANGE
     chosen, by_devices = _cheapest(planned, values, candidates, low, high)
     series, rows = [], []
     for index, one in enumerate(chosen):

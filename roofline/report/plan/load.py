@@ -1,4 +1,4 @@
-"""The JSON of `roofline plan`, read and checked: its own, or a file's."""
+"""The JSON of `roofline plan`, of a run or a file, read and checked."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Any, TypeVar
 
 from roofline import formatting
 from roofline.errors import SpecError
+from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.predict.engine_command import shell_line
 
 _SIZES = (("tensor", "tp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"), ("context", "cp"))
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,40}")
 _ROLES = ("both", "prefill", "decode")
 _SECONDS = ("ttft", "tpot", "ttft_s", "tpot_s")
-Kind = TypeVar("Kind")
+_Kind = TypeVar("_Kind")
 
 
 def is_plan(value: object) -> bool:
-    """Whether a JSON value is of `roofline plan`."""
+    """Whether a JSON value is a result of `roofline plan`."""
     return isinstance(value, dict) and {"candidates", "pareto", "traffic", "infeasible"} <= value.keys()
 
 
 def planned(result: Mapping[str, Any], path: Path | None = None) -> Planned:
-    """A plan's JSON with everything in its place.
+    """A plan's JSON as checked data; `path` is the file to name in errors.
 
     Raises:
-        SpecError: a key is missing, or holds what it cannot; `path` is the file that is named.
+        SpecError: a key is missing or has a wrong value, or the JSON is of `plan --check`.
     """
     read = _Reader(path)
     if "check" in result:
@@ -119,6 +120,7 @@ def _candidate(read: _Reader, index: int, entry: dict[str, Any], closed: bool, p
         watts=read.number(entry.get("power") or {}, "watts_at_most", optional=True),
         basis=read.text(entry, "basis"),
         notes=tuple(map(str, read.items(entry, "notes"))),
+        provenance=BASIS_TEXTS.get(str(entry.get("estimate_basis")), ""),
     )  # fmt: skip
 
 
@@ -247,7 +249,7 @@ def _stated(value: object) -> str:
 
 
 class _Reader:
-    """Looks keys up, and names the key that is not what it has to be."""
+    """Looks keys up, and raises errors that name the key."""
 
     def __init__(self, path: Path | None, before: str = "") -> None:
         self._path, self._before = path, before
@@ -258,7 +260,7 @@ class _Reader:
     def wrong(self, key: str, why: str) -> SpecError:
         return SpecError(f"is no plan: {self._before}{key} {why}", path=self._path)
 
-    def _of(self, entry: Mapping[str, Any], key: str, kind: type[Kind], what: str) -> Kind:
+    def _of(self, entry: Mapping[str, Any], key: str, kind: type[_Kind], what: str) -> _Kind:
         value = entry.get(key)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.wrong(key, f"must be {what}")
@@ -300,7 +302,7 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds at the planned rate: the mean, the percentile, and the mean with every step at the ends of its interval."""
+    """A latency in seconds at the planned rate: mean, percentile, and the mean at either end of the step times' interval."""
 
     mean: float | None
     at: float | None
@@ -310,7 +312,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What starts a replica: the engine with its version, and the line for a shell."""
+    """The command that starts a replica: engine with version, and the line for a shell."""
 
     engine: str
     line: str
@@ -318,8 +320,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Replicas of one deployment, as planned; `devices` of each. `max_rate`: requests/s that one serves within the
-    objectives."""
+    """Replicas of one deployment, as planned.
+
+    Args:
+        replicas: spares included.
+        devices: of each replica.
+        max_rate: requests/s that one replica serves within the objectives.
+        binds: what limits that rate.
+    """
 
     role: str
     replicas: int
@@ -334,7 +342,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassTimes:
-    """What one class of requests sees."""
+    """Latencies of one class of requests."""
 
     name: str
     ttft: Times
@@ -343,8 +351,16 @@ class ClassTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A deployment that serves the traffic. `number` is its place in the plan, from 1. Tokens/s are those at the planned
-    rate; `prompt_share` is the part of the cost that prompts have."""
+    """A deployment that serves the traffic.
+
+    Args:
+        number: rank in the plan, from 1.
+        tokens_per_s: input and output tokens/s at the planned rate.
+        input_tokens_per_s: likewise, of prompts alone.
+        utilisation: fraction of the rate at which the fuller pool saturates.
+        prompt_share: fraction of the cost that prompts account for.
+        watts: of all devices together, at most.
+    """
 
     number: int
     hardware: str
@@ -364,11 +380,13 @@ class Candidate:
     watts: float | None
     basis: str
     notes: tuple[str, ...]
+    provenance: str = ""
+    """What its estimates rest on, where that is not measurements of the card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """An hour of one device; None where it is not known. `said`: the price in words, with its source."""
+    """Price of one device of a hardware per hour, with its range; None where it is not known."""
 
     hardware: str
     key: str
@@ -382,7 +400,13 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Class:
-    """One class of requests."""
+    """One class of requests: mean requests/s or clients, lengths in tokens, objectives in seconds.
+
+    Args:
+        percentile: fraction of the requests for which the objectives must hold.
+        prefix_hit: fraction of a prompt's tokens that are in the prefix cache.
+        burstiness: standard deviation of the times between arrivals over their mean; 1 for a Poisson process.
+    """
 
     name: str
     rate: float | None
@@ -410,7 +434,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Deployments that hold not one request, and why."""
+    """A deployment that cannot hold a single request, and why."""
 
     hardware: str
     precision: str
@@ -429,7 +453,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relax:
-    """A constraint, and the value of it that would do."""
+    """A constraint, and the value to which it would have to be relaxed, in base units."""
 
     constraint: str
     was: float | None
@@ -439,7 +463,7 @@ class Relax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """What comes nearest to the question, in words."""
+    """A property of the deployment nearest to the query, as text."""
 
     name: str
     value: str
@@ -447,7 +471,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What may be used. `inventory`: accelerators by id."""
+    """Limits of the plan: devices, cost per hour, stock of accelerators by id, spare replicas per pool, ways of serving."""
 
     max_gpus: int | None
     max_cost: float | None
@@ -458,8 +482,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The whole. `rate`: requests/s that are planned for; None of a closed loop, which has `clients`. `front`: numbers
-    of the candidates that nothing beats in cost, TTFT and TPOT together."""
+    """A plan.
+
+    Args:
+        rate: requests/s that are planned for, at the peak; None for a closed loop, which has `clients`.
+        mean_rate: requests/s on average over the day.
+        front: numbers of the candidates that no other beats in cost, TTFT and TPOT together.
+        considered: counts of deployments after each step of the search.
+    """
 
     model: str
     rate: float | None
@@ -486,7 +516,7 @@ class Planned:
 
     @property
     def percentile(self) -> float:
-        """The share of requests that times are given at: the highest of the classes."""
+        """The fraction of requests that percentiles of latency are of: the highest of the classes."""
         return max([one.percentile for one in self.classes])
 
 

@@ -1,7 +1,7 @@
 """The page of a capacity plan: one file with the answer, the candidates, and controls for the rate and the prices.
 
-What the controls change is counted in the page by the functions of `roofline.report.plan.scaling`, translated: replicas,
-devices and money. Where there is no candidate, there is nothing to set, and the page has no script.
+What the controls change is computed in the page by the functions of `roofline.report.plan.scaling`, translated: replicas,
+devices and money. Without candidates there is nothing to set, and the page has no script.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.formulas.javascript import translated
 from roofline.predict.engine_command import shell_line
-from roofline.report.cells import csv_text, table, text_cell
+from roofline.report.cells import table, text_cell
 from roofline.report.controls import Control
 from roofline.report.figure import Command, Figure, Section, Table, View
-from roofline.report.live import page_script, program
 from roofline.report.page import live_page, static_page
+from roofline.report.page_program import page_script, view_program
 from roofline.report.plan import figures, tables
 from roofline.report.plan.load import PLAN_DATA, Planned, Price, planned
 from roofline.report.plan.scaling import Scaled, Values, first_values, ordered
 from roofline.report.plan.tables import infeasible, sentences, subtitle, title
-from roofline.report.plotly_figure import plot
 
 if TYPE_CHECKING:
     from roofline.formulas.javascript import Program
@@ -31,7 +30,7 @@ _SCRIPTS = ("plain.js", "page.js")
 
 
 def plan_page(plan: Plan, line: str = "") -> str:
-    """The page of a plan. `line`: the command that makes it again."""
+    """The page of a plan as a complete HTML document; `line` is the command that writes it again."""
     return saved_plan_page(plan.to_dict(), line=line)
 
 
@@ -42,12 +41,12 @@ def first_view(plan: Plan) -> View:
 
 
 def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: str = "") -> str:
-    """The page of a plan's JSON.
+    """The page of a plan's JSON as a complete HTML document.
 
     Args:
         result: what `roofline plan --json` gives.
-        path: of the file that it is from, for messages and for the command that makes the page again.
-        line: that command, where it is another.
+        path: file that it was read from, for messages and for the command that writes the page again.
+        line: that command, if it is another.
 
     Raises:
         SpecError: it is no plan.
@@ -69,13 +68,7 @@ def saved_plan_page(result: Mapping[str, Any], path: Path | None = None, line: s
 
 def _program() -> Program:
     """What counts in the page."""
-    made = program()
-    for cls in PLAN_DATA:
-        made.refer(cls)
-    made.export("view", view)
-    made.export("plot", plot)
-    made.export("csv", csv_text)
-    return made
+    return view_program(view, PLAN_DATA)
 
 
 # The view
@@ -94,7 +87,7 @@ _ELSEWHERE = (
 
 
 def view(planned: Planned, values: Values) -> View:
-    """Everything that the page shows."""
+    """Everything that the page shows of a plan at the rate and prices in `values`."""
     if not planned.feasible:
         return _refusal(planned)
     candidates = ordered(planned, values)
@@ -195,7 +188,7 @@ _CENT = 0.01
 
 
 def controls(planned: Planned) -> tuple[Control, ...]:
-    """The rate, unless a closed loop has none, and the prices."""
+    """Controls for the rate, which a closed loop does not have, and for the price of each hardware."""
     settings = [] if planned.rate is None else [_rate(planned.rate)]
     return (*settings, *(_price(price, planned.currency) for price in planned.prices))
 

@@ -18,14 +18,26 @@ from roofline.report.plan.load import Candidate, Planned, Pool, Price
 
 _TINY = 1e-9
 """By which a quotient may miss a whole number."""
+_MAX_FRONT_COST = 3.0
+"""Times the least cost beyond which a candidate is left out of the Pareto front, as in the plan."""
 Values = dict[str, Any]
 """What the controls hold: `rate`, and a price under its key; 0 where none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaled:
-    """A candidate at a rate and a price. `replicas` of each pool, spares included; `breaks_at`, `headroom` without the spares;
-    `utilisation` is None where it does not follow from that of the plan."""
+    """A candidate at a rate and a price. Without the plan's currency, money is a plain number.
+
+    Args:
+        replicas: of each pool, spares included.
+        per_hour: cost per hour of all devices; None without a price.
+        low: cost per hour at the low end of the price's range.
+        high: cost per hour at the high end.
+        million: cost per million tokens, input and output.
+        utilisation: as a fraction; None if it cannot be derived from that of the plan.
+        breaks_at: requests/s at which the first pool is full, spares not counted; None for a closed loop.
+        headroom: how much the rate can grow until then, as a fraction.
+    """
 
     of: Candidate
     replicas: tuple[int, ...]
@@ -45,7 +57,7 @@ class Scaled:
 
 
 def first_values(planned: Planned) -> Values:
-    """What the controls hold at first: the plan."""
+    """What the controls hold at first: the planned rate and prices."""
     values: Values = {} if planned.rate is None else {"rate": planned.rate}
     for price in planned.prices:
         values[price.key] = 0.0 if price.hour is None else price.hour
@@ -53,28 +65,28 @@ def first_values(planned: Planned) -> Values:
 
 
 def same_rate(planned: Planned, values: Values) -> bool:
-    """Whether the rate is the planned one; a closed loop has no other."""
+    """Whether the rate is the planned one, as it always is for a closed loop."""
     return planned.rate is None or values["rate"] == planned.rate
 
 
 def as_planned(planned: Planned, values: Values) -> bool:
-    """Whether nothing was moved."""
+    """Whether rate and prices are those of the plan."""
     unchanged = [values[price.key] == (0.0 if price.hour is None else price.hour) for price in planned.prices]
     return same_rate(planned, values) and all(unchanged)
 
 
 def replicas(pool: Pool, rate: float) -> int:
-    """Replicas of a pool at a rate, spares included."""
+    """Replicas of a pool, spares included, that serve `rate` requests/s within the objectives."""
     return max(math.ceil(rate / pool.max_rate * (1 - _TINY)), 1) + pool.spare
 
 
 def price_of(planned: Planned, candidate: Candidate) -> Price:
-    """What is known of the price of a candidate's hardware."""
+    """The price of a candidate's hardware."""
     return next(price for price in planned.prices if price.hardware == candidate.hardware)
 
 
-def scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
-    """A candidate at the rate and the prices of a state."""
+def _scaled(planned: Planned, candidate: Candidate, values: Values) -> Scaled:
+    """A candidate at the rate and the prices that the controls hold."""
     rate = None if planned.rate is None else values["rate"]
     counts = [pool.replicas if rate is None else replicas(pool, rate) for pool in candidate.pools]
     sizes = [pool.devices * count for pool, count in zip(candidate.pools, counts, strict=True)]
@@ -125,8 +137,8 @@ def _beyond(planned: Planned, candidate: Candidate, devices: int, cost: float | 
 
 
 def ordered(planned: Planned, values: Values) -> list[Scaled]:
-    """All candidates as the plan would rank them: those beyond a limit last, of equal ones in the plan's order."""
-    candidates = [scaled(planned, candidate, values) for candidate in planned.candidates]
+    """All candidates ranked as the plan would: those beyond a limit last, equal ones in the plan's order."""
+    candidates = [_scaled(planned, candidate, values) for candidate in planned.candidates]
     if as_planned(planned, values):
         return candidates
     return sorted(candidates, key=lambda one: _rank(planned.rank, one))
@@ -136,6 +148,8 @@ def _rank(rank: str, one: Scaled) -> tuple[float, ...]:
     # NB: products of the same price differ in their last digits
     cost = math.inf if one.per_hour is None else round(one.per_hour, 9)
     beyond = 1.0 if one.beyond else 0.0
+    if rank == "token-cost" and one.million is not None:
+        return (beyond, round(one.million, 12), one.devices, one.of.number)
     if rank == "gpus":
         return (beyond, one.devices, cost, one.of.number)
     if rank == "latency":  # of times, which are the plan's
@@ -143,15 +157,22 @@ def _rank(rank: str, one: Scaled) -> tuple[float, ...]:
     return (beyond, cost, one.devices, one.of.number)
 
 
+def _cost(rank: str, one: Scaled) -> float:
+    """Cost per hour, or per million tokens where that is what candidates are ranked by."""
+    value = one.million if rank == "token-cost" else one.per_hour
+    return 0.0 if value is None else round(value, 9)
+
+
 def on_front(planned: Planned, values: Values, candidates: list[Scaled]) -> list[int]:
-    """Numbers of the candidates that nothing listed beats in cost (devices, where some price is not known), TTFT and TPOT."""
+    """Numbers of the candidates that none listed beats in cost (devices, if some price is unknown), TTFT and TPOT."""
     if as_planned(planned, values):
         return list(planned.front)
     timed = [one for one in candidates if one.of.ttft.mean is not None and one.of.tpot.mean is not None]
     by_devices = any(one.per_hour is None for one in timed)
     measures = [
-        (float(one.devices) if by_devices or one.per_hour is None else round(one.per_hour, 9), one.of.ttft.mean or 0.0,
+        (float(one.devices) if by_devices or one.per_hour is None else _cost(planned.rank, one), one.of.ttft.mean or 0.0,
          one.of.tpot.mean or 0.0)
         for one in timed
     ]  # fmt: skip
-    return sorted([timed[index].of.number for index in pareto_front(measures)])
+    most = _MAX_FRONT_COST * min([measure[0] for measure in measures]) if measures else 0.0
+    return sorted([timed[index].of.number for index in pareto_front(measures) if measures[index][0] <= most])

@@ -1,4 +1,4 @@
-"""The tables of a plan."""
+"""Tables, tiles and sentences of a plan's page."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _number(value: float | None) -> Cell:
 
 
 def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
-    """Numbers in large type, of the first candidate."""
+    """Headline numbers of the first candidate: devices, cost, TTFT, TPOT, power, headroom."""
     at = percent(planned.percentile, digits=6)
     then = "" if same_rate(planned, values) or planned.rate is None else f" at {number(planned.rate)} requests/s"
-    what = " + ".join([counted(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)])
+    what = " + ".join([_counted(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)])
     tiles = [Tile(label="devices", cell=whole(best.devices), note=what)]
     if best.per_hour is not None:
         spread = "" if best.low is None or best.high is None or best.low == best.high else (
@@ -44,7 +44,7 @@ def tiles(planned: Planned, values: Values, best: Scaled) -> tuple[Tile, ...]:
         drawn = best.of.watts * best.devices / sum([pool.devices * pool.replicas for pool in best.of.pools]) / 1000
         tiles.append(Tile(label="kW at most", cell=_number(drawn), note="TDP of all devices, without hosts"))
     if best.headroom is not None:
-        what = BINDS.get(best.binds, best.binds)
+        what = _BINDS.get(best.binds, best.binds)
         tiles.append(Tile(label="headroom", cell=share(best.headroom, sign=True), note=f"of the rate; then {what} binds"))
     return tuple(tiles)
 
@@ -56,7 +56,7 @@ def _band(times: Times) -> str:
 
 
 def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
-    """Every candidate, best first."""
+    """Table of all candidates, best first."""
     at, front = percent(planned.percentile, digits=6), on_front(planned, values, listed)
     limited = any(one.beyond != "" for one in listed)
     currency = f", {planned.currency}" if planned.currency else ""
@@ -73,7 +73,7 @@ def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
             text_cell("front" if one.of.number in front else ""),
             text_cell(one.of.hardware),
             whole(one.devices),
-            text_cell(" + ".join([counted(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)])),
+            text_cell(" + ".join([_counted(pool, count) for pool, count in zip(one.of.pools, one.replicas, strict=True)])),
             text_cell(one.of.precision),
             _money(one.per_hour),
             _money(one.million),
@@ -82,10 +82,15 @@ def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
         ]
         if planned.rate is not None:
             cells += [share(one.headroom, sign=True), _number(one.breaks_at)]
-        cells.append(text_cell(BINDS.get(one.binds, one.binds)))
+        cells.append(text_cell(_BINDS.get(one.binds, one.binds)))
         rows.append((*cells, text_cell(one.beyond)) if limited else tuple(cells))
     heads = (*names, "beyond the limits") if limited else tuple(names)
-    by = {"cost": "Cheapest first", "gpus": "Fewest devices first", "latency": "Quickest first"}
+    by = {
+        "cost": "Cheapest first",
+        "token-cost": "Cheapest per token first",
+        "gpus": "Fewest devices first",
+        "latency": "Quickest first",
+    }
     note = "Front: nothing listed beats it in cost, TTFT and TPOT together. "
     if planned.rate is not None:
         note += f"Times are those at the planned {number(planned.rate)} requests/s. "
@@ -100,7 +105,7 @@ def candidates(planned: Planned, values: Values, listed: list[Scaled]) -> Table:
 
 
 def pools(planned: Planned, candidates: list[Scaled]) -> Table:
-    """How many replicas there are of each pool, and from what that follows."""
+    """Table of each pool's replicas, and the rate and limit that they follow from."""
     rows = []
     for one in candidates:
         for pool, count in zip(one.of.pools, one.replicas, strict=True):
@@ -109,7 +114,7 @@ def pools(planned: Planned, candidates: list[Scaled]) -> Table:
                 text_cell(f"{one.of.number}"),
                 text_cell(f"{one.of.hardware}, {one.of.precision}, {pool.layout}{role}"),
                 _number(pool.max_rate),
-                text_cell(BINDS.get(pool.binds, pool.binds)),
+                text_cell(_BINDS.get(pool.binds, pool.binds)),
                 whole(pool.spare),
                 whole(pool.replicas),
                 whole(count),
@@ -131,7 +136,7 @@ def pools(planned: Planned, candidates: list[Scaled]) -> Table:
 
 
 def prices(planned: Planned, values: Values) -> Table:
-    """An hour of a device of each hardware."""
+    """Table of the price of a device per hour, by hardware."""
     rows = [
         (
             text_cell(one.hardware),
@@ -145,7 +150,7 @@ def prices(planned: Planned, values: Values) -> Table:
 
 
 def traffic(planned: Planned) -> Table:
-    """The classes of requests, a column each, and their objectives."""
+    """Table of the classes of requests, a column each, with their objectives."""
     closed, listed = planned.rate is None, planned.classes
     rows = [
         (text_cell("clients"), *(text_cell(f"{one.clients:,}") for one in listed))
@@ -156,7 +161,7 @@ def traffic(planned: Planned) -> Table:
         (text_cell("answer, tokens"), *(text_cell(one.output_len) for one in listed)),
         (text_cell("mean of it"), *(text_cell(number(one.mean_output)) for one in listed)),
         (text_cell("cached of a prompt"), *(text_cell(percent(one.prefix_hit)) for one in listed)),
-        (text_cell("objectives"), *(text_cell(objectives(one)) for one in listed)),
+        (text_cell("objectives"), *(text_cell(_objectives(one)) for one in listed)),
     ]
     if not closed:
         rows.append((text_cell("burstiness of arrivals"), *(text_cell(number(one.burstiness)) for one in listed)))
@@ -164,7 +169,7 @@ def traffic(planned: Planned) -> Table:
 
 
 def load(planned: Planned) -> Table:
-    """What is planned for, and what may be used."""
+    """Table of what is planned for, and within which limits."""
     limits = planned.limits
     rows = [] if planned.rate is None else [(text_cell("planned for"), text_cell(f"{number(planned.rate)} requests/s"))]
     if planned.clients is not None:
@@ -187,7 +192,7 @@ def load(planned: Planned) -> Table:
 
 
 def classes(planned: Planned, best: Scaled) -> Table | None:
-    """What each class sees, where there are several."""
+    """Table of the latencies that each class has with a candidate; None if there is one class alone."""
     if len(planned.classes) < 2:
         return None
     by_name = {one.name: one for one in planned.classes}
@@ -218,13 +223,13 @@ def _objective(one: Class | None, name: str) -> Cell:
 
 
 def assumptions(planned: Planned) -> Table:
-    """What was chosen for the reader."""
+    """Table of the plan's assumptions."""
     rows = [(text_cell(one.name), text_cell(one.value), text_cell(one.origin), text_cell(one.why)) for one in planned.notes]
     return table("assumptions", "Assumptions", "", ("name", "value", "origin", "why"), rows)
 
 
 def remarks(candidates: list[Scaled]) -> Table | None:
-    """What is to be known of single candidates."""
+    """Table of notes on single candidates; None without any."""
     numbers_of: dict[str, list[str]] = {}
     for one in candidates:
         for note in one.of.notes:
@@ -236,7 +241,7 @@ def remarks(candidates: list[Scaled]) -> Table | None:
 
 
 def refused(planned: Planned) -> Table | None:
-    """Deployments that hold not one request, by the reason."""
+    """Table of deployments that cannot hold a single request, by reason; None without any."""
     if not planned.refused:
         return None
     reasons: dict[str, list[Refused]] = {}
@@ -251,7 +256,7 @@ def refused(planned: Planned) -> Table | None:
 
 
 def inputs(planned: Planned) -> Table:
-    """Files that the plan is computed from."""
+    """Table of the files that the plan is computed from."""
     rows = [(text_cell(one.role), text_cell(one.name), text_cell(one.sha256[:16])) for one in planned.files[:_INPUTS]]
     note = f"roofline {planned.version}, data {planned.data_version}."
     return table("inputs", "Inputs", note, ("what", "name", "SHA-256, its start"), rows)
@@ -260,41 +265,41 @@ def inputs(planned: Planned) -> Table:
 # Sentences
 
 _ROLES = {"both": "replica", "prefill": "prefill replica", "decode": "decode replica"}
-BREAKS = {
+_BREAKS = {
     "ttft": "the TTFT objective fails first",
     "tpot": "the TPOT objective fails first",
     "memory": "the KV cache is full first",
     "throughput": "replicas reach the utilization limit of plans first",
 }
-BINDS = {"ttft": "TTFT", "tpot": "TPOT"}
+_BINDS = {"ttft": "TTFT", "tpot": "TPOT"}
 
 
-def load_text(planned: Planned, values: Values) -> str:
-    """`50 requests/s`, or `64 clients`."""
+def _load_text(planned: Planned, values: Values) -> str:
+    """The load as text: `50 requests/s`, or `64 clients`."""
     if planned.rate is None:
         return plural(planned.clients or 0, "client")
     return f"{number(values['rate'])} {'request' if values['rate'] == 1 else 'requests'}/s"
 
 
 def deployed(pool: Pool, count: int) -> str:
-    """`3 replicas of tp=2 (1 spare)`."""
+    """A pool as text: `3 replicas of tp=2 (1 spare)`."""
     spare = f" ({pool.spare:,} spare)" if pool.spare else ""
     return f"{plural(count, _ROLES[pool.role])} of {pool.layout}{spare}"
 
 
-def counted(pool: Pool, count: int) -> str:
-    """The same for a table: `3 x tp=2`, `2 x one device (prefill)`."""
+def _counted(pool: Pool, count: int) -> str:
+    """A pool as text for a table: `3 x tp=2`, `2 x one device (prefill)`."""
     notes = [*([] if pool.role == "both" else [pool.role]), *([f"{pool.spare:,} spare"] if pool.spare else [])]
     return f"{count:,} x {pool.layout}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def title(planned: Planned) -> str:
-    """What is planned."""
-    return f"{planned.model} for {load_text(planned, {'rate': planned.rate})}"
+    """Title of the page: model and load."""
+    return f"{planned.model} for {_load_text(planned, {'rate': planned.rate})}"
 
 
 def subtitle(planned: Planned) -> str:
-    """How much was looked at."""
+    """One line of text: how many deployments were searched, and how many remained after each step."""
     seen = planned.considered
     parts = [f"{plural(seen['deployments'], 'deployment')} searched"] if "deployments" in seen else []
     parts += [f"{seen['fit']:,} fit in memory"] if "fit" in seen else []
@@ -304,13 +309,13 @@ def subtitle(planned: Planned) -> str:
 
 
 def sentences(planned: Planned, values: Values) -> list[str]:
-    """What to buy, what it costs, its times, what fails first."""
+    """The best candidate in sentences: deployment, cost, latencies, capacity and what fails beyond it."""
     best = ordered(planned, values)[0]
     moved = "" if as_planned(planned, values) else "What if: "
     pools = [deployed(pool, count) for pool, count in zip(best.of.pools, best.replicas, strict=True)]
     peak = " at the peak" if planned.peak_factor > 1 else ""
     verb = "serves" if best.devices == 1 else "serve"
-    devices = f"{best.devices:,} x {best.of.title} {verb} {load_text(planned, values)}{peak}"
+    devices = f"{best.devices:,} x {best.of.title} {verb} {_load_text(planned, values)}{peak}"
     texts = [f"{moved}{devices}: {' and '.join(pools)}, {best.of.precision}{_cost(planned, best)}."]
     if best.beyond:
         texts.append(f"No candidate is within the limits: this one takes {best.beyond}.")
@@ -318,7 +323,7 @@ def sentences(planned: Planned, values: Values) -> list[str]:
     if best.breaks_at is not None and best.headroom is not None:
         spare = " without its spares" if any(pool.spare for pool in best.of.pools) else ""
         more = f" ({percent(best.headroom, 0)} headroom)" if best.headroom >= 0.005 else ""
-        fails = BREAKS.get(best.binds, best.binds)
+        fails = _BREAKS.get(best.binds, best.binds)
         texts.append(f"Capacity{spare} {number(best.breaks_at, 3)} req/s{more}. Beyond it {fails}.")
     if best.of.following is not None and as_planned(planned, values):
         texts.append(f"Autoscaled over the day: {money(best.of.following)} {planned.currency} per hour on average.")
@@ -346,9 +351,11 @@ def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
     ):
         if times.mean is None:
             continue
+        ends = [] if times.low is None or times.high is None else [seconds(times.low), seconds(times.high)]
+        interval = f" (80 % interval {' to '.join(ends)})" if ends else ""
         wanted = "" if objective is None else f" (objective {seconds(objective)})"
-        parts.append(f"{name} mean {seconds(times.mean)}, {at} {seconds(times.at)}{wanted}")
-    text = "; ".join(parts)
+        parts.append(f"{name} mean {seconds(times.mean)}{interval}, {at} {seconds(times.at)}{wanted}")
+    text = "; ".join(parts) + (f"; {best.of.provenance}" if best.of.provenance else "")
     if same_rate(planned, values) or planned.rate is None:
         return [f"{text}."]
     return [
@@ -357,7 +364,7 @@ def _seen(planned: Planned, values: Values, best: Scaled) -> list[str]:
     ]
 
 
-def objectives(one: Class) -> str:
+def _objectives(one: Class) -> str:
     """The objectives as text."""
     parts = [f"{name} {seconds(limit)}" for name, limit in (("TTFT", one.ttft), ("TPOT", one.tpot)) if limit is not None]
     return f"{' and '.join(parts)} for {percent(one.percentile, digits=6)}" if parts else "as long as it takes"
@@ -371,19 +378,22 @@ _FORMS: dict[str, Callable[[float], str]] = {
 
 
 def infeasible(planned: Planned) -> list[str]:
-    """Why there is no answer, and what to relax."""
+    """Sentences: why there is no candidate, and which constraints to relax."""
+    load = _load_text(planned, {"rate": planned.rate})
+    if planned.considered.get("fit", 1) == 0 and [one.constraint for one in planned.relax] == ["hardware"]:
+        return [f"No deployment can be evaluated. {planned.relax[0].why}."]
     if planned.considered.get("fit", 1) == 0:
         why = "fits in memory" if planned.considered.get("deployments", 0) else "could be evaluated"
         texts = [f"No deployment {why}."]
     elif planned.considered.get("meet", 0) == 0:
-        texts = [f"None of the deployments searched serves {load_text(planned, {'rate': planned.rate})} within the objectives."]
+        texts = [f"None of the deployments searched serves {load} within the objectives."]
     else:
-        texts = [f"The objectives can be met for {load_text(planned, {'rate': planned.rate})}, but not within the limits."]
+        texts = [f"The objectives can be met for {load}, but not within the limits."]
     return [*texts, *(f"Relax {_called(one.constraint)}{_change(one)}: {one.why}." for one in planned.relax)]
 
 
 def _called(constraint: str) -> str:
-    return BINDS.get(constraint, constraint.replace("_", "-"))
+    return _BINDS.get(constraint, constraint.replace("_", "-"))
 
 
 def _change(one: Relax) -> str:

@@ -1,4 +1,4 @@
-"""How a server's state went over time, drawn."""
+"""Figures of a simulation: the server's state over time, and the distributions of latencies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EVENTS, _LEAST = 10, 24
 
 
 def history_sections(result: Simulation) -> list[Section]:
-    """What there is to show, a section a figure; nothing of a run that is over within an interval."""
+    """Sections with a figure each of the server's state over time; none if the run has fewer than two intervals."""
     if not result.fits or len(result.series["running"]) < 2:
         return []
     figures = [
@@ -166,7 +166,7 @@ Values = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The distribution of a latency: seconds, ascending, and the share that takes at most so long."""
+    """The distribution of a latency: seconds in ascending order, and the fraction that takes at most that long."""
 
     key: str
     name: str
@@ -192,7 +192,7 @@ _SHARES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 
 def view(page: PageData, values: Values) -> View:
-    """Everything that the page shows."""
+    """Everything that the page shows, with the lines that the controls set."""
     base = page.base
     return View(
         title=base.title,
@@ -209,7 +209,7 @@ def view(page: PageData, values: Values) -> View:
 
 
 def within(curve: Curve, most: float) -> float:
-    """Share that takes at most so long; between two points in proportion.
+    """The fraction that takes at most `most` seconds, interpolated linearly.
 
     >>> curve = Curve(key="ttft", name="TTFT", of="requests", seconds=(1.0, 2.0, 4.0), share=(0.0, 0.5, 1.0))
     >>> [within(curve, at) for at in (0.5, 1.5, 2.0, 3.0, 9.0)]
@@ -227,7 +227,7 @@ def within(curve: Curve, most: float) -> float:
 
 
 def at_share(curve: Curve, part: float) -> float:
-    """Seconds within which such a share is.
+    """Seconds within which the fraction `part` is, interpolated linearly.
 
     >>> at_share(Curve(key="ttft", name="TTFT", of="requests", seconds=(1.0, 2.0, 4.0), share=(0.0, 0.5, 1.0)), 0.75)
     3.0

@@ -1,8 +1,8 @@
-"""The page of a simulation: one file with the answer, the latencies, and how the server went over time.
+"""The page of a simulation: one file with the answer, the latencies, and the server's state over time.
 
-Two lines on the distributions can be moved; the shares within them are counted in the page, by the functions of
-`roofline.report.simulation.figures`, translated. Where no request was answered there is nothing to move, and the page
-has no script.
+Two lines on the distributions can be moved; the fractions within them are computed in the page by the functions of
+`roofline.report.simulation.figures`, translated. If no request was answered there is nothing to move, and the page has no
+script.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from roofline.formatting import percent, plural
 from roofline.formatting import seconds as text
 from roofline.formulas.javascript import translated
 from roofline.report import summary
-from roofline.report.cells import csv_text, number_cell, seconds, share, text_cell, whole
+from roofline.report.cells import number_cell, seconds, share, text_cell, whole
 from roofline.report.controls import Control
 from roofline.report.figure import PARTS_OF_A_VIEW, Cell, Column, Command, Mark, Section, Table, Tile, View
-from roofline.report.live import page_script, program
 from roofline.report.page import live_page, static_page
-from roofline.report.plotly_figure import plot
+from roofline.report.page_program import page_script, view_program
 from roofline.report.simulation.figures import Curve, PageData, at_share, history_sections, view
 from roofline.report.simulation.summary import (
     input_tables,
@@ -50,7 +49,7 @@ _NOT_MODELLED = (
 
 
 def simulation_page(result: Simulation, line: str) -> str:
-    """The page of a simulation; `line` is the command that simulates the same."""
+    """The page of a simulation as a complete HTML document; `line` is the command that simulates the same."""
     page = page_data(result, line)
     reproduce = f"{line} --output page.html"
     if not page.curves:
@@ -74,24 +73,18 @@ def _first_view(page: PageData) -> View:
 
 
 def page_data(result: Simulation, line: str) -> PageData:
-    """What the page shows, but for what its controls change."""
+    """Data of the page, before what its controls change."""
     return PageData(
         base=_base(result, line),
         latencies=(_cells("latencies", latency_table(result), latencies(result)),),
-        curves=curves(result),
-        objectives=objectives(result),
+        curves=_curves(result),
+        objectives=_objectives(result),
         tail=result.requests.completed >= _FOR_A_TAIL,
     )
 
 
 def _program() -> Program:
-    made = program()
-    for cls in (PageData, Curve, *PARTS_OF_A_VIEW):
-        made.refer(cls)
-    made.export("view", view)
-    made.export("plot", plot)
-    made.export("csv", csv_text)
-    return made
+    return view_program(view, (PageData, Curve, *PARTS_OF_A_VIEW))
 
 
 def _base(result: Simulation, line: str) -> View:
@@ -102,7 +95,7 @@ def _base(result: Simulation, line: str) -> View:
         answer=tuple(sentences(result)),
         fits=result.requests.completed > 0 and not result.saturated,
         error="",
-        tiles=tiles(result),
+        tiles=_tiles(result),
         commands=(Command(label="The same in a terminal", text=line),),
         sections=(
             *([_section("load", "Load and memory", *load)] if load else []),
@@ -148,8 +141,8 @@ def _cells(key: str, listed: TextTable, values: Any = None) -> Table:
 _ORDER = (("ttft", "TTFT", "requests"), ("e2e", "E2E", "requests"), ("tpot", "TPOT", "requests"), ("itl", "ITL", "tokens"))
 
 
-def curves(result: Simulation) -> tuple[Curve, ...]:
-    """Of each latency that there was, longer than nothing."""
+def _curves(result: Simulation) -> tuple[Curve, ...]:
+    """Distributions of the latencies that the run has, without those that start at 0."""
     curves_of = []
     for key, name, of in _ORDER:
         one = result.distributions.get(f"{key}_s")
@@ -158,8 +151,8 @@ def curves(result: Simulation) -> tuple[Curve, ...]:
     return tuple(curves_of)
 
 
-def objectives(result: Simulation) -> tuple[Mark, ...]:
-    """Those of the classes, each time once, with the classes that have it."""
+def _objectives(result: Simulation) -> tuple[Mark, ...]:
+    """Marks of the objectives of the classes: each time once, with the names of its classes."""
     listed: dict[tuple[str, float], list[str]] = {}
     classes = result.workload["classes"]
     for one in classes:
@@ -181,7 +174,7 @@ _SHARE = 0.95
 
 
 def controls(page: PageData) -> tuple[Control, ...]:
-    """A line for TTFT and one for TPOT: at the objective where one was given, else where 95 % are."""
+    """Controls of the TTFT and TPOT lines in milliseconds: at first at the objective if there is one, else at the p95."""
     return tuple(_line(page, curve) for curve in page.curves if curve.key in _MOVED)
 
 
@@ -203,8 +196,8 @@ def _rounded(value: float) -> float:
     return float(f"{value:.1g}")
 
 
-def tiles(result: Simulation) -> tuple[Tile, ...]:
-    """Latencies, rates, what fills the memory, and who keeps to the SLO."""
+def _tiles(result: Simulation) -> tuple[Tile, ...]:
+    """Headline numbers: latencies, rates, KV blocks in use, share of the requests within the SLO."""
     counts, rates, server = result.requests, result.throughput, result.server
     if not result.fits:
         return ()

@@ -1,21 +1,24 @@
-"""A simulation in sentences and tables, for terminals, Markdown and pages."""
+"""A simulation as sentences and text tables, for terminals, Markdown and pages."""
 
 from __future__ import annotations
 
+from roofline.documents import DATA_VERSION, __version__
 from roofline.formatting import percent, plural, seconds
+from roofline.predict.efficiency.estimate import BASIS_TEXTS
 from roofline.serving.simulation.result import Latency, Simulation
 from roofline.text import Table
-from roofline.version import DATA_VERSION, __version__
 
 
 def sentences(result: Simulation) -> list[str]:
-    """What came, what became of it, and whether the server keeps up."""
+    """The result in sentences: requests answered, saturation, refusals, preemptions, share within the SLO."""
     if result.unfit is not None:
         return [f"{result.unfit}."]
     counts, server = result.requests, result.server
     several = f"{server['replicas']} replicas, {server['balancer']}, " if server["replicas"] > 1 else ""
     took = f"{counts.completed:,} of {counts.arrived:,} requests answered in {seconds(result.duration_s)}"
     texts = [f"{took} ({several}{server['scheduler']}, step times by the {server['basis']})."]
+    if result.estimate_basis is not None and result.steps:
+        texts.append(_step_times(result, result.estimate_basis))
     if result.interrupted:
         left = plural(counts.unfinished, "request")
         texts.append(f"Interrupted: {left} had come and not ended, and nothing here counts them.")
@@ -38,6 +41,17 @@ def sentences(result: Simulation) -> list[str]:
     return texts
 
 
+def _step_times(result: Simulation, basis: str) -> str:
+    """Typical step times with their intervals, and what they rest on."""
+    texts = []
+    for name, what in (("prefill", "a mean prompt"), ("decode", "a mean decode step")):
+        time = result.steps[name]["time_s"]
+        interval = f" (80 % interval {seconds(time['low'])} to {seconds(time['high'])})" if basis != "given" else ""
+        texts.append(f"{what} ~{seconds(time['estimate'])}{interval}")
+    rest = BASIS_TEXTS.get(basis)
+    return f"Steps: {', '.join(texts)}{f'; {rest}' if rest else ''}."
+
+
 def _costs(costs: dict[str, float]) -> str:
     """What preemptions cost, of what there was."""
     texts = []
@@ -50,26 +64,26 @@ def _costs(costs: dict[str, float]) -> str:
     return ", ".join(texts) or "nothing was computed twice"
 
 
-NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
+_NAMES = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
 
 
 def tables(result: Simulation) -> list[Table]:
-    """All but the assumptions; none where the model does not run there."""
+    """All text tables except the assumptions; none if the model does not fit."""
     if not result.fits:
         return []
     return [table for table in (latency_table(result), load_table(result), interval_table(result)) if table is not None]
 
 
 def latency_table(result: Simulation) -> Table:
-    """Latencies, a row each."""
-    rows = tuple((label, *(seconds(value) for value in _cells(getattr(result, name)))) for name, label in NAMES.items())
+    """Text table of TTFT, TPOT, ITL and E2E: mean, percentiles, maximum."""
+    rows = tuple((label, *(seconds(value) for value in _cells(getattr(result, name)))) for name, label in _NAMES.items())
     note = "over requests; ITL: over tokens; percentiles to 0.1 %"
     return Table("Latency", note, ("latency", "mean", "p50", "p90", "p95", "p99", "most"), (False, *[True] * 6), rows)
 
 
 def latencies(result: Simulation) -> list[tuple[float | None, ...]]:
-    """The numbers behind the table of latencies, row by row."""
-    return [(None, *_cells(getattr(result, name))) for name in NAMES]
+    """The numbers behind `latency_table` in seconds, row by row; None where a cell is text or empty."""
+    return [(None, *_cells(getattr(result, name))) for name in _NAMES]
 
 
 def _cells(one: Latency) -> tuple[float | None, ...]:
@@ -77,7 +91,7 @@ def _cells(one: Latency) -> tuple[float | None, ...]:
 
 
 def load_table(result: Simulation) -> Table:
-    """What the server does."""
+    """Text table of rates and utilization."""
     rates, utilisation = result.throughput, result.utilisation
     rows = [
         ("offered", "-" if result.offered_rate is None else f"{result.offered_rate:.4g} requests/s"),
@@ -93,7 +107,7 @@ def load_table(result: Simulation) -> Table:
 
 
 def interval_table(result: Simulation) -> Table | None:
-    """Of several runs: means with their confidence intervals."""
+    """Text table of means over several runs with their confidence intervals; None for a single run."""
     replications = result.replications
     if replications is None:
         return None
@@ -112,7 +126,7 @@ def interval_table(result: Simulation) -> Table | None:
 
 
 def preemption_table(result: Simulation) -> Table | None:
-    """What preemptions cost; None without any."""
+    """Text table of the tokens and seconds that preemptions cost; None without any."""
     costs = result.preemption
     if not result.requests.preemptions:
         return None
@@ -125,7 +139,7 @@ def preemption_table(result: Simulation) -> Table | None:
 
 
 def refusals_table(result: Simulation) -> Table | None:
-    """The first that were refused; None if none were."""
+    """Text table of the first requests that were refused; None without any."""
     if not result.refusals:
         return None
     rows = tuple((f"{one['request']:,}", f"{one['prompt']:,}", f"{one['answer']:,}", one["why"]) for one in result.refusals)
@@ -135,7 +149,7 @@ def refusals_table(result: Simulation) -> Table | None:
 
 
 def input_tables(result: Simulation) -> list[tuple[str, Table]]:
-    """Workload, server and files, each with a key."""
+    """Text tables of workload, server and files, each with its key."""
     server = [("server", _server(result))] if result.fits else []
     return [("classes", _classes(result)), *server, ("inputs", _inputs(result))]
 

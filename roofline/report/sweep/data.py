@@ -1,11 +1,11 @@
-"""Results of `roofline sweep` read again, from a folder of parts or one file; names and formats of their columns."""
+"""Results of `roofline sweep` read from a folder of parts or one file; names and formats of their columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import InputError, SpecError
@@ -15,30 +15,28 @@ from roofline.predict.sweeps.axes import WORKLOAD
 from roofline.predict.sweeps.evaluate import FORMATS, MOST_ROWS
 from roofline.predict.sweeps.folder import MANIFEST, arrow, read
 from roofline.predict.sweeps.reduce import Objective
-from roofline.report.analysis.batch_figures import spread
+from roofline.report.axes import evenly_spaced
 from roofline.report.cells import NOTHING, amount, gibibytes, number_cell, seconds, text_cell, whole
 from roofline.report.figure import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COUNTED = ("column", "low", "high", "count")
+_COUNTED = ("column", "low", "high", "count")
 """Columns of a histogram."""
 LENGTH = {"prefill": "input_len", "decode": "context"}
 """The column that says how long sequences are."""
 
-Value = TypeVar("Value")
-
 TABLES = (".csv", ".parquet")
 """Suffixes of files that hold rows alone."""
 _MOST_BYTES = 2 * 2**30
-_NUMBERS = ("batch", "input_len", "context", "devices", *COUNTED[1:])
+_NUMBERS = ("batch", "input_len", "context", "devices", *_COUNTED[1:])
 _LESS = "reduce it (--reduce best, pareto or histogram), or sweep fewer values"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepData:
-    """Rows as `roofline.predict.sweeps.folder.read` gives them, and the description as of `Sweep.describe`."""
+    """Rows as of `roofline.predict.sweeps.folder.read`, and the description as of `Sweep.describe`."""
 
     name: str
     """Of the file or the folder."""
@@ -56,65 +54,65 @@ class SweepData:
         object.__setattr__(self, "grid", dict(given) if given else self._values())
 
     def _values(self) -> dict[str, list[Any]]:
-        known = {*COLUMNS, *FORMATS, *COUNTED, "devices"}
+        known = {*COLUMNS, *FORMATS, *_COUNTED, "devices"}
         return {
             str(name): list(self.frame[name].dropna().drop_duplicates()) for name in self.frame.columns if name not in known
         }
 
     @property
     def rule(self) -> str:
-        """By which points were kept; "" if all were."""
+        """The rule of the reduction ("best", "pareto", "histogram"); "" if all points were kept."""
         reduced = (self.described or {}).get("reduce")
         if reduced:
             return str(reduced["rule"])
-        return "histogram" if set(COUNTED) <= set(self.frame.columns) else ""
+        return "histogram" if set(_COUNTED) <= set(self.frame.columns) else ""
 
     @property
     def objectives(self) -> tuple[Objective, ...]:
-        """What points were kept by."""
+        """Objectives of the reduction."""
         reduced = (self.described or {}).get("reduce") or {}
         parts = (str(text).rpartition(":") for text in reduced.get("objectives", ()))
         return tuple(Objective(column, way == "max") for column, _, way in parts)
 
     @property
     def by(self) -> tuple[str, ...]:
-        """Axes each of whose values has a result of its own."""
+        """Axes that the reduction groups by: each of their values has a result of its own."""
         reduced = (self.described or {}).get("reduce") or {}
         listed = [str(name) for name in reduced.get("by", ()) if name != "phase"]
         if not listed and self.rule == "histogram":
-            listed = [str(name) for name in self.frame.columns if name not in ("phase", *COUNTED)]
+            listed = [str(name) for name in self.frame.columns if name not in ("phase", *_COUNTED)]
         return tuple(name for name in listed if name in self.frame.columns)
 
     @property
     def phases(self) -> list[tuple[str, pd.DataFrame]]:
-        """The rows of each phase that has any."""
+        """Name and rows of each phase that has rows."""
         groups = ((phase, self.frame[self.frame["phase"] == phase]) for phase in PHASES)
         return [(phase, rows) for phase, rows in groups if len(rows)]
 
     @property
     def outer(self) -> list[str]:
-        """Axes before the workload's, but the phase."""
+        """Names of the axes of models, hardware and deployments: those before the workload's, except the phase."""
         return [name for name in self.grid if name not in (*WORKLOAD, "phase") and name in self.frame.columns]
 
     @property
     def varied(self) -> list[str]:
-        """Those of them that have more than one value."""
+        """Names of the outer axes that have several values."""
         return [name for name in self.outer if len(self.grid[name]) > 1]
 
     @property
     def staged(self) -> bool:
-        """Whether there are pipelines, where a step takes longer than its fullest stage."""
+        """Whether there are pipelines, so that a step takes longer than its fullest stage."""
         return any(value not in (None, 1) for value in self.grid.get("pp", ()))
 
     def configurations(self, rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-        """Rows by the values of the outer axes, in the order of the grid, each with what it is called."""
+        """Name and rows of each combination of values of the outer axes, in the order of the grid."""
         return [
             (self.called(dict(zip(self.outer, values, strict=True))), group)
             for values, group in rows.groupby(self.outer, sort=False, observed=True, dropna=False)
         ]
 
     def grouped(self, rows: pd.DataFrame, axes: list[str]) -> list[tuple[str, pd.DataFrame]]:
-        """Rows by the values of some axes; of no axes all of them."""
+        """Name and rows of each combination of values of `axes`; all rows as one group if there are none."""
         if not axes:
             return [(self.called(rows.iloc[0].to_dict()) if self.outer else "all", rows)]
         return [
@@ -123,26 +121,18 @@ class SweepData:
         ]
 
     def called(self, values: Mapping[Any, Any]) -> str:
-        """A configuration in words: what varies, or its model and hardware.
-
-        `values` may be a row.
-        """
+        """A configuration as text: what varies, else model and hardware. `values` are by axis, such as a row."""
         names = self.varied or [name for name in ("model", "hardware") if name in self.outer]
         return ", ".join(phrase(name, values[name]) for name in names)
 
 
-def some(values: list[Value], most: int) -> list[Value]:
-    """At most `most` of them, evenly spaced, with the first and the last."""
-    return [values[place] for place in spread(list(range(len(values))), most)] if most > 1 else values[:most]
-
-
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most `most` rows, likewise."""
-    return rows.iloc[some(list(range(len(rows))), most)]
+    """At most `most` rows, evenly spaced, with the first and the last."""
+    return rows.iloc[evenly_spaced(list(range(len(rows))), most)]
 
 
 def phrase(axis: str, value: Any) -> str:
-    """An axis and its value.
+    """An axis and its value as text.
 
     >>> phrase("tp", 2), phrase("hardware", "h100-sxm"), phrase("kv_cache_dtype", None)
     ('tp 2', 'h100-sxm', 'default kv-cache-dtype')
@@ -154,12 +144,12 @@ def phrase(axis: str, value: Any) -> str:
 
 
 def absent(value: Any) -> bool:
-    """None, NaN or NA: of an axis the default, of an answer that there is none."""
+    """Whether a value is None, NaN or NA: the default of an axis, or no result."""
     return value is None or str(value) in ("nan", "<NA>")
 
 
 def written(value: Any) -> str:
-    """A value of an axis."""
+    """A value of an axis as text."""
     if absent(value):
         return "default"
     if isinstance(value, float) and value.is_integer():
@@ -175,10 +165,11 @@ def _whole(value: Any) -> bool:
 
 
 def load_folder(path: Path) -> SweepData:
-    """A folder of parts.
+    """A sweep from the folder of parts that `roofline sweep` writes.
 
     Raises:
-        InputError: no manifest, a sweep that is not complete, parts that are gone, more rows than a page can be made of.
+        InputError: no manifest, an incomplete sweep, missing parts, or more rows than a page can be made of.
+        SpecError: the manifest is not of a sweep.
     """
     manifest = path / MANIFEST
     if not files.is_file(manifest):
@@ -192,10 +183,10 @@ def load_folder(path: Path) -> SweepData:
 
 
 def load_json(path: Path, result: dict[str, Any]) -> SweepData:
-    """A JSON object of the command.
+    """A sweep from the JSON object `result` that `roofline sweep` writes to the file `path`.
 
     Raises:
-        SpecError: rows that are none.
+        SpecError: it has no rows of a sweep.
     """
     import pandas as pd
 
@@ -208,16 +199,16 @@ def load_json(path: Path, result: dict[str, Any]) -> SweepData:
         raise SpecError("is no sweep: `sweep` must be an object and `rows` a list of objects", path=path)
     frame = pd.DataFrame(rows)
     for name, edge in (("low", -float("inf")), ("high", float("inf"))):
-        if set(COUNTED) <= set(frame.columns):
+        if set(_COUNTED) <= set(frame.columns):
             frame[name] = pd.to_numeric(frame[name], errors="coerce").fillna(edge)  # JSON has no infinity
     return _sweep_data(path, frame, result)
 
 
 def load_table(path: Path) -> SweepData:
-    """Rows alone, as CSV or Parquet.
+    """A sweep from its rows alone, as CSV or Parquet.
 
     Raises:
-        SpecError: a file that cannot be read, or holds something else.
+        SpecError: the file cannot be read, or holds something else.
         MissingExtraError: Parquet without its extra.
     """
     with files.open_input(path, _MOST_BYTES, "the rows of a sweep") as file:
@@ -266,7 +257,7 @@ def _sweep_data(path: Path, frame: pd.DataFrame, description: dict[str, Any]) ->
 
 def _typed(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Check what every sweep has; numbers as numbers, and yes and no as such."""
-    counted = set(COUNTED) <= set(frame.columns)
+    counted = set(_COUNTED) <= set(frame.columns)
     needed = ("phase",) if counted else ("model", "hardware", "phase", "batch")
     if lacking := [name for name in needed if name not in frame.columns]:
         raise SpecError(f"is no sweep: it has no column {', '.join(lacking)}", path=path)
@@ -350,7 +341,7 @@ _BOUNDS = ("step_bound_s", "time_bound_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """The columns of a time and a rate that some rows have an answer in; a column that is not there is None."""
+    """Which columns have the time of some rows, in seconds; a column that is not there is None."""
 
     name: str
     """`estimate` or `bound`."""
@@ -362,7 +353,7 @@ class Basis:
 
 
 def basis(sweep: SweepData, phase: str, rows: pd.DataFrame) -> Basis | None:
-    """The estimate where every row that has a time has one, else the bound; None of rows without times."""
+    """The columns of the estimate if every row with a time has one, else those of the bound; None if no row has a time."""
     bound = next((name for name in _BOUNDS if name in rows.columns and rows[name].notna().any()), None)
     for time, low, high in _ESTIMATES:
         if time not in rows.columns or not rows[time].notna().any():
@@ -380,7 +371,7 @@ def _title(sweep: SweepData, phase: str, time: str) -> str:
 
 
 def rates(rows: pd.DataFrame, phase: str, timing: Basis) -> pd.Series[float] | None:
-    """Tokens/s per device, on the same basis; None where columns are missing."""
+    """Tokens/s per device of each row, on the basis `timing`; None if columns are missing."""
     ending = "_estimate" if timing.name == "estimate" else ""
     for name, of_all in ((f"tokens_per_s_per_device{ending}", False), (f"tokens_per_s{ending}", True)):
         if name in rows.columns and (not of_all or "devices" in rows.columns):
@@ -396,7 +387,7 @@ def rates(rows: pd.DataFrame, phase: str, timing: Basis) -> pd.Series[float] | N
 
 
 def fitting(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows fit; without the column that says so, those that have an answer."""
+    """Whether each row fits in memory; without that column, whether it has a time."""
     if "fits" in rows.columns:
         return rows["fits"].astype(bool)
     times = [name for name in (*_BOUNDS, *(names[0] for names in _ESTIMATES)) if name in rows.columns]
@@ -404,7 +395,7 @@ def fitting(rows: pd.DataFrame) -> pd.Series[bool]:
 
 
 def called(column: str, phase: str, *, staged: bool = False, head: bool = False) -> str:
-    """A column in words; as the `head` of a table with the unit of its cells.
+    """A column's name for readers; as the `head` of a table with the unit of its cells.
 
     >>> called("time_low_s", "decode"), called("tokens_per_s_per_device_estimate", "decode"), called("tp", "decode")
     ('TPOT from', 'tokens/s per device', 'tp')
@@ -418,7 +409,7 @@ def called(column: str, phase: str, *, staged: bool = False, head: bool = False)
 
 
 def unit(column: str) -> str:
-    """The unit of a column's axis."""
+    """The base unit of a column's axis; "" for plain numbers."""
     if column.endswith("_s") and "per_s" not in column:
         return "s"
     if column.startswith("tokens_per_s"):
@@ -427,7 +418,7 @@ def unit(column: str) -> str:
 
 
 def cell(column: str, value: Any) -> Cell:
-    """A value as a cell."""
+    """A value of a column in base units, as a cell."""
     if absent(value):
         return NOTHING
     if column == "fits":

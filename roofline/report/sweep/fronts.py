@@ -1,4 +1,4 @@
-"""Two objectives against each other: of all points, and of the longest sequences where lengths compete."""
+"""Pareto fronts of two objectives: of all points, and of the longest sequences where lengths compete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEVERAL = 6
 
 
 def sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
-    """The fronts of a phase; none where no two objectives can be told."""
+    """Sections with the fronts of a phase; none without two objectives that differ. `phases` is how many the sweep has."""
     rows_drawn, goals, by = _goals_of(sweep, phase, rows[fitting(rows)])
     if goals is None or rows_drawn.empty or _fixed(sweep, rows_drawn):
         return []
@@ -31,12 +31,14 @@ def sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> l
     notes = [_about(sweep, goals), by]
     if len(lengths) > 1:
         notes.append(f"All lengths compete, from {lengths[0]:,} to {lengths[-1]:,} {LENGTHS[phase]}: short ones win.")
-    made = [_section(f"front-{phase}", f"Pareto front{more}", figure(sweep, phase, rows_drawn, goals, f"front-{phase}", notes))]
+    made = [
+        _section(f"front-{phase}", f"Pareto front{more}", _figure(sweep, phase, rows_drawn, goals, f"front-{phase}", notes))
+    ]
     counts: Any = rows_drawn[length].value_counts() if length in rows_drawn.columns else {}
     most = next((one for one in reversed(lengths[1:]) if counts[one] >= _SEVERAL), None)
     if most is not None and sweep.rule != "pareto":
         note = f"Points of {most:,} {LENGTHS[phase]} alone: the longest of which {_SEVERAL} points or more fit."
-        second = figure(sweep, phase, rows_drawn[rows_drawn[length] == most], goals, f"front-long-{phase}", [note])
+        second = _figure(sweep, phase, rows_drawn[rows_drawn[length] == most], goals, f"front-long-{phase}", [note])
         made.append(_section(f"front-long-{phase}", f"Pareto front at {most:,} {LENGTHS[phase]}", second))
     return [section for section in made if section is not None]
 
@@ -51,12 +53,12 @@ def _fixed(sweep: SweepData, rows: pd.DataFrame) -> bool:
     return sweep.rule != "pareto" and same
 
 
-def _goals_of(sweep: SweepData, phase: str, rows: pd.DataFrame) -> tuple[pd.DataFrame, Goals | None, str]:
+def _goals_of(sweep: SweepData, phase: str, rows: pd.DataFrame) -> tuple[pd.DataFrame, _Goals | None, str]:
     """Rows, what is across and up, and on what basis: the objectives of a reduction, or time and tokens/s per device."""
     listed = [goal for goal in sweep.objectives if goal.column in rows.columns]
     if sweep.rule == "pareto" and len(listed) >= 2:
         one, other = (
-            Goal(column=goal.column, title=called(goal.column, phase), unit=unit(goal.column), largest=goal.largest)
+            _Goal(column=goal.column, title=called(goal.column, phase), unit=unit(goal.column), largest=goal.largest)
             for goal in listed[:2]
         )
         if other.unit == "s" and one.unit != "s":
@@ -69,14 +71,14 @@ def _goals_of(sweep: SweepData, phase: str, rows: pd.DataFrame) -> tuple[pd.Data
         return rows, None, ""
     what = "tokens" if phase == "decode" else "prompt tokens"
     goals = (
-        Goal(column=timing.time, title=timing.title, unit="s", largest=False),
-        Goal(column=RATE, title=f"{what}/s per device", unit="tokens/s", largest=True),
+        _Goal(column=timing.time, title=timing.title, unit="s", largest=False),
+        _Goal(column=_RATE, title=f"{what}/s per device", unit="tokens/s", largest=True),
     )
     why = "By estimates." if timing.name == "estimate" else "At the bounds, since not every point has an estimate."
-    return rows.assign(**{RATE: rate}), goals, why
+    return rows.assign(**{_RATE: rate}), goals, why
 
 
-def _about(sweep: SweepData, goals: Goals) -> str:
+def _about(sweep: SweepData, goals: _Goals) -> str:
     ways = [f"{'more' if goal.largest else 'less'} {goal.title}" for goal in goals]
     text = f"Wanted: {ways[0]} and {ways[1]}. No point of the same kind beats one on its line in both"
     return (
@@ -88,7 +90,7 @@ def _about(sweep: SweepData, goals: Goals) -> str:
 
 # The figure: a line per kind, over a thinned sample of the points that are beaten
 
-RATE = "_rate"
+_RATE = "_rate"
 """Column of the tokens/s per device by which a figure goes."""
 _PLACE = "_place"
 _VARIANTS, _MAX_BEATEN, _FRONT = 5, 200, 40
@@ -96,8 +98,8 @@ _VARIANTS, _MAX_BEATEN, _FRONT = 5, 200, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """A column on an axis, and which end of it is wanted."""
+class _Goal:
+    """A column on an axis, and which end of it is better."""
 
     column: str
     title: str
@@ -105,12 +107,12 @@ class Goal:
     largest: bool
 
 
-Goals = tuple[Goal, Goal]
+_Goals = tuple[_Goal, _Goal]
 """What stands across and what up."""
 
 
-def figure(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: Goals, key: str, notes: Sequence[str]) -> Figure | None:
-    """The front of each kind, and of all; None of no points."""
+def _figure(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: _Goals, key: str, notes: Sequence[str]) -> Figure | None:
+    """Plot of the front of each kind, and of all together; None without points."""
     across, up = goals
     rows = rows[rows[across.column].notna() & rows[up.column].notna()]
     if rows.empty:
@@ -141,7 +143,7 @@ def figure(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: Goals, key: 
         )
     if len(dots_beaten) < len(beaten):
         texts.append(f"Of {len(beaten):,} beaten points {len(dots_beaten)} are drawn, evenly in the order of the grid.")
-    heads = (goal.title if goal.column == RATE else called(goal.column, phase, head=True) for goal in (up, across))
+    heads = (goal.title if goal.column == _RATE else called(goal.column, phase, head=True) for goal in (up, across))
     names = ("kind", *_heads(sweep, phase, rows), *heads, "on the front of all")
     title = f"{up.title} against {across.title}"
     return Figure(
@@ -165,18 +167,18 @@ def _axes(sweep: SweepData) -> list[str]:
     return list(sweep.by) or [name for name in ("model", "hardware") if name in varied] or varied[:1]
 
 
-def _front(rows: pd.DataFrame, goals: Goals) -> pd.DataFrame:
+def _front(rows: pd.DataFrame, goals: _Goals) -> pd.DataFrame:
     """Rows that no other beats, from left to right."""
     return rows.iloc[pareto_front_of_rows(_values(rows, goals))].sort_values(goals[0].column, kind="stable")
 
 
-def _values(rows: pd.DataFrame, goals: Goals) -> NDArray[np.float64]:
+def _values(rows: pd.DataFrame, goals: _Goals) -> NDArray[np.float64]:
     import numpy as np
 
     return np.column_stack([rows[goal.column].to_numpy(dtype="float64") * (-1 if goal.largest else 1) for goal in goals])
 
 
-def _most_on(groups: list[_Kind], goals: Goals, of_all: set[int]) -> list[_Kind]:
+def _most_on(groups: list[_Kind], goals: _Goals, of_all: set[int]) -> list[_Kind]:
     """As many kinds as there are hues: those with most points on the front of all, then those that reach farthest."""
     up = goals[1]
 
@@ -201,7 +203,7 @@ def _series(
     name: str,
     number: int,
     rows: pd.DataFrame,
-    goals: Goals,
+    goals: _Goals,
     *,
     labels: tuple[str, ...] = (),
     short: tuple[str, ...] = (),
@@ -210,18 +212,18 @@ def _series(
     return Series(name=name, kind=kind, role="estimate", x=x, y=y, labels=labels, short=short, variant=number)
 
 
-def _bare(rows: pd.DataFrame, goals: Goals) -> Series:
+def _bare(rows: pd.DataFrame, goals: _Goals) -> Series:
     x, y = _places(rows, goals)
     return Series(name="front of all", kind="line", role="roof", x=x, y=y)
 
 
-def _beaten(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: Goals, name: str) -> Series:
+def _beaten(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: _Goals, name: str) -> Series:
     x, y = _places(rows, goals)
     labels = _labels(sweep, phase, rows, goals)
     return Series(name=name, kind="points", role="free", x=x, y=y, labels=labels, size=(0.0,) * len(x))
 
 
-def _places(rows: pd.DataFrame, goals: Goals) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _places(rows: pd.DataFrame, goals: _Goals) -> tuple[tuple[float, ...], tuple[float, ...]]:
     x, y = (tuple(float(value) for value in rows[goal.column]) for goal in goals)
     return x, y
 
@@ -241,14 +243,14 @@ def _heads(sweep: SweepData, phase: str, rows: pd.DataFrame) -> list[str]:
 
 
 def _rows(
-    sweep: SweepData, phase: str, name: str, rows: pd.DataFrame, goals: Goals, of_all: set[int]
+    sweep: SweepData, phase: str, name: str, rows: pd.DataFrame, goals: _Goals, of_all: set[int]
 ) -> list[tuple[Cell, ...]]:
     across, up = goals
     return [
         (
             text_cell(name),
             *(text_cell("default") if absent(row[axis]) else cell(axis, row[axis]) for axis in _names(sweep, phase, row)),
-            cell("tokens_per_s" if up.column == RATE else up.column, row[up.column]),
+            cell("tokens_per_s" if up.column == _RATE else up.column, row[up.column]),
             cell(across.column, row[across.column]),
             text_cell("yes" if row[_PLACE] in of_all else "no"),
         )
@@ -256,7 +258,7 @@ def _rows(
     ]
 
 
-def _labels(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: Goals) -> tuple[str, ...]:
+def _labels(sweep: SweepData, phase: str, rows: pd.DataFrame, goals: _Goals) -> tuple[str, ...]:
     length, labels = LENGTH[phase], []
     for row in rows.to_dict("records"):
         parts = [sweep.called(row)]

@@ -1,4 +1,4 @@
-"""Maps of a time over batches and lengths, one a configuration."""
+"""Heat maps of a time over batches and lengths, one per configuration; lines; histograms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from roofline import formatting
 from roofline.predict.sweeps.reduce import BINS_PER_DECADE
-from roofline.report.analysis.batch_figures import spread
+from roofline.report.axes import evenly_spaced
 from roofline.report.cells import NOTHING, seconds, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Section, Series, Table
 from roofline.report.sweep.data import LENGTH, LENGTHS, LETTERS, Basis, SweepData, basis, called, fitting, thinned, unit
@@ -41,18 +41,18 @@ def is_grid(rows: pd.DataFrame, phase: str) -> bool:
 
 
 def is_map(rows: pd.DataFrame, phase: str) -> bool:
-    """Whether it has several of both, too."""
+    """Whether the rows are such a grid with several batches and several lengths."""
     return is_grid(rows, phase) and len(rows["batch"].unique()) > 1 and len(rows[LENGTH[phase]].unique()) > 1
 
 
 def heatmap(sweep: SweepData, phase: str, called: str, rows: pd.DataFrame, key: str, maps: int) -> Figure | None:
-    """One map; None where there are no times. `maps` is how many there are on the page."""
+    """Heat map of the time of a configuration by batch and length; None without times. `maps` is how many the page has."""
     timing = basis(sweep, phase, rows)
     if timing is None:
         return None
     length, most = LENGTH[phase], FINE if maps <= _FEW_MAPS else _COARSE
     batches, lengths = (sorted(int(value) for value in rows[name].dropna().unique()) for name in ("batch", length))
-    across, down = spread(batches, most), spread(lengths, most)
+    across, down = evenly_spaced(batches, most), evenly_spaced(lengths, most)
     points = _points(rows, length, timing)
     scale, unit = _scale([point.time for point in points.values() if point.time is not None and point.fits])
     grid = [[points.get((batch, tokens)) for batch in across] for tokens in down]
@@ -173,7 +173,7 @@ _POINTS = 40
 
 
 def curves(sweep: SweepData, phase: str, rows: pd.DataFrame, chosen: list[tuple[str, pd.DataFrame]]) -> Figure | None:
-    """The lines of some configurations; None where batch and length have one value each, or there are no times."""
+    """Line plot of the time of some configurations against batch or length; None if neither varies, or without times."""
     length = LENGTH[phase]
     along = next((name for name in ("batch", length) if name in rows.columns and len(rows[name].unique()) > 1), None)
     timing = basis(sweep, phase, rows)
@@ -222,7 +222,7 @@ _NONE = -(10**6)
 
 
 def histogram_sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
-    """A histogram a column: bars, or a line for each of several groups."""
+    """Sections with a histogram per column: bars, or a line for each of several groups."""
     more = f": {phase}" if phases > 1 else ""
     listed = []
     for number, (column, group) in enumerate(rows.groupby("column", sort=False, observed=True)):

@@ -27,32 +27,32 @@ _NOT_MODELLED = (
 
 
 def sweep_page(sweep: SweepData) -> str:
-    """The page of a sweep."""
+    """The page of a sweep as a complete HTML document."""
     return static_page(view(sweep), shell_line(("roofline", "report", "--from", sweep.name, "--output", "sweep.html")))
 
 
 def view(sweep: SweepData) -> View:
-    """Everything that it shows."""
+    """Everything that the page shows."""
     line = command(sweep)
-    refused = refused_table(sweep)
+    refused = _refused_table(sweep)
     first = Section(
         key="swept",
         title="What was swept",
         note="",
         figure=None,
-        tables=(axes_table(sweep), *([refused] if refused else [])),
+        tables=(_axes_table(sweep), *([refused] if refused else [])),
     )
-    last = Section(key="inputs", title="Inputs", note="", figure=None, tables=(inputs_table(sweep),))
+    last = Section(key="inputs", title="Inputs", note="", figure=None, tables=(_inputs_table(sweep),))
     return View(
-        title=title(sweep),
-        subtitle=subtitle(sweep),
-        answer=answer(sweep),
+        title=_title(sweep),
+        subtitle=_subtitle(sweep),
+        answer=_answer(sweep),
         fits=len(sweep.frame) > 0 and ("fits" not in sweep.frame.columns or bool(sweep.frame["fits"].any())),
         error="",
-        tiles=tiles(sweep),
+        tiles=_tiles(sweep),
         commands=(Command(label="The same rows in a terminal", text=line),) if line else (),
         sections=(first, *_sections(sweep), last),
-        assumptions=columns_table(sweep),
+        assumptions=_columns_table(sweep),
         not_modelled=_NOT_MODELLED,
     )
 
@@ -90,8 +90,8 @@ def _whole(sweep: SweepData, phase: str, rows: pd.DataFrame) -> bool:
 _NAMED, _VALUES, _REASONS, _INPUTS, _MAX_SENTENCES = 3, 12, 40, 60, 3
 
 
-def title(sweep: SweepData) -> str:
-    """Models on hardware."""
+def _title(sweep: SweepData) -> str:
+    """Title of the page: models on hardware."""
     models, hardware = sweep.grid.get("model", []), sweep.grid.get("hardware", [])
     if not models or not hardware:
         return f"Sweep: {sweep.name}"
@@ -105,8 +105,8 @@ def _several(names: list[Any], what: str) -> str:
     return written_names[0] if len(written_names) == 1 else f"{', '.join(written_names[:-1])} and {written_names[-1]}"
 
 
-def subtitle(sweep: SweepData) -> str:
-    """How much it is."""
+def _subtitle(sweep: SweepData) -> str:
+    """One line of text: number of rows and points, phases, reduction, version of the data."""
     parts = [f"{len(sweep.frame):,} row{'s' * (len(sweep.frame) != 1)}"]
     parts += [f"{sweep.points:,} points"] if sweep.points is not None else []
     parts += [" and ".join(str(phase) for phase in sweep.grid.get("phase", []))]
@@ -116,8 +116,8 @@ def subtitle(sweep: SweepData) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def answer(sweep: SweepData) -> tuple[str, ...]:
-    """The main things, a sentence each."""
+def _answer(sweep: SweepData) -> tuple[str, ...]:
+    """The main results, a sentence each."""
     if sweep.frame.empty:
         return ("No point was kept: none fits in memory and meets the limits.",)
     texts = []
@@ -182,8 +182,8 @@ def _where(sweep: SweepData, phase: str, row: pd.Series[Any]) -> str:
     return f"with {sweep.called(row.to_dict())}, at {place}"
 
 
-def tiles(sweep: SweepData) -> tuple[Tile, ...]:
-    """Numbers in large type."""
+def _tiles(sweep: SweepData) -> tuple[Tile, ...]:
+    """Headline numbers: rows, points that fit, min time and max rate of each phase."""
     if sweep.rule in ("histogram", "best") or sweep.frame.empty:
         return ()
     fits = fitting(sweep.frame)
@@ -204,8 +204,8 @@ def tiles(sweep: SweepData) -> tuple[Tile, ...]:
     return tuple(listed)
 
 
-def axes_table(sweep: SweepData) -> Table:
-    """Axes and their values."""
+def _axes_table(sweep: SweepData) -> Table:
+    """Table of the axes and their values."""
     rows = [
         (text_cell(name.replace("_", "-")), whole(len(values)), text_cell(_listed(values)))
         for name, values in sweep.grid.items()
@@ -220,8 +220,8 @@ def _listed(values: list[Any]) -> str:
     return ", ".join(texts) if all("," not in text for text in texts) else "; ".join(texts)
 
 
-def refused_table(sweep: SweepData) -> Table | None:
-    """What cannot be, by its reason; None if all can."""
+def _refused_table(sweep: SweepData) -> Table | None:
+    """Table of the configurations that were refused, by reason; None without any."""
     if not sweep.refused:
         return None
     reasons: dict[str, list[dict[str, Any]]] = {}
@@ -243,8 +243,8 @@ def _example(sweep: SweepData, entry: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', '-')} {written(value)}" for name, value in known.items())
 
 
-def columns_table(sweep: SweepData) -> Table:
-    """What each answer means."""
+def _columns_table(sweep: SweepData) -> Table:
+    """Table of the columns and their meanings."""
     counted = sweep.rule == "histogram" and "column" in sweep.frame.columns
     columns = sweep.frame.columns if len(sweep.frame) else (sweep.described or {}).get("columns", ())
     names = [str(name) for name in (sweep.frame["column"].drop_duplicates() if counted else columns)]
@@ -259,8 +259,8 @@ def _kind(column: str) -> str:
     return "a bound" if timed else "without overlap" if column == "time_sum_s" else "counted"
 
 
-def inputs_table(sweep: SweepData) -> Table:
-    """Files that the results are computed from."""
+def _inputs_table(sweep: SweepData) -> Table:
+    """Table of the files that the results are computed from."""
     described = sweep.described
     if described is None:
         note = "The file has rows alone: what was refused and its inputs are in a folder of parts, or in a .json."
@@ -290,7 +290,7 @@ _MOST = 60
 
 
 def command(sweep: SweepData) -> str:
-    """The line; "" where none says it: too many values, or a default among others, which has no name."""
+    """The command that sweeps the same; "" if none can: too many values, or a default among others, which has no name."""
     described = sweep.described
     if described is None or any(None in values for values in sweep.grid.values()):
         return ""

@@ -1,4 +1,4 @@
-"""Tables of a sweep: rows that were kept with their bars, and what each configuration reaches."""
+"""Tables of a sweep: rows that were kept, with their bars, and what each configuration reaches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from roofline.predict.grid import COLUMNS
+from roofline.report.axes import evenly_spaced
 from roofline.report.cells import NOTHING, number_cell, seconds, share, table, text_cell, whole
 from roofline.report.figure import Axis, Cell, Figure, Section, Series, Table
 from roofline.report.sweep import maps
@@ -21,7 +22,6 @@ from roofline.report.sweep.data import (
     fitting,
     phrase,
     rates,
-    some,
     thinned,
     unit,
     written,
@@ -37,15 +37,15 @@ _RATE = "tokens_per_s_per_device"
 
 
 def best_sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
-    """Bars of the best of each group, and their rows."""
-    figure = bars(sweep, phase, rows) if sweep.rule == "best" else None
+    """The section of the rows of a phase that were kept: bars of the best, and a table."""
+    figure = _bars(sweep, phase, rows) if sweep.rule == "best" else None
     more = f": {phase}" if phases > 1 else ""
     title = f"The best{more}" if sweep.rule == "best" else f"What was kept{more}"
-    return [Section(key=f"best-{phase}", title=title, note="", figure=figure, tables=(listed(sweep, phase, rows),))]
+    return [Section(key=f"best-{phase}", title=title, note="", figure=figure, tables=(_listed(sweep, phase, rows),))]
 
 
-def listed(sweep: SweepData, phase: str, rows: pd.DataFrame) -> Table:
-    """Rows as they are, without columns that say nothing."""
+def _listed(sweep: SweepData, phase: str, rows: pd.DataFrame) -> Table:
+    """Table of the rows as they are, without columns that have no values or one value."""
     drawn = thinned(rows, _ROWS)
     other = "input_len" if phase == "decode" else "context"
     names = [str(name) for name in rows.columns if name not in ("phase", other) and not rows[name].isna().all()]
@@ -63,8 +63,8 @@ def listed(sweep: SweepData, phase: str, rows: pd.DataFrame) -> Table:
     return table(f"rows-{phase}", "Rows", note, heads, cells)
 
 
-def bars(sweep: SweepData, phase: str, rows: pd.DataFrame) -> Figure | None:
-    """What rows were kept by, or their tokens/s per device; None where neither is there."""
+def _bars(sweep: SweepData, phase: str, rows: pd.DataFrame) -> Figure | None:
+    """Bar plot of the column that rows were kept by, or of tokens/s per device; None if neither is there."""
     goal = next((goal for goal in sweep.objectives if goal.column in rows.columns), None)
     column, largest = (goal.column, goal.largest) if goal is not None else ("", True)
     if goal is None:
@@ -132,20 +132,20 @@ _LISTED = 60
 
 
 def configuration_sections(sweep: SweepData, phase: str, rows: pd.DataFrame, phases: int) -> list[Section]:
-    """A table of all configurations, and maps of some, or lines where batch or length has one value."""
+    """Sections of a phase's configurations: a table of all, and maps of some, or lines if batch or length has one value."""
     every = sweep.configurations(rows)
     served = [(name, group) for name, group in every if fitting(group).any()]
     mapped = [(name, group) for name, group in served if maps.is_map(group, phase)]
-    chosen = some(mapped, maps.MAX_MAPS // phases)
+    chosen = evenly_spaced(mapped, maps.MAX_MAPS // phases)
     listed = []
     notes = [f"{phase.capitalize()} steps.", *_left_out(every, served, mapped, chosen)]
     lines = None
     if not mapped:
-        drawn = some(served, maps.MAX_CURVES)
+        drawn = evenly_spaced(served, maps.MAX_CURVES)
         lines = maps.curves(sweep, phase, rows, drawn) if drawn else None
         if lines is not None and len(drawn) < len(served):
             notes.append(f"The figure has {len(drawn)} of {len(served):,}, spread evenly over the order of the grid.")
-        lines = lines or bars(sweep, phase, rows[fitting(rows)])
+        lines = lines or _bars(sweep, phase, rows[fitting(rows)])
     listed.append(
         Section(
             key=f"configurations-{phase}",

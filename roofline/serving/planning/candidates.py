@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from roofline.formatting import percent
-from roofline.serving.planning.engine_flags import ENGINES, ReplicaLaunch
-from roofline.serving.planning.load import Query
+from roofline.predict.analyze import estimate_basis
+from roofline.predict.engine_command import engine_command
+from roofline.predict.request import ResolvedRequest
+from roofline.registry import Registry
+from roofline.serving.planning.load import Load, Query
 from roofline.serving.planning.performance import ClosedLoopPerformance, Performance, closed_loop_performance, performance
 from roofline.serving.planning.result import Candidate, Cost, Pool, Power
 from roofline.serving.planning.search import Option, cache_link
@@ -17,7 +21,102 @@ from roofline.serving.planning.sizing import Role, SizedReplica
 from roofline.serving.queueing.replica import BOUND
 from roofline.serving.queueing.steady import steady
 from roofline.specs.hardware import Hardware
-from roofline.specs.workload import decode
+from roofline.specs.library import load_engine
+from roofline.specs.workload import Step, decode, prefill
+
+_SGLANG_KV = {"fp8": "fp8_e4m3", "bf16": "auto", "fp16": "auto"}
+_VLLM_KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLaunch:
+    """A replica to start an engine for.
+
+    Args:
+        request: the deployment.
+        longest: tokens of the longest sequence.
+        pool: prefill or decode, if the two are disaggregated.
+        prefix_caching: whether prompts share prefixes.
+    """
+
+    request: ResolvedRequest
+    longest: int
+    pool: str | None = None
+    prefix_caching: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFlags:
+    """The command line of an engine. Packages add one through the entry point group `roofline.engine_flags`.
+
+    Args:
+        name: of the engine.
+        flags: makes the command line of a replica, word by word; None if the engine has no such option.
+        version: of the engine; None: that of the request's engine.
+    """
+
+    name: str
+    flags: Callable[[ReplicaLaunch], list[str] | None]
+    version: str | None = None
+
+    def label(self, request: ResolvedRequest) -> str:
+        """Name and version of the engine, such as `vllm@0.19`."""
+        own = request.engine if request.engine.name == self.name else load_engine(self.name)[0]
+        return f"{self.name}@{self.version or own.version}"
+
+
+def _vllm_flags(start: ReplicaLaunch) -> list[str]:
+    """VLLM's server.
+
+    Sources: https://docs.vllm.ai/en/latest/configuration/engine_args.html; a cache that moves between servers:
+    https://docs.vllm.ai/en/stable/features/nixl_connector_usage.html.
+    """
+    words = list(engine_command(start.request, start.longest))
+    if start.prefix_caching:
+        words.append("--enable-prefix-caching")
+    if start.pool is not None:
+        role = {"kv_connector": "NixlConnector", "kv_role": _VLLM_KV_ROLES[start.pool]}
+        words += ["--kv-transfer-config", json.dumps(role)]
+    return words
+
+
+def _sglang_flags(start: ReplicaLaunch) -> list[str] | None:
+    """SGLang's server, as far as its options mean the same.
+
+    Source: https://docs.sglang.io/advanced_features/server_arguments.html, read 2026-11-22. NB: `--mem-fraction-static` is a
+    share of all memory, for weights and cache, not for activations: of a deployment of another engine its share is given for
+    it, and is close, not equal.
+    """
+    request, deployment = start.request, start.request.deployment
+    kv = request.precision.kv.name
+    quantization = deployment.quantization or ("fp8" if deployment.dtype == "fp8" else None)
+    if kv not in _SGLANG_KV or quantization not in (None, "none", "fp8") or deployment.context_parallel_size > 1:
+        return None
+    tp, dp = deployment.tensor_parallel_size, deployment.data_parallel_size
+    words = ["python3", "-m", "sglang.launch_server", "--model-path", request.model.hf_id or request.model.name]
+    # with attention data-parallel, --tp-size counts all devices
+    words += ["--tp-size", str(tp * dp)] if tp * dp > 1 else []
+    words += ["--dp-size", str(dp), "--enable-dp-attention"] if dp > 1 else []
+    for flag, size in (("--pp-size", deployment.pipeline_parallel_size), ("--ep-size", deployment.expert_parallel_size)):
+        words += [flag, str(size)] if size > 1 else []
+    words += ["--context-length", str(start.longest), "--max-running-requests", str((deployment.max_num_seqs or 1) * dp)]
+    # of all ranks: each has its part of it
+    words += ["--chunked-prefill-size", str(request.memory.max_num_batched_tokens * dp)]
+    words += ["--mem-fraction-static", f"{request.memory.utilization:.10g}"]
+    words += ["--kv-cache-dtype", _SGLANG_KV[kv]] if deployment.kv_cache_dtype is not None else []
+    words += ["--quantization", "fp8"] if quantization == "fp8" else []
+    if start.pool is not None:
+        words += ["--disaggregation-mode", start.pool]
+    return words
+
+
+ENGINES = Registry(
+    "engine",
+    (EngineFlags("sglang", _sglang_flags, "0.5"), EngineFlags("vllm", _vllm_flags)),
+    group="roofline.engine_flags",
+    accepts=EngineFlags,
+)
+
 
 _TINY = 1e-9
 _HIGH_UTILIZATION = 0.75  # docs/capacity.md, errors by utilization
@@ -60,12 +159,17 @@ class CandidateDraft:
 
     @property
     def max_rate(self) -> float:
-        """Requests/s within the objectives, spares not counted."""
+        """Requests/s within the objectives, of the tightest pool, spares not counted."""
         return min(pool.sized.max_rate * pool.replicas for pool in self.pools)
 
 
 def drafts(query: Query, options: Sequence[Option]) -> list[CandidateDraft]:
-    """Size every option so that it meets the objectives, whatever it costs."""
+    """The number of replicas of every deployment that meets the objectives, whatever it costs.
+
+    Args:
+        query: the query.
+        options: deployments that fit; those that cannot meet the objectives at any number of replicas are left out.
+    """
     if query.load.concurrency is not None:
         return [draft for option in options if (draft := _closed_loop_draft(query, option)) is not None]
     rate = query.load.rate
@@ -124,24 +228,28 @@ def _closed_loop_draft(query: Query, option: Option) -> CandidateDraft | None:
 
 
 def order(query: Query, unordered: Sequence[CandidateDraft]) -> list[tuple[CandidateDraft, tuple[float, ...]]]:
-    """Sort drafts by the query's rank.
+    """Sort drafts by the query's rank. In a closed loop, where each draft has its own rate, an hour's cost is per token.
 
     Ties go to fewer devices, then to lower latency. Ranked by cost, drafts without a price come last.
 
     Returns:
-        Each draft with its Pareto measures: cost per hour (devices, if any draft has no price), mean TTFT, mean TPOT, s.
+        Each draft with its Pareto measures: cost per hour (over the rate in a closed loop, unless ranked by `cost`; devices, if
+        any draft has no price), mean TTFT and mean TPOT in s.
     """
     ranked = []
     costs = [cost_per_hour(query, draft) for draft in unordered]
     priced = None not in costs
-    for draft, cost in zip(unordered, costs, strict=True):
+    for draft, hour in zip(unordered, costs, strict=True):
         ttft, tpot = _mean_times(query, draft)
+        # at a given rate all serve the same tokens; clients send more to those that answer sooner
+        rate = 1.0 if draft.closed_loop is None else draft.closed_loop.rate * draft.pools[0].replicas
+        cost = hour if hour is None or query.rank == "cost" else hour / rate
         key: tuple[float, ...] = (float("inf") if cost is None else cost, draft.devices, tpot, ttft)
         if query.rank == "gpus":
             key = (draft.devices, key[0], tpot, ttft)
         elif query.rank == "latency":  # of a mean request, from its arrival to its last token
             key = (ttft + max(query.load.mean_output - 1, 0) * tpot, key[0], draft.devices)
-        ranked.append((draft, key, (cost if priced and cost is not None else float(draft.devices), ttft, tpot)))
+        ranked.append((draft, key, (cost if priced and cost is not None else draft.devices / rate, ttft, tpot)))
     ranked.sort(key=lambda each: each[1])
     return [(draft, measures) for draft, _, measures in ranked]
 
@@ -163,13 +271,13 @@ def _mean_times(query: Query, draft: CandidateDraft) -> tuple[float, float]:
 
 
 def cost_per_hour(query: Query, draft: CandidateDraft) -> float | None:
-    """Cost per hour of all devices; None without a price."""
+    """Cost per hour of all devices of a draft, spares included, in the currency of the prices; None without a price."""
     price = query.prices.of(draft.option.hardware)
     return None if price is None else price.value * draft.devices
 
 
 def watts(hardware: Hardware, devices: int = 1) -> float | None:
-    """TDP of accelerators, W: an upper bound of their power; None if the file of the hardware has no `power`.
+    """TDP of `devices` accelerators in W, an upper bound of their power; None if the file of the hardware has no `power`.
 
     NB: a step that waits for memory draws less, an idle accelerator a fraction; hosts, switches and storage are not included.
     """
@@ -177,13 +285,21 @@ def watts(hardware: Hardware, devices: int = 1) -> float | None:
     return None if power is None else power.value * devices
 
 
+def typical_steps(request: ResolvedRequest, load: Load) -> tuple[Step, ...]:
+    """A full decode step at the end of a mean request, and a mean prompt in each rank."""
+    ranks, slots = request.deployment.data_parallel_size, request.deployment.max_num_seqs or 1
+    length = max(round(load.mean_input + load.mean_output), 1)
+    return decode(slots * ranks, length), prefill(ranks, max(round(load.mean_input), 1))
+
+
 def candidate(query: Query, draft: CandidateDraft) -> Candidate:
-    """A draft with its performance, cost, power, deployments and notes."""
+    """The candidate of a draft: its performance, cost, power, deployments and notes."""
     seen, rate, mean_rate = _performance(query, draft)
     load, hardware = query.load, draft.option.hardware
     outputs, inputs = mean_rate * load.mean_output, mean_rate * load.mean_input
     power = watts(hardware, draft.devices)
     closed = draft.closed_loop is not None
+    request = draft.pools[-1].sized.replica.request
     return Candidate(
         hardware=hardware.name,
         title=hardware.title if hardware.node is None else f"{hardware.accelerator.title} of {hardware.title}",
@@ -200,6 +316,7 @@ def candidate(query: Query, draft: CandidateDraft) -> Candidate:
         breaks_at=None if closed else draft.max_rate,
         basis=draft.pools[0].sized.replica.basis,
         notes=tuple(_notes(query, draft, seen)),
+        estimate_basis=estimate_basis(request, typical_steps(request, load)),
     )
 
 
@@ -265,7 +382,7 @@ def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance
         replicas=size.replicas + draft.spare,
         spare=draft.spare,
         devices=request.deployment.devices,
-        deployment=deployment(size),
+        deployment=_deployment(size),
         engine_flags=lines,
         max_rate=sized.max_rate,
         binds=sized.binds,
@@ -273,7 +390,7 @@ def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance
     )
 
 
-def deployment(size: PoolSize) -> dict[str, Any]:
+def _deployment(size: PoolSize) -> dict[str, Any]:
     """A deployment as keys of the JSON output, with the batch limit that memory allows at mean lengths."""
     request, chosen = size.sized.replica.request, size.sized.replica.request.deployment
     return {

@@ -28,17 +28,22 @@ def infeasible(
         drafted: those that meet the objectives, beyond the limits.
 
     Returns:
-        `nearest`: the deployment that comes nearest; `relax`: constraints, each with a value that would do.
+        The keys `nearest`, the deployment that comes nearest (None if nothing fits), and `relax`, a list of constraints: each
+        with its name, its value (`from`), a value that would do (`to`; None: unknown) in base units, and `why`.
     """
     if not options:
-        return {"nearest": None, "relax": [_memory(unfit)]}
+        return {"nearest": None, "relax": [_no_deployment(unfit)]}
     return _beyond_limits(query, drafted) if drafted else _too_slow(query, options)
 
 
-def _memory(unfit: Sequence[RejectedLayout]) -> dict[str, Any]:
+def _no_deployment(unfit: Sequence[RejectedLayout]) -> dict[str, Any]:
     known = [one for one in unfit if one.weights_bytes and one.budget_bytes]
-    if not known:
-        why = f"{unfit[0].hardware.name}: {unfit[0].why}" if unfit else "no hardware is left to look at"
+    fits = [one for one in unfit if one.fits]
+    if fits or not known:
+        why = "no hardware is left to look at"
+        if unfit:
+            one = (fits or unfit)[0]
+            why = f"{one.hardware.name}: {one.why}"
         return {"constraint": "hardware", "from": None, "to": None, "why": why}
     best = min(known, key=lambda one: (one.weights_bytes or 0.0) / (one.budget_bytes or 1.0))
     where = f"{best.hardware.name}, {best.precision}, {_layout(best.layout)}"

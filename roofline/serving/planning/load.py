@@ -16,7 +16,7 @@ from roofline.specs.library import Input
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from roofline.serving.traffic.classes import Class, Traffic
+    from roofline.serving.traffic.classes import RequestClass, Traffic
 
     Array = NDArray[Any]
 
@@ -41,7 +41,7 @@ class Service:
 
     @property
     def objectives(self) -> dict[str, float]:
-        """The objectives that are set, s."""
+        """The objectives that are set, in s, by `ttft` and `tpot`."""
         return {name: value for name, value in ((TTFT, self.ttft), (TPOT, self.tpot)) if value is not None}
 
 
@@ -75,12 +75,16 @@ class Load:
 
     @property
     def mix(self) -> tuple[Mix, ...]:
-        """The requests of the classes."""
+        """The requests of each class, for the queueing formulas."""
         return tuple(service.mix for service in self.services)
 
     @classmethod
     def of(cls, traffic: Traffic) -> Load:
-        """Summarize traffic: shares of the arrivals (of the clients, in a closed loop), weighted means, the peak."""
+        """The load of some traffic at its peak, with means weighted by the arrivals (by the clients, in a closed loop).
+
+        Raises:
+            InputError: some classes have clients and some have rates.
+        """
         closed = traffic.closed
         parts = [float(one.concurrency if closed else one.rate) for one in traffic.classes]  # type: ignore[arg-type]
         shares = [part / sum(parts) for part in parts]
@@ -101,7 +105,7 @@ class Load:
         )
 
 
-def _service(one: Class, share: float) -> Service:
+def _service(one: RequestClass, share: float) -> Service:
     import numpy as np
 
     prompts = np.sort(one.input_len.quantiles(REPRESENTATIVES)).astype(np.float64)
@@ -109,24 +113,26 @@ def _service(one: Class, share: float) -> Service:
     return Service(one.name, Mix(share, prompts, outputs, one.prefix_hit), one.ttft, one.tpot, one.percentile)
 
 
-def _end(one: Class) -> int | None:
+def _end(one: RequestClass) -> int | None:
     """Maximum tokens of a request of a class; None: unbounded."""
     prompt, output = one.input_len.maximum, one.output_len.maximum
     return None if prompt is None or output is None else prompt + output
 
 
-def _longest(one: Class) -> int:
+def _longest(one: RequestClass) -> int:
     """Tokens that 99.9 % of the requests of a class do not exceed."""
     end = _end(one)
     far = one.input_len.quantile(_LONGEST) + one.output_len.quantile(_LONGEST)
     return end if end is not None and end <= 2 * far else -(-far // _ROUND) * _ROUND
 
 
-Rank = Literal["cost", "gpus", "latency"]
-RANKS = ("cost", "gpus", "latency")
+Rank = Literal["cost", "token-cost", "gpus", "latency"]
+RANKS = ("cost", "token-cost", "gpus", "latency")
+MAX_FRONT_COST = 3.0
+"""Times the least cost (devices without prices) beyond which a deployment is left out of the Pareto front."""
 Mode = Literal["colocated", "disaggregated"]
 MODES = ("colocated", "disaggregated", "any")
-MAX_DEVICES = 32
+MAX_DEVICES = 128
 """Per replica."""
 
 
@@ -150,6 +156,7 @@ class Query:
         inventory: available accelerators by name.
         pue: energy of the building over that of its machines.
         top: number of candidates to return.
+        attention_dp_balance: prompts are held until every data-parallel rank can start one.
     """
 
     model: Model
@@ -167,9 +174,10 @@ class Query:
     inventory: dict[str, int] | None = None
     pue: float = 1.0
     top: int = 10
+    attention_dp_balance: bool = False
 
     def devices(self, hardware: Hardware) -> int:
-        """Maximum devices of a kind of hardware."""
+        """Maximum number of devices of a kind of hardware, by `max_gpus` and the inventory; 2^60 without a limit."""
         limits = [self.max_gpus] if self.max_gpus is not None else []
         if self.inventory is not None:
             named = (hardware.name, hardware.accelerator.name)

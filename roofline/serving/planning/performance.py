@@ -21,7 +21,7 @@ from roofline.serving.planning.load import TPOT, TTFT, Load
 from roofline.serving.planning.sizing import UTILISATION, SizedReplica, coarsened, role_server
 from roofline.serving.queueing import tails
 from roofline.serving.queueing.closed_loop import ClosedLoop
-from roofline.serving.queueing.replica import BOUND, ESTIMATE
+from roofline.serving.queueing.replica import BOUND, ESTIMATE, BatchServer, scatter
 from roofline.serving.queueing.steady import Steady, steady
 from roofline.specs.workload import decode, prefill
 
@@ -58,7 +58,7 @@ class LatencyStats:
     percentile: float
 
     def to_dict(self) -> dict[str, float | None]:
-        """Plain data; the percentile under `pP` and under its own name."""
+        """Plain data, in seconds; the value at the percentile of the objective is under `pP` and, for example, `p95`."""
         name = f"p{self.percentile * 100:g}"
         return {
             "mean": self.mean, "p50": self.p50, "pP": self.at, name: self.at, "low": self.low, "high": self.high,
@@ -66,7 +66,7 @@ class LatencyStats:
         }  # fmt: skip
 
     def mapped(self, change: Callable[[float], float], ends: Callable[[float], float]) -> LatencyStats:
-        """The statistics under a change of the distribution, and another of the means (mean, low, high, bound)."""
+        """The statistics with `change` applied to the percentiles and `ends` to the means (mean, low, high, bound)."""
 
         def each(apply: Callable[[float], float], value: float | None) -> float | None:
             return None if value is None else apply(value)
@@ -103,14 +103,14 @@ class Performance:
 def performance(
     first: SizedReplica, last: SizedReplica, load: Load, rates: tuple[float, float], after_s: tuple[Any, ...] = ()
 ) -> Performance:
-    """Performance under random arrivals.
+    """Latencies and utilization of a replica, or of one of each pool, under random arrivals.
 
     Args:
         first: the replica that computes prompts.
         last: the replica that decodes; the same one, if colocated.
         load: the requests.
-        rates: requests/s of each.
-        after_s: per class, seconds between a prompt and its first token (the transfer of the cache).
+        rates: requests/s of `first` and `last`.
+        after_s: per class, seconds between a prompt and its first token (the transfer of the cache), (K,).
     """
     low, high = band(first, load)
     ends = {"mean": (1.0, None), "low": (low, None), "high": (high, None), "bound": (1.0, BOUND)}
@@ -136,7 +136,8 @@ def performance(
 
 
 def band(sized: SizedReplica, load: Load) -> tuple[float, float]:
-    """Factors between which step times lie: the widest interval of the kernels and the engine, of both phases."""
+    """Low and high factor on step times: the widest 80 % interval of the kernels and the engine, of both phases; 1 and 1 for
+    bounds."""
     request = sized.replica.request
     if sized.replica.basis != ESTIMATE:
         return 1.0, 1.0
@@ -165,7 +166,7 @@ def _steady_states(
         server = role_server(
             sized.replica, load, sized.role, sized.slots, sized.budget, scale=scale, basis=basis, after_s=after_s
         )
-        return steady(coarsened(server), rate)
+        return steady(replace(coarsened(server), scatter=sized.server.scatter), rate)
 
     prefills = state(first, rates[0])
     return prefills, (prefills if last is first else state(last, rates[1]))
@@ -236,14 +237,14 @@ def _prompt_share(prefills: Steady, decodes: Steady) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoopPerformance:
-    """Performance of one replica with a number of clients, and the requests/s that they get."""
+    """Performance of one replica in a closed loop of `clients` clients, and its `rate` in requests/s."""
 
     clients: float
     rate: float
     performance: Performance
 
     def misses(self, load: Load) -> list[str]:
-        """Objectives that are missed."""
+        """Names of the objectives (`ttft`, `tpot`) that some class misses at its percentile; each once."""
         missed = []
         for service in load.services:
             ttft, tpot = self.performance.classes[service.name]
@@ -254,19 +255,29 @@ class ClosedLoopPerformance:
 
 
 def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> ClosedLoopPerformance:
-    """Performance of one replica (all its ranks) with `clients` clients."""
+    """Latencies and rate of one replica in a closed loop.
+
+    Args:
+        sized: the replica, with all its ranks.
+        load: the requests and their objectives.
+        clients: clients per replica, above 0; may be a fraction.
+    """
     ranks = sized.replica.ranks
     running = min(clients, sized.slots * ranks)
+    server = replace(sized.server, scatter=_closed_loop_scatter(load))
     loop = ClosedLoop(Compiled(sized.replica.request, "decode")).tpot(
-        max(running, 1.0), max(round(load.mean_input), 1), max(load.mean_output, 1.0)
+        max(running, 1.0),
+        max(round(load.mean_input), 1),
+        max(load.mean_output, 1.0),
+        excess=_closed_loop_excess(server, in_turn=clients <= sized.slots * ranks),
     )
     name = sized.replica.basis
     tpot = float(loop[name])
-    steps, capacity = sized.server.mean_steps, sized.server.capacity
+    steps, capacity = server.mean_steps, server.capacity
     top = capacity * UTILISATION
 
     def mean_ttft(rate: float) -> float:
-        state = steady(sized.server, min(rate, top))
+        state = steady(server, min(rate, top))
         return sum(service.mix.share * float(state.ttft_mean(k)[0]) for k, service in enumerate(load.services))
 
     # at most the capacity: outputs of one token have no steps that would limit the rate
@@ -274,7 +285,8 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
     for _ in range(_ITERATIONS):
         # half a step: TTFT rises with the rate
         rate = min((rate + running / (mean_ttft(rate) + steps * tpot)) / 2, capacity)
-    seen = performance(sized, sized, load, (min(rate, top),) * 2)
+    in_loop = replace(sized, server=server)
+    seen = performance(in_loop, in_loop, load, (min(rate, top),) * 2)
     low, high = (float(loop[end]) if name == "estimate" else None for end in ("low", "high"))
     waits = max(clients / rate - mean_ttft(rate) - steps * tpot, 0.0)
     closed = LatencyStats(tpot, tpot, tpot, low, high, float(loop["bound"]), seen.tpot.percentile)
@@ -296,6 +308,20 @@ def closed_loop_performance(sized: SizedReplica, load: Load, clients: float) -> 
             utilisation=min(rate / capacity, 1.0),
         ),
     )
+
+
+def _closed_loop_scatter(load: Load) -> float | None:
+    """Squared coefficient of variation of the lengths of prompts; None: all requests are equal, so that data-parallel ranks
+    have their prompts in the same steps."""
+    equal = len(load.services) == 1 and all(len(set(part.outputs)) == 1 == len(set(part.prompts)) for part in load.mix)
+    return None if equal else scatter(load.mix)
+
+
+def _closed_loop_excess(server: BatchServer, *, in_turn: bool) -> Callable[[Array], Array] | None:
+    """What the fullest data-parallel rank has more in a step than the mean one, of the prompts of that; None: nothing."""
+    if server.scatter is None or server.ranks == 1:
+        return None
+    return lambda mean: server.excess(mean, in_turn=in_turn)
 
 
 def _scaled_to(open_loop: LatencyStats, closed: LatencyStats, mean: float | None = None) -> LatencyStats:

@@ -1,12 +1,15 @@
-"""`plan`: from traffic, objectives and limits to deployments that serve it."""
+"""`plan`: from traffic, objectives, limits and the devices that one has to deployments that serve it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
@@ -18,21 +21,82 @@ from roofline.predict.analyze import estimate_notes
 from roofline.predict.options import ALIASES
 from roofline.predict.request import COUNTS, ResolvedRequest
 from roofline.serving.options import ObjectiveOptions, TrafficOptions
-from roofline.serving.planning.candidates import CandidateDraft, candidate, cost_per_hour, drafts, order
+from roofline.serving.planning.candidates import CandidateDraft, candidate, cost_per_hour, drafts, order, typical_steps
 from roofline.serving.planning.infeasible import infeasible
-from roofline.serving.planning.inventory import parse_inventory
-from roofline.serving.planning.load import BURSTIEST, MODES, RANKS, Load, Mode, Query
+from roofline.serving.planning.load import BURSTIEST, MAX_FRONT_COST, MODES, RANKS, Load, Mode, Query
 from roofline.serving.planning.prices import Prices, load_prices
 from roofline.serving.planning.result import Candidate, Plan
 from roofline.serving.planning.search import Option, RejectedLayout, search
 from roofline.serving.planning.sizing import UTILISATION
 from roofline.serving.traffic.build import load_traffic, single
 from roofline.serving.traffic.classes import Traffic
+from roofline.specs.base import Scalar, Spec
 from roofline.specs.hardware import Hardware
 from roofline.specs.library import Input, ids, load_hardware, shipped
 from roofline.specs.source import Assumption
-from roofline.specs.workload import Step, decode, prefill
+from roofline.specs.yaml_file import SectionErrors, read_yaml, with_section
+from roofline.text import clean
 from roofline.units import parse_count
+
+_EXAMPLE = "h100-sxm=16,a100-sxm-80gb=8"
+
+
+class InventoryFile(Spec):
+    """The keys of a file of inventory."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["inventory"] = "inventory"
+    inventory: dict[str, Scalar] = Field(description="number available, by accelerator or node")
+
+
+def parse_inventory(text: str) -> dict[str, int]:
+    """Parse an inventory: the number of available accelerators by id of hardware.
+
+    The number of a node counts nodes: `dgx-h100=2` is {"dgx-h100": 16}, in accelerators.
+
+    Args:
+        text: such as `h100-sxm=16,a100-sxm-80gb=8`, or the path of a YAML file of ids and numbers.
+
+    Raises:
+        InputError: an unknown or ambiguous id, a duplicate, an invalid number.
+        SpecError: one of these in a file, with its place; an empty file.
+
+    >>> parse_inventory("h100-sxm=16, dgx-h100=2")
+    {'h100-sxm': 16, 'dgx-h100': 16}
+    """
+    stripped = text.strip()
+    if "=" not in stripped and Path(stripped).suffix.lower() in (".yaml", ".yml"):
+        return _file(Path(stripped).expanduser())
+    accelerators: dict[str, int] = {}
+    for part in stripped.split(","):
+        name, equals, count = (piece.strip() for piece in part.partition("="))
+        if not name or not equals or not count:
+            raise InputError(f"cannot read {stripped[:60]!r} as inventory: write ID=COUNT, such as {_EXAMPLE}, or a .yaml file")
+        _add(accelerators, name, count)
+    return accelerators
+
+
+def _file(path: Path) -> dict[str, int]:
+    file = with_section(read_yaml(path), "inventory", InventoryFile)
+    entries = file.validate(InventoryFile).inventory
+    if not entries:
+        raise SectionErrors(file)("inventory", "at least one accelerator is needed, such as h100-sxm: 16")
+    accelerators: dict[str, int] = {}
+    for name, count in entries.items():
+        try:
+            _add(accelerators, name, count)
+        except InputError as error:
+            raise SectionErrors(file)(("inventory", name), str(error)) from None
+    return accelerators
+
+
+def _add(accelerators: dict[str, int], name: str, count: str) -> None:
+    number = parse_count(count, f"the number of {clean(name)}", minimum=1)
+    hardware, _ = load_hardware(name)
+    if hardware.name in accelerators:
+        raise InputError(f"{hardware.name} is there twice: write it once, with the total")
+    accelerators[hardware.name] = number * (hardware.node.count if hardware.node else 1)
+
 
 TRAFFIC = tuple(
     name for name in (*TrafficOptions.__annotations__, *ObjectiveOptions.__annotations__)
@@ -60,6 +124,7 @@ def plan(
     mode: str | None = None,
     pue: float | str | None = None,
     top: int | str | None = None,
+    attention_dp_balance: bool = False,
     skip_bad_rows: bool = False,
     **options: Any,
 ) -> Plan:
@@ -74,12 +139,13 @@ def plan(
         price: a file of prices; the shipped ranges are used for hardware that it lacks.
         inventory: available accelerators, such as `h100-sxm=16,l40s=8`.
         max_gpus: maximum number of accelerators.
-        max_cost: maximum cost per hour, in the prices' currency.
+        max_cost: maximum cost per hour, in the currency of the prices.
         spare: replicas (of each pool) beyond those that the objectives need.
-        rank: `cost`, `gpus` or `latency`.
+        rank: `cost` (per hour; default at a rate), `token-cost` (default with clients), `gpus` or `latency`.
         mode: `colocated`, `disaggregated` (prefill and decode on separate servers) or `any`.
-        pue: energy of the building over that of its machines, for the bound on energy.
+        pue: energy of the building over that of its machines (at least 1), for the bound on energy.
         top: number of candidates to return; those of the Pareto front are added.
+        attention_dp_balance: prompts are held until every data-parallel rank can start one, for at most 50 steps.
         skip_bad_rows: leave broken rows of a trace out.
         **options: those of `roofline analyze` that describe the deployment: what is given is not searched.
 
@@ -93,10 +159,10 @@ def plan(
         model, hardware, traffic=traffic, price=price, inventory=inventory, max_gpus=max_gpus, max_cost=max_cost, spare=spare,
         rank=rank, mode=mode, pue=pue, top=top, skip_bad_rows=skip_bad_rows, options=options,
     )  # fmt: skip
-    return run(query)
+    return _run(replace(query, attention_dp_balance=attention_dp_balance))
 
 
-def run(query: Query) -> Plan:
+def _run(query: Query) -> Plan:
     """Compute the plan of a resolved query."""
     options: list[Option] = []
     unfit: list[RejectedLayout] = []
@@ -108,7 +174,8 @@ def run(query: Query) -> Plan:
     within = [one for one in drafted if _within_limits(query, one)]
     ranked = order(query, within)
     chosen = list(range(min(query.top, len(ranked))))
-    best = pareto_front([measures for _, measures in ranked])
+    most = MAX_FRONT_COST * min((measures[0] for _, measures in ranked), default=0.0)
+    best = [index for index in pareto_front([measures for _, measures in ranked]) if ranked[index][1][0] <= most]
     chosen = sorted({*chosen, *best})
     candidates = tuple(candidate(query, ranked[index][0]) for index in chosen)
     first = ranked[0][0].pools[-1].sized.replica.request if ranked else None
@@ -139,7 +206,7 @@ def assemble(query: Query, candidates: tuple[Candidate, ...], first: ResolvedReq
         first: the first one's deployment, whose assumptions are listed.
         **others: the other fields of the plan.
     """
-    below = () if first is None else provenance(first, query.load)
+    below = () if first is None else _provenance(first, query.load)
     return Plan(
         inputs=_inputs(query),
         model={"name": query.model.name, "source": [one.url or one.title for one in query.model.sources.values()]},
@@ -166,7 +233,14 @@ def resolve(
     model: Any, hardware: Any, *, traffic: Any, price: Any, inventory: Any, max_gpus: Any, max_cost: Any, spare: Any, rank: Any,
     mode: Any, pue: Any, top: Any, skip_bad_rows: bool, options: dict[str, Any],
 ) -> Query:  # fmt: skip
-    """Resolve the options of `plan` into a query; `options`: those of the deployment and of one class."""
+    """Resolve the options of `plan` into a query.
+
+    The parameters are those of `plan`; `options` has those of the deployment and of one class of requests, by name.
+
+    Raises:
+        InputError: an option that plans do not have, a wrong value, requests longer than the model allows.
+        SpecError: an invalid file.
+    """
     fixed = {ALIASES.get(name, name): value for name, value in options.items() if value is not None and value is not False}
     for name in fixed.keys() & COUNTS.keys():
         fixed[name] = parse_count(fixed[name], name.replace("_", "-"), minimum=1)
@@ -190,7 +264,7 @@ def resolve(
         fixed=fixed,
         prices=prices,
         inputs=(*inputs, *files, *resolved.inputs, *prices.inputs),
-        rank=_named("rank", rank, RANKS, "cost"),
+        rank=_named("rank", rank, RANKS, "cost" if load.concurrency is None else "token-cost"),
         modes=_modes(mode),
         spare=0 if spare is None else parse_count(spare, "spare", minimum=0),
         max_gpus=None if max_gpus is None else parse_count(max_gpus, "max-gpus", minimum=1),
@@ -332,12 +406,7 @@ def _assumptions(query: Query, candidates: Sequence[Any]) -> Iterable[Assumption
                          f"of {query.pue:g}")  # fmt: skip
 
 
-def provenance(request: ResolvedRequest, load: Load) -> Iterable[Assumption]:
+def _provenance(request: ResolvedRequest, load: Load) -> Iterable[Assumption]:
     """The choices behind a deployment (formats, engine defaults), and the sources of its estimates."""
     yield from (note for note in request.assumptions if note.name not in _CHOSEN)
-    ranks = request.deployment.data_parallel_size
-    slots = request.deployment.max_num_seqs or 1
-    steps: tuple[Step, ...] = (
-        decode(slots * ranks, max(round(load.mean_input + load.mean_output), 1)), prefill(ranks, max(round(load.mean_input), 1))
-    )  # fmt: skip
-    yield from estimate_notes(request, steps)
+    yield from estimate_notes(request, typical_steps(request, load))

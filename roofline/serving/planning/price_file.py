@@ -50,10 +50,15 @@ class Money:
 
 
 def parse_money(text: str, per: str = "", *, zero: bool = False) -> Money:
-    """Parse an amount (`per` is ""), or one per hour (`h`), kilowatt-hour (`kWh`) or year (`year`).
+    """Parse an amount of money, or a rate of it.
+
+    Args:
+        text: such as `28000 USD`, `$2.50/h`, `120 EUR/MWh`.
+        per: "": an amount; `h`, `kWh` or `year`: a rate per that unit, to which other units of its kind are converted.
+        zero: whether 0 is allowed.
 
     Raises:
-        InputError: no number, no currency, another `per`, negative, or zero unless `zero` is set.
+        InputError: no number, no currency, another unit, negative, zero unless `zero` is set, or not below 1e12.
 
     >>> parse_money("$98/h", "h"), parse_money("28,000 USD"), parse_money("120 EUR/MWh", "kWh").amount
     (Money(amount=98.0, currency='USD'), Money(amount=28000.0, currency='USD'), 0.12)
@@ -180,12 +185,13 @@ class Listed:
 
 
 def read_prices(path: Path) -> tuple[YamlFile, str, dict[str, Listed]]:
-    """Read a file of prices: the file, its currency, and its prices by the id of an accelerator or node.
+    """Read a file of prices. Hardware may be at the top level of the file instead of under the key `prices`.
 
-    Keys may stand at the top instead of under `prices`.
+    Returns:
+        The file, its currency (ISO 4217), and its prices per hour by the id of an accelerator or node.
 
     Raises:
-        SpecError: an unknown accelerator or key, an amount that is none, with its place.
+        SpecError: no such file, an unknown accelerator or key, two prices for one, an invalid amount, with its place.
     """
     file = with_section(read_yaml(path), "prices", PriceFile)
     names = _names(file)

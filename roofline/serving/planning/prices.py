@@ -52,7 +52,7 @@ class Price:
     owned: Owned | None = None
 
     def per_hour(self, power: float | None = None) -> float:
-        """Cost per hour.
+        """Cost per hour of one accelerator, in `currency`.
 
         Rented: the rent. Owned: straight-line depreciation and electricity, with 8766 h per year:
 
@@ -66,7 +66,7 @@ class Price:
         return _per_hour(self.owned, power)
 
     def describe(self) -> str:
-        """The price as text, with its source.
+        """The price per hour as text, with its range and source.
 
         >>> load_prices().of("h100-sxm").describe().partition(" (")[0]
         '2.95 USD/h, of 1.99 to 5.00'
@@ -114,17 +114,17 @@ class Prices:
 
     @property
     def currency(self) -> str:
-        """ISO 4217 code."""
+        """Currency of all prices, an ISO 4217 code."""
         return self.lists[0].currency
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The files."""
+        """The files of the prices."""
         return tuple(each.input for each in self.lists)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Accelerators and nodes with a price of their own."""
+        """Ids of the accelerators and nodes with a price of their own."""
         return tuple(dict.fromkeys(name for each in self.lists for name in each.listed))
 
     @cached_property
@@ -132,12 +132,13 @@ class Prices:
         return {}
 
     def of(self, hardware: str | Hardware) -> Price | None:
-        """The price of one accelerator; None if unknown.
+        """The price of one accelerator per hour; None if unknown.
 
         Of a node: its own price divided by its accelerators, or that of the accelerator; given prices before shipped ones.
 
         Raises:
-            InputError: no such hardware; owned hardware of unknown power.
+            InputError: no such hardware.
+        SpecError: owned hardware of unknown power.
         """
         if isinstance(hardware, Hardware):
             return self._of(hardware)
@@ -188,7 +189,7 @@ def load_prices(path: str | os.PathLike[str] | None = None) -> Prices:
     """Load the prices of a file, with the shipped ones for hardware that it lacks.
 
     Raises:
-        SpecError: an unknown accelerator or key, an amount that is none, with its place in the file.
+        SpecError: no such file, an unknown accelerator or key, an invalid amount, with its place in the file.
     """
     default = _default()
     if path is None:

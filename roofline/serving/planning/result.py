@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofline.predict.result import dump_json
+from roofline.documents import dump_json, envelope
 from roofline.registry import HasFigures
 from roofline.serving.planning.performance import Performance
 from roofline.serving.planning.sizing import Binds
 from roofline.specs.source import Assumption
-from roofline.version import envelope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +98,7 @@ class Candidate:
         breaks_at: requests/s at which an objective is missed, or the replicas saturate.
         basis: "estimate" or "bound".
         notes: what a reader should know.
+        estimate_basis: what estimates rest on: "measured", "transferred", "prior" or "given"; None of bounds.
     """
 
     hardware: str
@@ -116,29 +116,30 @@ class Candidate:
     breaks_at: float | None
     basis: str
     notes: tuple[str, ...] = ()
+    estimate_basis: str | None = None
 
     @property
     def devices(self) -> int:
-        """Accelerators of all replicas."""
+        """Number of accelerators of all replicas, spares included."""
         return sum(pool.devices * pool.replicas for pool in self.pools)
 
     @property
     def replicas(self) -> int:
-        """Replicas of all pools."""
+        """Number of replicas of all pools, spares included."""
         return sum(pool.replicas for pool in self.pools)
 
     @property
     def tightest(self) -> Pool:
-        """The pool with the lowest capacity."""
+        """The pool with the lowest requests/s within the objectives, spares not counted."""
         return min(self.pools, key=lambda pool: pool.max_rate * (pool.replicas - pool.spare))
 
     @property
     def binds(self) -> Binds:
-        """What stops it from serving more."""
+        """What stops its tightest pool from serving more."""
         return self.tightest.binds
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Plain data, as in the list `candidates` of `roofline plan --json`, in base units."""
         main = self.pools[-1]
         return {
             "hardware": self.hardware,
@@ -179,6 +180,7 @@ class Candidate:
             "breaks_first": {"what": self.binds, "rate": self.breaks_at},
             "headroom": self.headroom,
             "basis": self.basis,
+            "estimate_basis": self.estimate_basis,
             "notes": list(self.notes),
         }
 
@@ -215,11 +217,11 @@ class Plan(HasFigures):
 
     @property
     def best(self) -> Candidate | None:
-        """The first candidate, if any."""
+        """The first candidate in the order of `rank`; None if there is none."""
         return self.candidates[0] if self.candidates else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Plain data in the layout of `roofline plan --json`, in base units."""
         return {
             **envelope(self.inputs),
             "model": self.model,
@@ -237,15 +239,15 @@ class Plan(HasFigures):
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        """JSON text; no NaN and no infinity."""
+        """JSON text of `to_dict`; no NaN and no infinity."""
         return dump_json(self.to_dict(), indent)
 
     def flat(self) -> list[dict[str, Any]]:
-        """One flat row per candidate; units in the names."""
+        """One flat row per candidate, with units in the names."""
         return [_flat(index, one, index in self.pareto) for index, one in enumerate(self.candidates)]
 
     def to_frame(self) -> pd.DataFrame:
-        """A tidy table, one row per candidate."""
+        """A pandas frame of `flat`, one row per candidate."""
         import pandas as pd
 
         return pd.DataFrame(self.flat())

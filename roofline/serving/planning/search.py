@@ -1,4 +1,4 @@
-"""The search: every deployment of a query, each with the rate that one replica of it serves within the objectives.
+"""The search: parallel sizes that a model and its hardware allow, and the rate that a replica of each serves.
 
 In disaggregated serving one pool computes a prompt, its keys and values are sent to the other, and that decodes the output:
 neither waits for the other's steps. The first token counts when the cache has arrived: KV bytes of the prompt over the links of
@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from roofline.blocks.model import Model
 from roofline.errors import RooflineError
+from roofline.graph.sharding import check_parallel, communication_groups
 from roofline.predict.efficiency.estimate import Estimator
 from roofline.predict.request import PhaseName, ResolvedRequest, Workload, prepare
-from roofline.serving.planning.layouts import SIZES, Layout, layouts
 from roofline.serving.planning.load import MAX_DEVICES, Load, Query
 from roofline.serving.planning.sizing import Role, SizedReplica, size_replica
 from roofline.serving.queueing.replica import Replica
+from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Step, decode, prefill
 
@@ -27,6 +29,88 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+
+Layout = dict[str, int]
+SIZES = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "ep": "expert_parallel_size",
+    "cp": "context_parallel_size",
+}
+_POWERS = (1, 2, 4, 8, 16)
+_IN_A_NODE = 8
+_RANKS = (8, 16, 32, 64, 128)
+"""Data-parallel ranks that share the experts; DeepSeek serves with 32 and 144, of which 144 takes redundant experts."""
+
+
+def layouts(model: Model, hardware: Hardware, fixed: dict[str, Any], most: int) -> Iterator[Layout]:
+    """Yield the parallel sizes of up to `most` devices that the model and the links allow, smallest first.
+
+    * tensor parallelism within a node;
+    * pipelines of 2 and 4 stages of devices without a link (pipelines communicate least), or of whole nodes;
+    * MoE models: experts divided over the tensor-parallel devices;
+    * MoE models: data-parallel attention with the experts over all devices (`dp` = `ep` = 8 to 128).
+
+    Context parallelism is only used if it is given.
+
+    Args:
+        model: the model.
+        hardware: an accelerator or node.
+        fixed: options of `analyze`; parallel sizes among them are not searched.
+        most: maximum devices of a replica.
+
+    Yields:
+        Sizes above 1 by short name: `tp`, `pp`, `dp`, `ep`, `cp`.
+    """
+    given = {short: int(fixed[long]) for short, long in SIZES.items() if fixed.get(long) is not None}
+    experts = any(
+        block.experts is not None for block in model.blocks
+    )  # fmt: skip
+    node = hardware.node.count if hardware.node is not None else _IN_A_NODE
+    linked = bool(hardware.node.links if hardware.node is not None else hardware.accelerator.links)
+    seen: set[tuple[int, ...]] = set()
+    for sizes in sorted(
+        _wanted(experts, linked, node, given), key=lambda one: (_devices(one), one["pp"], one["dp"], one["ep"])
+    ):
+        layout = sizes | given
+        if "dp" in given and "ep" not in given and sizes["ep"] > 1:
+            layout["ep"] = layout["tp"] * layout["dp"]
+        key = tuple(layout.get(name, 1) for name in SIZES)
+        if key not in seen and _devices(layout) <= most and _works(model, hardware, layout):
+            seen.add(key)
+            yield {name: size for name, size in layout.items() if size > 1}
+
+
+def _wanted(experts: bool, linked: bool, node: int, given: Layout) -> Iterator[Layout]:
+    for tp in (given["tp"],) if "tp" in given else (size for size in _POWERS if size <= node):
+        stages = (1, 2, 4) if not linked or tp == node else (1,)
+        for pp in stages:
+            if linked or tp * pp <= node:
+                for ep in {1, tp} if experts else {1}:
+                    yield {"tp": tp, "pp": pp, "dp": 1, "ep": ep}
+    if experts and given.get("tp", 1) == 1:
+        for ranks in _RANKS:
+            yield {"tp": 1, "pp": 1, "dp": ranks, "ep": ranks}
+
+
+def _devices(sizes: Layout) -> int:
+    return sizes.get("tp", 1) * sizes.get("pp", 1) * sizes.get("dp", 1) * sizes.get("cp", 1)
+
+
+def _works(model: Model, hardware: Hardware, sizes: Layout) -> bool:
+    """Whether the model can be divided into these sizes, and links join the devices of each group."""
+    fields = {SIZES[name]: size for name, size in sizes.items() if size > 1}
+    try:
+        deployment = Deployment(**fields)
+        check_parallel(model, deployment)
+        for group in communication_groups(deployment):
+            hardware.connection(group)
+    except RooflineError:
+        return False
+    return True
+
 
 BUDGETS = (2048, 8192, 512)
 """Token budgets per step: the engines' defaults on smaller and larger devices, and a small one for short steps."""
@@ -65,7 +149,8 @@ class Option:
 
 @dataclass(frozen=True)
 class RejectedLayout:
-    """A deployment that holds no request, or that was refused; `error`: what was wrong with a given option."""
+    """A deployment that holds no request, or that was refused; `error`: what was wrong with a given option; `fits`: memory
+    holds it."""
 
     hardware: Hardware
     precision: str
@@ -74,10 +159,14 @@ class RejectedLayout:
     weights_bytes: float | None = None
     budget_bytes: float | None = None
     error: RooflineError | None = None
+    fits: bool = False
 
 
 def search(query: Query) -> Iterator[Option | RejectedLayout]:
-    """Size every deployment: hardware by precision by layout."""
+    """Yield every deployment of a query, hardware by precision by layout: sized if it fits, else with the reason.
+
+    Options that contradict each other are no exception here: each deployment with them is a `RejectedLayout` with its `error`.
+    """
     for hardware in query.hardware:
         known: dict[str, Estimator] = {}  # fits are looked up once for each kind of hardware
         most = min(query.devices(hardware), MAX_DEVICES)
@@ -126,15 +215,18 @@ def _option(
     request = replace(request, estimator=known.setdefault(hardware.name, request.estimator))
     wanted = int(fixed.get("max_model_len") or min(load.longest, query.model.max_position_embeddings))
     budgets = [request.memory.max_num_batched_tokens] if fixed.get("max_num_batched_tokens") else list(BUDGETS)
-    held = [(budget, slots) for budget in budgets if (slots := slots_in_memory(with_settings(request, None, budget), load))]
-    if not held or longest_held(with_settings(request, None, held[0][0]), wanted) < wanted:
+    held = [(budget, slots) for budget in budgets if (slots := slots_in_memory(_with_settings(request, None, budget), load))]
+    if not held or longest_held(_with_settings(request, None, held[0][0]), wanted) < wanted:
         return _unfit(request, hardware, precision, layout, load, wanted, fits=bool(held))
     limit = fixed.get("max_num_seqs")
     settings = [(min(slots, int(limit)) if limit else slots, budget) for budget, slots in held]
     first, budget = settings[0]
     if not limit and load.concurrency is None:
         settings += [(slots, budget) for slots in BATCH_LIMITS if slots < first]
-    replica = Replica(request, max(slots for slots, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)))
+    replica = Replica(
+        request, max(slots for slots, _ in settings), tuple(dict.fromkeys(budget for _, budget in settings)),
+        query.attention_dp_balance,
+    )  # fmt: skip
     memory_slots = max(slots for _, slots in held)
     sized: dict[Role, SizedReplica] = {}
     after: tuple[Any, ...] = ()
@@ -143,22 +235,24 @@ def _option(
         sized["both"] = size_replica(replica, load, tried, memory_slots)
     link = cache_link(hardware) if "disaggregated" in query.modes and load.concurrency is None else None
     if link is not None and load.mean_output > 1:
-        after = transfer_s(request, load, link[1])
+        after = _transfer_s(request, load, link[1])
         largest = max(settings[: len(held)], key=lambda setting: setting[1])
         sized["prefill"] = size_replica(replica, load, [largest], memory_slots, "prefill", after)
         sized["decode"] = size_replica(replica, load, settings[:1], memory_slots, "decode")
     if not sized:
-        return RejectedLayout(hardware, precision, layout, "its pools have no known link between them")
+        why = "its prefill and decode pools have no known link between them: --mode colocated needs none, or give a file of a "
+        why += "node with its network"
+        return RejectedLayout(hardware, precision, layout, why, fits=True)
     return Option(hardware, precision, layout, {role: with_chosen(one) for role, one in sized.items()}, after, wanted)
 
 
 def with_chosen(sized: SizedReplica) -> SizedReplica:
-    """The replica with its settings in its request, for engine flags and `analyze`."""
-    replica = replace(sized.replica, request=with_settings(sized.replica.request, sized.slots, sized.budget))
+    """The replica with its slots and token budget in its request, for engine flags and `analyze`."""
+    replica = replace(sized.replica, request=_with_settings(sized.replica.request, sized.slots, sized.budget))
     return replace(sized, replica=replica)
 
 
-def with_settings(request: ResolvedRequest, slots: int | None, budget: int) -> ResolvedRequest:
+def _with_settings(request: ResolvedRequest, slots: int | None, budget: int) -> ResolvedRequest:
     """The request with `slots` slots per rank (None: no limit) and `budget` tokens per step."""
     deployment = request.deployment.model_copy(update={"max_num_batched_tokens": budget, "max_num_seqs": slots})
     memory = replace(request.memory, deployment=deployment, max_num_batched_tokens=budget)
@@ -168,7 +262,7 @@ def with_settings(request: ResolvedRequest, slots: int | None, budget: int) -> R
 def _unfit(
     request: ResolvedRequest, hardware: Hardware, precision: str, layout: Layout, load: Load, wanted: int, *, fits: bool
 ) -> RejectedLayout:
-    part = request.memory.fullest
+    part = request.memory.fullest_stage
     gib = 2**30
     why = f"weights take {part.weights_bytes / gib:.1f} GiB of the {part.budget_bytes / gib:.1f} GiB that a device has for it"
     if fits:
@@ -186,12 +280,12 @@ def slots_in_memory(request: ResolvedRequest, load: Load) -> int:
     ranks = request.deployment.data_parallel_size
     context = max(round(load.mean_input + load.mean_output) - 1, 1)
     slots = min(MAX_SLOTS * ranks, request.memory.max_batch(context)) // ranks
-    while slots and not mean_requests(request, load, slots).all_fit():
+    while slots and not _mean_requests(request, load, slots).all_fit():
         slots = min(slots - 1, int(slots * 0.98))
     return slots
 
 
-def mean_requests(request: ResolvedRequest, load: Load, slots: int) -> ResolvedRequest:
+def _mean_requests(request: ResolvedRequest, load: Load, slots: int) -> ResolvedRequest:
     """The analysis of `slots` requests of mean lengths per rank, from the prompt to the last token."""
     batch = slots * request.deployment.data_parallel_size
     prompt, output = max(round(load.mean_input), 1), max(round(load.mean_output), 1)
@@ -200,13 +294,16 @@ def mean_requests(request: ResolvedRequest, load: Load, slots: int) -> ResolvedR
 
 
 def longest_held(request: ResolvedRequest, wanted: int) -> int:
-    """The longest sequence, up to `wanted` tokens, that every rank holds alone: engines refuse to start with more."""
+    """Tokens of the longest sequence, up to `wanted`, that every rank holds alone: engines refuse to start with more."""
     most = request.memory.max_context(request.deployment.data_parallel_size)
     return wanted if most is None else min(wanted, most + 1)
 
 
 def cache_link(hardware: Hardware) -> tuple[str, float] | None:
-    """The link that caches move over and its bytes/s per device: the network of a node, else the link to the host."""
+    """The link that caches move over between pools, as text, and its bytes/s per device in one direction.
+
+    It is the network of a node, else the link to the host; None if neither is known.
+    """
     if hardware.node is not None and hardware.node.network is not None:
         link = hardware.node.network
         return f"{link.name} between nodes", link.per_direction.value
@@ -214,8 +311,8 @@ def cache_link(hardware: Hardware) -> tuple[str, float] | None:
     return None if host is None else (f"{host.name}, the link to the host", host.per_direction.value)
 
 
-def transfer_s(request: ResolvedRequest, load: Load, rate: float) -> tuple[Array, ...]:
-    """Per class, seconds to send the cache of each prompt, (K,): a device's part of it at `rate` bytes/s."""
+def _transfer_s(request: ResolvedRequest, load: Load, rate: float) -> tuple[Array, ...]:
+    """Seconds to send the cache of each prompt, (K,) per class: the part of the fullest device at `rate` bytes/s."""
     import numpy as np
 
     seconds = []

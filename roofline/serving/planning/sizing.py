@@ -57,12 +57,12 @@ def role_server(
     Args:
         replica: the deployment.
         load: the requests.
-        role: the role.
-        slots: slots per rank.
+        role: both phases, prefill alone, or decode alone.
+        slots: slots per rank (`max_num_seqs`).
         budget: tokens per step.
         scale: factor on all times.
         basis: "bound" or "estimate"; None: the replica's.
-        after_s: per class, seconds between a prompt and its first token.
+        after_s: per class, seconds between a prompt and its first token, (K,); of prefill alone.
     """
     import numpy as np
 
@@ -85,15 +85,15 @@ def size_replica(
     replica: Replica, load: Load, settings: Iterable[tuple[int, int]], memory_slots: int, role: Role = "both",
     after_s: tuple[Any, ...] = (),
 ) -> SizedReplica:  # fmt: skip
-    """Choose the setting with the highest rate within the objectives; of equal ones the first.
+    """The replica in the setting with the highest rate within the objectives; of equal ones the first.
 
     Args:
         replica: the deployment.
         load: the requests and their objectives.
-        settings: slots and tokens per step.
-        memory_slots: slots that memory holds.
-        role: the role.
-        after_s: per class, seconds between a prompt and its first token.
+        settings: pairs of slots per rank and tokens per step; at least one.
+        memory_slots: slots per rank that memory holds.
+        role: both phases, prefill alone, or decode alone.
+        after_s: per class, seconds between a prompt and its first token, (K,).
     """
     tried = [_with_setting(replica, load, role, slots, budget, memory_slots, after_s) for slots, budget in settings]
     return max(tried, key=lambda one: one.max_rate)
@@ -125,7 +125,7 @@ def _with_setting(
 
 
 def coarsened(server: BatchServer) -> BatchServer:
-    """The server with fewer representatives of each class: means of neighbours."""
+    """The server with at most 48 representatives of each class: means of neighbours, so that means stay."""
     import numpy as np
 
     def part(values: Array | float) -> Any:
@@ -177,7 +177,10 @@ def _missed_by(state: Steady, at: int, load: Load, role: Role, slots: int, memor
 
 
 def unloaded(sized: SizedReplica, load: Load) -> dict[str, float]:
-    """TTFT and TPOT at the percentile over their objectives, at the lowest rate that is tried: the worst of the classes."""
+    """TTFT and TPOT at their percentile over their objectives, at the lowest rate that is tried: the worst of the classes.
+
+    An objective that is not set, or not of the replica's role, is 0.
+    """
     state = steady(coarsened(sized.server), sized.server.capacity * UTILISATION / _COARSE)
     ratios = dict.fromkeys((TTFT, TPOT), 0.0)
     for which, service in enumerate(load.services):

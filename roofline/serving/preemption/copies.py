@@ -38,7 +38,7 @@ _OUT, _IN = "copy_d2h", "copy_h2d"
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Time of a copy: seconds per call, and bytes/s of its bytes.
+    """The linear model of a copy: `call` seconds per call, and its bytes at `rate` bytes/s.
 
     >>> curve = Curve(5e-6, 25e9)
     >>> f"{curve.seconds(2**20, 32):.4g}", f"{curve.attained(125000):.4g}"  # 32*5 us + 1 MiB/25 GB/s; half of the rate
@@ -49,38 +49,38 @@ class Curve:
     rate: float
 
     def seconds(self, size: Expr, calls: Expr) -> Expr:
-        """Seconds of `size` bytes in `calls` calls, one after another. Numbers or arrays."""
+        """Seconds to copy `size` bytes in `calls` calls, one after another. Numbers or arrays that broadcast."""
         return calls * self.call + size / self.rate
 
     def attained(self, chunk: Expr) -> Expr:
-        """Achieved bytes/s of calls of `chunk` bytes each."""
+        """Achieved bytes/s of calls of `chunk` bytes each. A number or an array."""
         return chunk / (self.call + chunk / self.rate)
 
 
 @dataclass(frozen=True, slots=True)
-class SwapBandwidths:
-    """Both directions: out of the device, and back."""
+class SwapCurves:
+    """Curves of a swap: out of the device to the host, and back in."""
 
     out: Curve
     back: Curve
 
     @property
     def rate(self) -> float:
-        """Rate of large copies out and back, one after the other: the harmonic mean, bytes/s."""
+        """Rate of large copies out and back, one after the other: the harmonic mean of both, bytes/s."""
         return 2 / (1 / self.out.rate + 1 / self.back.rate)
 
-    def shared(self, devices: int) -> SwapBandwidths:
-        """The curves of one of several devices that copy over one link at the same time."""
-        return SwapBandwidths(Curve(self.out.call, self.out.rate / devices), Curve(self.back.call, self.back.rate / devices))
+    def shared(self, devices: int) -> SwapCurves:
+        """The curves of each of `devices` devices that copy over one link at the same time: calls as before, rates divided."""
+        return SwapCurves(Curve(self.out.call, self.out.rate / devices), Curve(self.back.call, self.back.rate / devices))
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Copies of one device.
+    """Model of the copies between one device and its host.
 
     Args:
-        ways: the expected curves.
-        quick: the fast end of their interval.
+        curves: the expected ones.
+        fast: the fast end of their interval.
         slow: the slow end.
         peak: the link's rate in one direction, bytes/s, which no copy beats.
         basis: fitted ("estimate") or typical ("assumed").
@@ -88,9 +88,9 @@ class Copies:
         inputs: files that were read.
     """
 
-    ways: SwapBandwidths
-    quick: SwapBandwidths
-    slow: SwapBandwidths
+    curves: SwapCurves
+    fast: SwapCurves
+    slow: SwapCurves
     peak: float
     basis: Basis
     notes: tuple[Assumption, ...] = ()
@@ -108,21 +108,22 @@ def copies(request: ResolvedRequest, *, pinned: bool = True, host_link: float | 
 
     Raises:
         InputError: the link is unknown, and no `host_link` is given.
+        SpecError: the file of typical values is missing or invalid.
     """
     typical, used = load_typical()
     peak = host_link if host_link is not None else _link_rate(request)
     measured = _measured(request.estimator.fits) if pinned else None
     if measured is not None:
-        ways, notes = _fitted_ways(measured, peak, given=host_link is not None), _fit_notes(measured)
+        ends, notes = _fitted_curves(measured, peak, given=host_link is not None), _fit_notes(measured)
     else:
-        ways = _typical_ways(typical, peak, pinned=pinned, given=host_link is not None)
+        ends = _typical_curves(typical, peak, pinned=pinned, given=host_link is not None)
         notes = _typical_notes(typical, pinned=pinned)
     if host_link is not None:
         why = "bytes/s of large copies in one direction, in place of the link's file"
         notes = [Assumption("host_link", host_link, "given", why), *(note for note in notes if note.name != "host_copy.link")]
-    middle, quick, slow = (each.shared(share) for each in ways)
+    expected, fast, slow = (each.shared(share) for each in ends)
     inputs = () if measured is not None else (used,)
-    return Copies(middle, quick, slow, peak / share, "assumed" if measured is None else "estimate", tuple(notes), inputs)
+    return Copies(expected, fast, slow, peak / share, "assumed" if measured is None else "estimate", tuple(notes), inputs)
 
 
 def _link_rate(request: ResolvedRequest) -> float:
@@ -141,24 +142,22 @@ def _measured(fits: Fits) -> tuple[Fitted, Fitted] | None:
     return (out, back) if known and out is not None and back is not None else None
 
 
-def _fitted_ways(
-    measured: tuple[Fitted, Fitted], peak: float, *, given: bool
-) -> tuple[SwapBandwidths, SwapBandwidths, SwapBandwidths]:
+def _fitted_curves(measured: tuple[Fitted, Fitted], peak: float, *, given: bool) -> tuple[SwapCurves, SwapCurves, SwapCurves]:
     """Curves of the fits, and of the ends of their bands."""
-    ways = []
+    every = []
     for end in (None, 0, 1):  # of a band: measured over estimated
         curves = []
         for fit in measured:
             factor = 1.0 if end is None else fit.family.bands.get("all", (0.5, 2.0))[end]
             reached = peak * (1.0 if given else float(fit.values["link"]))
             curves.append(Curve(float(fit.values["call"]) * factor, min(reached / factor, peak)))
-        ways.append(SwapBandwidths(*curves))
-    return ways[0], ways[1], ways[2]
+        every.append(SwapCurves(*curves))
+    return every[0], every[1], every[2]
 
 
-def _typical_ways(
+def _typical_curves(
     typical: HostCopies, peak: float, *, pinned: bool, given: bool
-) -> tuple[SwapBandwidths, SwapBandwidths, SwapBandwidths]:
+) -> tuple[SwapCurves, SwapCurves, SwapCurves]:
     """Curves of the typical values, and of the ends of what others measured."""
 
     def curve(call: str, speed: str) -> Curve:
@@ -170,8 +169,8 @@ def _typical_ways(
         return Curve(float(getattr(kind.call, call)), rate)
 
     ends = (("value", "value"), ("low", "high"), ("high", "low"))  # a call is quick where it is short
-    middle, quick, slow = (SwapBandwidths(made, made) for made in (curve(*end) for end in ends))
-    return middle, quick, slow
+    expected, fast, slow = (SwapCurves(made, made) for made in (curve(*end) for end in ends))
+    return expected, fast, slow
 
 
 def _fit_notes(measured: tuple[Fitted, Fitted]) -> list[Assumption]:
@@ -233,7 +232,7 @@ class HostCopyOptions:
 
     @property
     def given(self) -> list[str]:
-        """Flags of the options that differ from the default."""
+        """Flags of the options that differ from their defaults."""
         default = HostCopyOptions().options
         changed = [name for name, value in self.options.items() if value != default[name]]
         return ["--pageable" if name == "pinned" else f"--{name.replace('_', '-')}" for name in changed]
@@ -243,7 +242,14 @@ def parse_host_copy(
     *, host_link: str | float | None = None, pinned: bool = True, coalesced: bool = False,
     gpus_per_link: int | str | None = None, host_memory: str | float | None = None,
 ) -> HostCopyOptions:  # fmt: skip
-    """Parse the options from flags or Python values.
+    """Parse the options of copies to the host from flags or Python values.
+
+    Args:
+        host_link: bytes/s, or a text with a unit; None: as the hardware's files say.
+        pinned: whether the host's memory is page-locked.
+        coalesced: whether blocks are gathered and copied in one call each way.
+        gpus_per_link: devices that share one link to the host; None: 1.
+        host_memory: bytes, or a text with a unit; None: the replica's share of the node's.
 
     Raises:
         InputError: a wrong value, by its flag.
@@ -312,7 +318,7 @@ class HostCopies(Spec):
 
 
 def load_typical() -> tuple[HostCopies, Input]:
-    """Load the typical values: the file of the first hardware folder that has one.
+    """Load the typical values of copies, from the first hardware folder with a `_host_copies.yaml`, and that file as an input.
 
     Raises:
         SpecError: there is none, or it is invalid.

@@ -23,7 +23,7 @@ from roofline.operators.sparse_counts import entries
 from roofline.predict.allocation import Kind
 from roofline.predict.memory import MemoryModel, StageMemory
 from roofline.predict.request import ResolvedRequest
-from roofline.serving.preemption.copies import Copies, Curve, SwapBandwidths, copies
+from roofline.serving.preemption.copies import Copies, Curve, SwapCurves, copies
 from roofline.serving.preemption.recompute import Recompute
 
 Cheaper = Literal["recompute", "swap"]
@@ -48,7 +48,7 @@ class BlockGroup:
     tensors: int
 
     def blocks(self, tokens: Expr, prefix: int) -> Expr:
-        """Blocks of `tokens` tokens after `prefix` ones, whose whole blocks stay."""
+        """Blocks of one layer for `tokens` tokens (a number or an array) after `prefix` ones, whose whole blocks stay."""
         cached = prefix + tokens - 1
         every = self.kind.blocks(cached, 1)
         if prefix == 0:
@@ -58,27 +58,33 @@ class BlockGroup:
 
     @property
     def chunk(self) -> float:
-        """Bytes of one copy."""
+        """Bytes of one copy: a block's part of one tensor."""
         return self.block_bytes / self.tensors
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceCache:
-    """What one device of a pipeline stage caches of a sequence. Counts may be arrays."""
+    """What one device of a pipeline stage caches of a sequence. Counts may be arrays.
+
+    Args:
+        groups: layers that cache in blocks.
+        state_bytes: bytes of the recurrent state.
+        state_calls: copies of the recurrent state, one way.
+    """
 
     groups: tuple[BlockGroup, ...]
     state_bytes: float = 0.0
     state_calls: int = 0
 
     def bytes(self, tokens: Expr, prefix: int = 0) -> Expr:
-        """Bytes of whole blocks and the state."""
+        """Bytes of whole blocks for `tokens` tokens after `prefix` ones that stay, and of the recurrent state."""
         total: Expr = self.state_bytes
         for group in self.groups:
             total = total + group.blocks(tokens, prefix) * (group.layers * group.block_bytes)
         return total
 
     def calls(self, tokens: Expr, prefix: int = 0) -> Expr:
-        """Number of copies: one per block, layer and tensor."""
+        """Number of copies of `tokens` tokens after `prefix` ones that stay: one per block, layer and tensor."""
         total: Expr = self.state_calls
         for group in self.groups:
             total = total + group.blocks(tokens, prefix) * (group.layers * group.tensors)
@@ -92,15 +98,15 @@ class SequenceCache:
 
     @property
     def chunk(self) -> float:
-        """Bytes of the smallest copy; 0: none."""
+        """Bytes of the smallest copy; 0 if no layer caches in blocks."""
         return min((group.chunk for group in self.groups), default=0.0)
 
 
 def sequence_cache(memory: StageMemory) -> SequenceCache:
-    """The cache of a sequence on a device of a stage, as its engine lays it out.
+    """The cache of a sequence on a device of a pipeline stage, in the blocks of its engine.
 
     >>> from roofline.predict.request import prepare
-    >>> cache = sequence_cache(prepare("llama-3.1-8b", "a100-sxm-80gb").memory.fullest)
+    >>> cache = sequence_cache(prepare("llama-3.1-8b", "a100-sxm-80gb").memory.fullest_stage)
     >>> cache.calls(2048), cache.bytes(2048) / 2**20, cache.chunk  # 128 blocks x 32 layers x 2; 16 tokens x 8 heads x 128 x 2 B
     (8192, 256.0, 32768.0)
     """
@@ -152,39 +158,45 @@ class Swap:
     bandwidth: float
     share: int = 1
 
-    def seconds(self, tokens: Expr, prefix: int = 0, ways: SwapBandwidths | None = None) -> tuple[Expr, Expr]:
-        """Seconds out and back of `tokens` tokens after `prefix` ones that stay; `ways`: other curves. Counts may be arrays."""
-        ways = ways or self.copies.ways
-        return self._one_way(ways.out, tokens, prefix), self._one_way(ways.back, tokens, prefix)
+    def seconds(self, tokens: Expr, prefix: int = 0, curves: SwapCurves | None = None) -> tuple[Expr, Expr]:
+        """Seconds to copy a sequence out, and back in: of the slowest pipeline stage each.
+
+        Args:
+            tokens: evicted tokens, a number or an array.
+            prefix: tokens before them that stay on the device.
+            curves: of the copies; None: the expected ones.
+        """
+        curves = curves or self.copies.curves
+        return self._one_way(curves.out, tokens, prefix), self._one_way(curves.back, tokens, prefix)
 
     def both(self, tokens: Expr, prefix: int = 0) -> Expr:
-        """Seconds out and back, one after the other."""
+        """Seconds to copy `tokens` tokens after `prefix` ones out and back in, one after the other. May be arrays."""
         out, back = self.seconds(tokens, prefix)
         return out + back
 
     def bound(self, tokens: Expr, prefix: int = 0) -> Expr:
-        """Lower bound of `both`, s: the link's own rate, without calls."""
+        """Lower bound of `both`, s: all bytes at the link's own rate, without a time per call."""
         return 2 * self.bytes(tokens, prefix) / self.copies.peak
 
     def bytes(self, tokens: Expr, prefix: int = 0) -> Expr:
-        """Bytes of the fullest device, one way."""
+        """Bytes that the fullest device copies one way, for `tokens` tokens after `prefix` ones that stay."""
         size = self.stages[0].bytes(tokens, prefix)
         for stage in self.stages[1:]:
             size = maximum(size, stage.bytes(tokens, prefix))
         return size
 
     def calls(self, stage: SequenceCache, tokens: Expr, prefix: int = 0) -> Expr:
-        """Calls of a device, one way."""
+        """Copy calls of a device of a stage, one way; at most one if blocks are coalesced."""
         calls = stage.calls(tokens, prefix)
         return calls / maximum(calls, 1) if self.coalesced else calls  # one, or none if there is nothing to copy
 
     def gather(self, size: Expr) -> Expr:
-        """Seconds to gather or scatter the blocks, one way."""
+        """Seconds to gather or scatter `size` bytes of blocks in device memory, one way; 0 unless they are coalesced."""
         return 2 * size / self.bandwidth if self.coalesced else 0.0
 
     def overlapped_cost(self, tokens: Expr, prefix: int = 0) -> Expr:
-        """Seconds of device memory that overlapped copies take from kernels: every byte crosses it once per way, and twice
-        more if blocks are gathered."""
+        """Seconds of device memory that overlapped copies out and back take from kernels: every byte crosses it once per
+        way, and twice more if blocks are coalesced."""
         size = self.bytes(tokens, prefix)
         return 2 * (size / self.bandwidth + self.gather(size))
 
@@ -268,7 +280,7 @@ class Preemption:
             context: cached tokens of each of them.
 
         Raises:
-            InputError: the host link is unknown; a running batch fills the steps.
+            InputError: the host link is unknown; the model caches nothing of a sequence; a running batch fills the steps.
         """
         if block_size is not None:
             request = replace(request, memory=replace(request.memory, block_size=block_size))
@@ -285,29 +297,29 @@ class Preemption:
             raise InputError(f"{request.model.name} keeps nothing of a sequence: there is nothing to evict")
         recompute = Recompute(request, batch, context, prefix)
         recompute.budget  # noqa: B018 - refuses a batch that fills the steps
-        limit = host_memory if host_memory is not None else node_memory(request)
+        limit = host_memory if host_memory is not None else _node_memory(request)
         return cls(request, recompute, swap, prefix, limit)
 
     def recompute_seconds(self, tokens: int) -> float:
-        """Seconds to recompute evicted tokens: from a table, within 2 % of the sum of the kernels (median 0.1 %)."""
+        """Seconds to recompute a number of evicted tokens: from a table, within 2 % of the exact time (median 0.1 %)."""
         return self.recompute.seconds(tokens)
 
     def swap_seconds(self, tokens: int) -> tuple[float, float]:
-        """Seconds to copy evicted tokens out, and in again: exact in the terms of the closed form."""
+        """Seconds to copy a number of evicted tokens out, and back in, by the closed form of the module's docstring."""
         out, back = self.swap.seconds(tokens, self.prefix)
         return float(out), float(back)
 
     def choice(self, tokens: int, held: float = 0.0) -> Choice:
-        """Seconds of both, and the cheaper one; `held` bytes of the host are in use."""
+        """Seconds to recompute and to swap a number of evicted tokens; `held`: bytes already in use on the host."""
         fits = self.host_memory is None or held + self.host_bytes(tokens) <= self.host_memory
         return Choice(self.recompute_seconds(tokens), *self.swap_seconds(tokens), fits=fits)
 
     def device_bytes(self, tokens: int) -> float:
-        """Bytes that the fullest device copies one way."""
+        """Bytes that the fullest device copies one way for a number of evicted tokens."""
         return float(self.swap.bytes(tokens, self.prefix))
 
     def host_bytes(self, tokens: int) -> float:
-        """Bytes of host memory for the cache of all devices of a replica."""
+        """Bytes of host memory for a number of evicted tokens: the cache on all devices of a replica."""
         deployment = self.request.deployment
         each = deployment.tensor_parallel_size * deployment.context_parallel_size
         return each * sum(float(stage.bytes(tokens, self.prefix)) for stage in self._every_stage)
@@ -320,21 +332,21 @@ class Preemption:
         return tuple(by_layers[stage.layers] for stage in stages(memory.model, memory.deployment.pipeline_parallel_size))
 
     def with_memory(self, memory: MemoryModel) -> Swap:
-        """The swap of the deployment with another memory model."""
+        """The swap of the deployment with the cache of another memory model."""
         return replace(self.swap, stages=tuple(sequence_cache(stage) for stage in memory.stages))
 
     def with_block(self, block_size: int) -> Swap:
-        """The swap with another block size."""
+        """The swap of the deployment with another block size, in tokens."""
         return self.with_memory(replace(self.request.memory, block_size=block_size))
 
 
 def devices(request: ResolvedRequest) -> int:
-    """Devices of one replica, each of which holds a part of a sequence."""
+    """Number of devices of one replica, each of which holds a part of a sequence."""
     deployment = request.deployment
     return deployment.devices // deployment.data_parallel_size
 
 
-def node_memory(request: ResolvedRequest) -> float | None:
+def _node_memory(request: ResolvedRequest) -> float | None:
     """A replica's share of the host memory of its node, bytes; None if unknown."""
     node = request.hardware.node
     if node is None or node.host.memory is None:

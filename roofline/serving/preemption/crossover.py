@@ -65,7 +65,7 @@ from roofline.specs.workload import prefill
 
 
 def needed_rate(moved: float, recompute: float, fixed: float) -> float | None:
-    """Bytes/s at which `moved` bytes, plus `fixed` seconds, take as long as `recompute` seconds; None: no rate does.
+    """The rate in bytes/s at which `moved` bytes, plus `fixed` seconds, take `recompute` seconds; None: no rate does.
 
     >>> needed_rate(8e9, 2.0, 0.4), needed_rate(8e9, 2.0, 2.5)  # 8 GB in 1.6 s
     (5000000000.0, None)
@@ -76,16 +76,24 @@ def needed_rate(moved: float, recompute: float, fixed: float) -> float | None:
 def exact_link(swap: Swap, recompute: float, tokens: int, prefix: int = 0) -> float | None:
     """The break-even link: the rate of large copies, bytes/s, at which swapping takes as long as `recompute` seconds.
 
-    It is the whole link's rate, if several devices share it, with which every pipeline stage is done in time. None: no link is
-    fast enough, or nothing is copied.
+    It is the whole link's rate, if several devices share it, with which every pipeline stage is done in time.
+
+    Args:
+        swap: the copies.
+        recompute: seconds to recompute the tokens.
+        tokens: evicted tokens.
+        prefix: tokens before them that stay on the device.
+
+    Returns:
+        Bytes/s; None: no link is fast enough, or nothing is copied.
     """
-    ways, needed = swap.copies.ways, []
+    curves, needed = swap.copies.curves, []
     for stage in swap.stages:
         size = float(stage.bytes(tokens, prefix))
         if size == 0:
             continue
         calls = float(swap.calls(stage, tokens, prefix))
-        fixed = calls * (ways.out.call + ways.back.call) + 2 * float(swap.gather(size))
+        fixed = calls * (curves.out.call + curves.back.call) + 2 * float(swap.gather(size))
         if (rate := needed_rate(2 * size, recompute, fixed)) is None:
             return None
         needed.append(rate * swap.share)
@@ -110,15 +118,21 @@ class Asymptote:
 
     @property
     def link(self) -> float | None:
-        """B*, bytes/s; None if nothing is cached per token."""
+        """The asymptotic break-even link B* in bytes/s; None if nothing is cached per token."""
         return break_even_link(self.kv_bytes, self.peak, self.efficiency, self.parameters) if self.kv_bytes else None
 
 
 def asymptote(request: ResolvedRequest, recompute: float, tokens: int, share: int = 1) -> Asymptote:
-    """The terms for `tokens` tokens that take `recompute` seconds to recompute.
+    """The terms of the asymptotic break-even link for a recomputation.
 
     A sequence passes all pipeline stages, one after the other, while each copies its own part of the cache: the parameters
-    are those of all stages, the bytes those of the fullest. `share` devices copy over one link.
+    are those of all stages, the bytes those of the fullest.
+
+    Args:
+        request: the deployment.
+        recompute: seconds to recompute the tokens.
+        tokens: evicted tokens.
+        share: devices that copy over one link at the same time.
     """
     flops = compute_s = 0.0
     peaks = set()
@@ -138,7 +152,14 @@ def asymptote(request: ResolvedRequest, recompute: float, tokens: int, share: in
 
 
 def quadratic(c: float, alpha: float, gamma: float, tau: float, sigma: float) -> list[float]:
-    """Positive roots of gamma N^2 + (alpha - sigma) N + (c - tau), in order.
+    """Positive roots of gamma N^2 + (alpha - sigma) N + (c - tau), ascending: the tokens at which both ways cost the same.
+
+    Args:
+        c: seconds of a recomputation, whatever its length.
+        alpha: seconds per recomputed token.
+        gamma: seconds per squared token (attention).
+        tau: seconds of a swap, whatever its length.
+        sigma: seconds per swapped token.
 
     >>> quadratic(c=9.0, alpha=1.0, gamma=0.01, tau=0.0, sigma=2.0)  # 0.01 N^2 - N + 9 = 0: N = 50 -+ sqrt(2500 - 900)
     [10.0, 90.0]
@@ -158,7 +179,12 @@ _RIPPLES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 def crossings(numbers: Sequence[int], first: Sequence[float], second: Sequence[float]) -> list[int]:
-    """Numbers from which on the other of two times is longer: none, one or two.
+    """The numbers from which on the other of two times is longer: none, one or two, ascending.
+
+    Args:
+        numbers: ascending.
+        first: the one time at each number, s.
+        second: the other, s.
 
     Of more than two crossings those count as one between which the times differ by less than a ripple of 1 to 50 %, the
     smallest that leaves two; it is the middle one of them.
@@ -194,12 +220,12 @@ def _changes(rows: Sequence[tuple[int, float, float]], ripple: float) -> list[in
     return changes
 
 
-def smallest_block(seconds: Callable[[int], float], limit: float, most: int) -> int | None:
-    """The smallest block, in tokens, whose swap takes at most `limit` seconds; None if blocks of one token do, or none.
+def _smallest_block(seconds: Callable[[int], float], limit: float, most: int) -> int | None:
+    """The smallest block up to `most` tokens whose swap takes at most `limit` seconds; None if blocks of one token do, or none.
 
-    >>> smallest_block(lambda block: 2.0 + 100 / block, 7.0, 4096)
+    >>> _smallest_block(lambda block: 2.0 + 100 / block, 7.0, 4096)
     20
-    >>> smallest_block(lambda block: 2.0, 7.0, 4096), smallest_block(lambda block: 8.0, 7.0, 4096)
+    >>> _smallest_block(lambda block: 2.0, 7.0, 4096), _smallest_block(lambda block: 8.0, 7.0, 4096)
     (None, None)
     """
     if most < 2 or seconds(1) <= limit or seconds(most) > limit:
@@ -217,7 +243,7 @@ Seconds = Callable[[int], float]
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A split of a sequence: tokens and seconds of each part."""
+    """A split of a sequence: tokens that are recomputed and swapped, and seconds of each part."""
 
     order: Order
     recomputed: int
@@ -235,12 +261,12 @@ class Partial:
 def best_split(
     order: Order, tokens: int, step: int, recompute: Seconds, out: Seconds, back: Seconds, *, hidden: bool = False
 ) -> Partial:
-    """Find the best split in multiples of `step` tokens.
+    """The split with the shortest time, in multiples of `step` tokens.
 
     Args:
         order: which part is the prefix.
-        tokens: of the sequence.
-        step: granularity.
+        tokens: evicted tokens of the sequence.
+        step: granularity in tokens.
         recompute: seconds to recompute a number of tokens.
         out: seconds to copy the rest out, by the number of *recomputed* tokens.
         back: seconds to copy the rest in, likewise.
@@ -287,7 +313,7 @@ class HeatMap:
     ratios: tuple[tuple[float, ...], ...]
 
 
-def longest(costs: Preemption, tokens: int) -> int:
+def _longest(costs: Preemption, tokens: int) -> int:
     """Evicted tokens of the longest sequence of the deployment; at least `tokens`."""
     deployment = costs.request.deployment
     most = costs.request.model.max_position_embeddings
@@ -297,8 +323,8 @@ def longest(costs: Preemption, tokens: int) -> int:
 
 
 def curve_lengths(costs: Preemption, tokens: int) -> list[int]:
-    """Powers of two and the midpoints between them, up to the longest, and `tokens`."""
-    last, numbers, number = longest(costs, tokens), {tokens}, _FIRST
+    """Numbers of tokens for the curves, ascending: powers of two from 64, the midpoints between them, the longest, `tokens`."""
+    last, numbers, number = _longest(costs, tokens), {tokens}, _FIRST
     while number <= last:
         numbers |= {number, number * 3 // 2}
         number *= 2
@@ -306,7 +332,7 @@ def curve_lengths(costs: Preemption, tokens: int) -> list[int]:
 
 
 def curve_points(costs: Preemption, tokens: Iterable[int], *, hidden: bool) -> list[Point]:
-    """A point for each number of tokens; `hidden` as in `split`."""
+    """The costs in seconds at each number of tokens; `hidden` as in `split`."""
     gathered = replace(costs.swap, coalesced=True)
     return [
         Point(
@@ -321,7 +347,7 @@ def curve_points(costs: Preemption, tokens: Iterable[int], *, hidden: bool) -> l
 
 
 def heat_map(costs: Preemption, tokens: int) -> HeatMap:
-    """The map over the listed block sizes and the one in use."""
+    """The map over numbers of tokens (powers of two, and `tokens`) and block sizes (`BLOCKS`, and the one in use)."""
     blocks = tuple(sorted({*BLOCKS, costs.request.memory.block_size}))
     rows = [number for number in curve_lengths(costs, tokens) if number == tokens or number & (number - 1) == 0][:_ROWS]
     swaps = [costs.with_block(block) for block in blocks]
@@ -332,11 +358,11 @@ def heat_map(costs: Preemption, tokens: int) -> HeatMap:
 
 
 def crossover_tokens(costs: Preemption, tokens: int) -> list[int]:
-    """Numbers of tokens from which on the other way is cheaper, up to the longest sequence: none, one or two.
+    """The numbers of tokens from which on the other way is cheaper, up to the longest sequence: none, one or two, ascending.
 
     Only multiples of a block count, so that partly filled blocks do not.
     """
-    last, block = longest(costs, tokens), costs.request.memory.block_tokens
+    last, block = _longest(costs, tokens), costs.request.memory.block_tokens
     base = float(max(last, 2))
     tried = {max(round(base ** (index / _FINE) / block), 1) * block for index in range(_FINE + 1)}
     numbers = sorted(number for number in tried if number <= last) or [last]
@@ -346,17 +372,22 @@ def crossover_tokens(costs: Preemption, tokens: int) -> list[int]:
 
 
 def crossover_block(costs: Preemption, tokens: int, recompute: float) -> int | None:
-    """The smallest block size with which swapping is cheaper; None if the size does not decide."""
+    """The smallest block size in tokens with which swapping takes at most `recompute` seconds; None if it does not decide."""
     if costs.swap.coalesced:
         return None
-    return smallest_block(lambda block: float(costs.with_block(block).both(tokens, costs.prefix)), recompute, tokens)
+    return _smallest_block(lambda block: float(costs.with_block(block).both(tokens, costs.prefix)), recompute, tokens)
 
 
 def split(costs: Preemption, tokens: int, *, hidden: bool) -> tuple[Partial, ...]:
-    """The best split in each possible order, the better one first. `hidden`: copies out are overlapped with other work.
+    """The best split of `tokens` evicted tokens in each possible order, the faster one first.
 
     Tokens after a swapped prefix attend to it. Layers with a window, and recurrent ones, keep no more of it than the end of the
     sequence needs, so that there the prefix has to be recomputed.
+
+    Args:
+        costs: of the deployment.
+        tokens: evicted tokens.
+        hidden: copies out are overlapped with other work, and cost nothing.
     """
     swap, prefix, block = costs.swap, costs.prefix, costs.request.memory.block_tokens
 
@@ -406,6 +437,13 @@ def swap_variants(
     """The baseline swap, and what if one thing changes, against a recomputation of `recompute` seconds.
 
     The recomputation is the baseline's in all rows: only the cache and its copies change.
+
+    Args:
+        costs: of the deployment.
+        tokens: evicted tokens.
+        recompute: seconds to recompute them.
+        pinned: whether the host's memory is page-locked in the baseline.
+        host_link: bytes/s of large copies that the user gave; None: as measured, or as the files say.
     """
     return [
         _variant_row(name, why, swap, costs.prefix, tokens, recompute)

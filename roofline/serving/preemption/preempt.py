@@ -8,10 +8,11 @@ from typing import Any
 
 from roofline import formatting
 from roofline.blocks.model import Model
+from roofline.documents import dump_json, envelope
 from roofline.errors import InputError
 from roofline.predict.analyze import estimate_notes, facts, run
 from roofline.predict.request import prepare
-from roofline.predict.result import Analysis, dump_json
+from roofline.predict.result import Analysis
 from roofline.registry import HasFigures
 from roofline.serving.preemption import crossover
 from roofline.serving.preemption.copies import Basis, parse_host_copy
@@ -23,7 +24,6 @@ from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
-from roofline.version import envelope
 
 # Options of `analyze` that describe the workload: here it is a sequence of `tokens` tokens.
 _WORKLOAD = ("input_len", "output_len", "segments", "phase")
@@ -90,28 +90,28 @@ def preempt(
     )  # fmt: skip
     costs = Preemption.of(request, **asdict(host), batch=running, context=cached)
     fits = request.all_fit()
-    answer = _costs_of(costs, query, host.host_link) if fits or ignore_capacity else None
+    comparison = _costs_of(costs, query, host.host_link) if fits or ignore_capacity else None
     used = (*request.inputs, *request.estimator.fits.inputs.values(), *costs.swap.copies.inputs)
     return Preempted(
         inputs={entry.role: {"name": entry.name, "path": entry.path, "sha256": entry.sha256} for entry in used},
         **facts(request),
         query=query,
         basis=costs.recompute.basis,
-        answer=answer,
+        comparison=comparison,
         assumptions=(*_assumptions(costs, query, host.host_memory), *_provenance(costs, query)),
         unfit=None if fits else run(request),
     )
 
 
-def _costs_of(costs: Preemption, query: Query, host_link: float | None) -> Answer:
+def _costs_of(costs: Preemption, query: Query, host_link: float | None) -> Comparison:
     """The costs of all ways, and what follows from them."""
     tokens, request = query.tokens, costs.request
-    recompute = costs.recompute.answer(tokens)
-    alone = Recompute(request, prefix=query.prefix).answer(tokens) if query.batch else recompute
+    recompute = costs.recompute.estimate(tokens)
+    alone = Recompute(request, prefix=query.prefix).estimate(tokens) if query.batch else recompute
     swap = _swapped(costs, tokens)
     host = HostMemory(costs.host_bytes(tokens), costs.host_memory)
     choice = Choice(recompute.seconds, swap.out_s, swap.in_s, fits=host.fits)
-    return Answer(
+    return Comparison(
         recompute=recompute,
         alone=alone,
         swap=swap,
@@ -133,10 +133,10 @@ def _swapped(costs: Preemption, tokens: int) -> Swapped:
     """The copies, of the device with most to copy."""
     swap, prefix = costs.swap, costs.prefix
     out, back = costs.swap_seconds(tokens)
-    ends = [sum(map(float, swap.seconds(tokens, prefix, ways))) for ways in (swap.copies.quick, swap.copies.slow)]
+    ends = [sum(map(float, swap.seconds(tokens, prefix, curves))) for curves in (swap.copies.fast, swap.copies.slow)]
     fullest = max(swap.stages, key=lambda stage: float(stage.bytes(tokens, prefix)))
     size, calls = float(fullest.bytes(tokens, prefix)), round(float(swap.calls(fullest, tokens, prefix)))
-    ways = swap.copies.ways
+    curves = swap.copies.curves
     return Swapped(
         out_s=out,
         in_s=back,
@@ -146,9 +146,9 @@ def _swapped(costs: Preemption, tokens: int) -> Swapped:
         bytes=size,
         calls=calls,
         chunk_bytes=size / calls if swap.coalesced else fullest.chunk or size / calls,
-        link=ways.rate * swap.share,
+        link=curves.rate * swap.share,
         attained=2 * size / (out + back),
-        curve=((ways.out.call + ways.back.call) / 2, ways.rate),
+        curve=((curves.out.call + curves.back.call) / 2, curves.rate),
         basis=swap.copies.basis,
     )
 
@@ -190,7 +190,7 @@ def _assumptions(costs: Preemption, query: Query, host_memory: float | None) -> 
     else:
         notes.append(Assumption("host_memory", None, "assumed", "the host's memory is unknown: no limit"))
     if costs.recompute.basis == BOUND:
-        call = formatting.seconds(costs.swap.copies.ways.out.call)
+        call = formatting.seconds(costs.swap.copies.curves.out.call)
         why = f"recomputing is at its bound, while a copy takes {call} per call: the comparison favours recomputing"
         notes.append(Assumption("basis", BOUND, "assumed", why))
     return [*notes, *costs.swap.copies.notes]
@@ -265,7 +265,7 @@ class Swapped:
 
     @property
     def seconds(self) -> float:
-        """Seconds out and in."""
+        """Seconds to copy out and back in."""
         return self.out_s + self.in_s
 
 
@@ -289,18 +289,18 @@ class HostMemory:
 
     @property
     def fits(self) -> bool:
-        """Whether the sequence fits."""
+        """Whether the sequence fits in the host's memory; true without a limit."""
         return self.memory is None or self.bytes <= self.memory
 
     @property
     def sequences(self) -> int | None:
-        """Number of such sequences that fit."""
+        """Number of such sequences that fit in the host's memory; None: no limit."""
         return None if self.memory is None else int(self.memory // self.bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The costs of all ways. `recompute` is with the running batch, if there is one; `alone` without."""
+class Comparison:
+    """Costs of recomputing (beside the running batch, if there is one; `alone`: without), swapping and splitting."""
 
     recompute: Recomputed
     alone: Recomputed
@@ -319,19 +319,19 @@ class Answer:
 
     @property
     def ratio(self) -> float:
-        """Seconds of recomputing over swapping."""
+        """Seconds of recomputing over seconds of swapping: above 1 swapping is faster."""
         return self.recompute.seconds / self.swap.seconds
 
     @property
     def certain(self) -> bool:
-        """Whether the intervals of both do not overlap."""
+        """Whether the intervals of recomputing and swapping do not overlap."""
         low, high = self.recompute.low or self.recompute.bound, self.recompute.high
         return self.swap.high_s < low or (high is not None and high < self.swap.low_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Preempted(HasFigures):
-    """The result of `roofline preempt`: recomputing against swapping; `answer` is None if it does not fit."""
+    """The result of `roofline preempt`. `comparison` has the costs; None if the device cannot hold the sequence."""
 
     inputs: dict[str, Any]
     model: dict[str, Any]
@@ -339,7 +339,7 @@ class Preempted(HasFigures):
     deployment: dict[str, Any]
     query: Query
     basis: str
-    answer: Answer | None
+    comparison: Comparison | None
     assumptions: tuple[Assumption, ...]
     unfit: Analysis | None = None
 
@@ -349,7 +349,7 @@ class Preempted(HasFigures):
         return self.unfit is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the documented layout."""
+        """Plain data in the layout of `roofline preempt --json`, in base units."""
         query = self.query
         return {
             **envelope(self.inputs),
@@ -361,36 +361,36 @@ class Preempted(HasFigures):
             "block_size": query.block_size,
             "fits": self.fits,
             "basis": self.basis,
-            **_answer_dict(self.answer, query, self.basis),
+            **_comparison_dict(self.comparison, query, self.basis),
             "assumptions": [
                 {"name": note.name, "value": note.value, "origin": note.origin, "why": note.why} for note in self.assumptions
             ],
         }
 
     def to_json(self, indent: int | None = 2) -> str:
-        """JSON text; no NaN and no infinity."""
+        """JSON text of `to_dict`; no NaN and no infinity."""
         return dump_json(self.to_dict(), indent)
 
     def flat(self) -> list[dict[str, Any]]:
-        """One flat row per number of tokens; units in the names."""
-        return [] if self.answer is None else [_point_dict(point) for point in self.answer.curves]
+        """One flat row per number of tokens, with units in the names; none if there is no comparison."""
+        return [] if self.comparison is None else [_point_dict(point) for point in self.comparison.curves]
 
 
-def _answer_dict(answer: Answer | None, query: Query, basis: str) -> dict[str, Any]:
-    if answer is None:
+def _comparison_dict(comparison: Comparison | None, query: Query, basis: str) -> dict[str, Any]:
+    if comparison is None:
         nothing = ("cheaper", "certain", "ratio", "break_even_link", "break_even", "crossover_block_size", "steals", "host")
         empty: dict[str, Any] = dict.fromkeys(nothing)
         lists: dict[str, list[Any]] = {"crossover_tokens": [], "partial": [], "variants": [], "curves": []}
         times = {"recompute": {"time_s": None}, "swap": {"time_s": None, "out_s": None, "in_s": None}}
         return {**times, **empty, **lists, "heatmap": None}
-    swap, terms = answer.swap, answer.asymptote
+    swap, terms = comparison.swap, comparison.asymptote
     return {
         "recompute": {
-            **_recomputed_dict(answer.recompute),
+            **_recomputed_dict(comparison.recompute),
             "basis": basis,
             "batch": query.batch,
             "context": query.context if query.batch else None,
-            "alone": _recomputed_dict(answer.alone),
+            "alone": _recomputed_dict(comparison.alone),
         },
         "swap": {
             "time_s": swap.seconds,
@@ -400,20 +400,20 @@ def _answer_dict(answer: Answer | None, query: Query, basis: str) -> dict[str, A
             "overlapped": query.overlapped,
             "gpus_per_link": query.gpus_per_link,
         },
-        "cheaper": answer.cheaper,
-        "certain": answer.certain,
-        "ratio": answer.ratio,
-        "break_even_link": answer.break_even_link,
+        "cheaper": comparison.cheaper,
+        "certain": comparison.certain,
+        "ratio": comparison.ratio,
+        "break_even_link": comparison.break_even_link,
         "break_even": {
-            "exact": answer.break_even_link,
+            "exact": comparison.break_even_link,
             "asymptotic": terms.link,
             "kv_bytes_per_token": terms.kv_bytes,
             "peak_flops": terms.peak,
             "efficiency": terms.efficiency,
             "parameters": terms.parameters,
         },
-        "crossover_tokens": list(answer.crossover_tokens),
-        "crossover_block_size": answer.crossover_block_size,
+        "crossover_tokens": list(comparison.crossover_tokens),
+        "crossover_block_size": comparison.crossover_block_size,
         "partial": [
             {
                 "order": part.order,
@@ -424,21 +424,21 @@ def _answer_dict(answer: Answer | None, query: Query, basis: str) -> dict[str, A
                 "out_s": part.out_s,
                 "in_s": part.in_s,
             }
-            for part in answer.partial
+            for part in comparison.partial
         ],
-        "steals": asdict(answer.stolen),
+        "steals": asdict(comparison.stolen),
         "host": {
-            "bytes": answer.host.bytes,
-            "memory_bytes": answer.host.memory,
-            "fits": answer.host.fits,
-            "sequences": answer.host.sequences,
+            "bytes": comparison.host.bytes,
+            "memory_bytes": comparison.host.memory,
+            "fits": comparison.host.fits,
+            "sequences": comparison.host.sequences,
         },
-        "variants": [asdict(row) for row in answer.variants],
-        "curves": [_point_dict(point) for point in answer.curves],
+        "variants": [asdict(row) for row in comparison.variants],
+        "curves": [_point_dict(point) for point in comparison.curves],
         "heatmap": {
-            "tokens": list(answer.heat.tokens),
-            "block_sizes": list(answer.heat.blocks),
-            "recompute_over_swap": [list(row) for row in answer.heat.ratios],
+            "tokens": list(comparison.heat.tokens),
+            "block_sizes": list(comparison.heat.blocks),
+            "recompute_over_swap": [list(row) for row in comparison.heat.ratios],
         },
     }
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError
 from roofline.predict.compiled import Compiled
+from roofline.predict.floor import floors, latency
 from roofline.predict.request import ResolvedRequest
 from roofline.predict.timing import pipeline
 from roofline.serving.queueing.replica import BOUND, ESTIMATE, step_seconds
@@ -33,8 +34,7 @@ _TABLE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """One recomputation, in seconds: the time, its bound, the 80 % interval (None without an estimate), and its number of
-    steps."""
+    """One recomputation: its seconds, their bound and 80 % interval (None without an estimate), and its number of steps."""
 
     seconds: float
     bound: float
@@ -68,7 +68,7 @@ class Recompute:
 
     @cached_property
     def budget(self) -> int:
-        """Tokens of the sequence per step.
+        """Tokens of the sequence per step: `max_num_batched_tokens` less those of the running batch.
 
         Raises:
             InputError: the running batch leaves none.
@@ -86,11 +86,15 @@ class Recompute:
         return -(-self.batch // self.request.deployment.data_parallel_size)
 
     def steps(self, tokens: int) -> int:
-        """Number of steps of `tokens` tokens."""
+        """Number of steps that compute `tokens` tokens."""
         return -(-tokens // self.budget)
 
     def seconds(self, tokens: int) -> float:
-        """Seconds by the table: within 2 % of `exact` (median 0.1 %)."""
+        """Seconds to recompute `tokens` tokens, by the table: within 2 % of `exact` (median 0.1 %).
+
+        Raises:
+            InputError: the running batch fills the steps.
+        """
         if tokens < 1:
             return 0.0
         if tokens > _TABLE and self.budget > _TABLE:
@@ -108,15 +112,19 @@ class Recompute:
         return self._before[whole] + (start + (end - start) * within / width if width else start)
 
     def exact(self, tokens: int, basis: str | None = None) -> float:
-        """Seconds, chunk by chunk; `basis`: "bound" or "estimate"."""
+        """Seconds to recompute `tokens` tokens, chunk by chunk; `basis`: "bound", "estimate" or None, the default."""
         import numpy as np
 
         whole, rest = divmod(tokens - 1, self.budget)
         new = np.append(np.full(whole, float(self.budget)), rest + 1.0)
         return float(self._added(new, np.arange(whole + 1.0) * self.budget)[basis or self.basis].sum())
 
-    def answer(self, tokens: int) -> Recomputed:
-        """Seconds with an interval: of several chunks that of the first and the last, relative to their time."""
+    def estimate(self, tokens: int) -> Recomputed:
+        """Seconds to recompute `tokens` tokens with their 80 % interval.
+
+        The interval of several chunks is that of the first and the last, relative to their time. It starts at the floor or
+        above; with a batch at the bound: a difference of floors is no floor, since the batch's step may hide the prompt.
+        """
         bound = self.exact(tokens, BOUND)
         if self.basis == BOUND:
             return Recomputed(bound, bound, None, None, self.steps(tokens))
@@ -127,7 +135,18 @@ class Recompute:
         total = sum(span.estimate or 0.0 for span in spans)
         low = sum(span.low or 0.0 for span in spans) / total
         high = sum(span.high or 0.0 for span in spans) / total
-        return Recomputed(seconds, bound, max(seconds * low, bound), seconds * high, self.steps(tokens))
+        least = bound if self.batch else self._floor(tokens)
+        return Recomputed(seconds, bound, max(seconds * low, least), seconds * high, self.steps(tokens))
+
+    def _floor(self, tokens: int) -> float:
+        """Seconds that nothing beats, chunk by chunk, without a batch."""
+        import numpy as np
+
+        whole, rest = divmod(tokens - 1, self.budget)
+        new = np.append(np.full(whole, float(self.budget)), rest + 1.0)
+        cached = self.prefix + np.arange(whole + 1.0) * self.budget
+        step = (Segment(1.0, new, cached),)
+        return float(np.sum(np.broadcast_to(latency(floors(self._timed, step)), new.shape)))
 
     @cached_property
     def _timed(self) -> ResolvedRequest:
@@ -158,7 +177,7 @@ class Recompute:
 
     @cached_property
     def alone(self) -> dict[str, float]:
-        """Seconds of the running batch's step without a prompt."""
+        """Seconds of the running batch's step without a prompt, by basis."""
         seconds = step_seconds(Compiled(self._timed, "decode"), (self._running,), self._running_per_replica)
         return {name: float(value) for name, value in seconds.items()}
 

@@ -8,8 +8,15 @@ another prompt in it (f of them, if f > 1), and
 
 t_mixed is one step of C decoded tokens and a prompt of p: the linear operators see both together, so that the weights are
 read once for both (chunked prefill, in-flight batching). t_engine is what the engine adds to the kernels of each step
-(`engines/steps`). NB: all C are assumed to decode at once; requests whose prompt waits make the batch smaller, and TPOT a
-little shorter. TTFT is not given: in a closed loop it is queueing, and depends on how the load generator starts its clients.
+(`engines/steps`). C is at most the number of sequences that memory holds at their mean length, p + n/2 tokens; other clients
+wait, and wait counts to TTFT. NB: all C are assumed to decode at once; requests whose prompt waits make the batch smaller, and
+TPOT a little shorter. The bound has the decode steps alone: prompts that are computed together, in steps that a request does
+not see, add nothing to its TPOT. TTFT is not given: in a closed loop it is queueing, and depends on how the load generator
+starts its clients.
+
+Data-parallel ranks step together. Ranks that stay in step (equal lengths, or prompts that are balanced) have their prompts in
+the same steps, one on each: t_mixed has as many prompts as ranks, of C clients each. Other ranks wait for the fullest: each
+step has e(f) more, the excess of `ranks.excess_rounds`, of what one rank alone decides of a prompt.
 
 Source: derived here; the definition of TPOT is vLLM's benchmark's, (E2E - TTFT)/(n - 1); chunked prefill: Agrawal et al. 2024
 (Sarathi-Serve), arXiv:2403.02310, section 4.
@@ -17,6 +24,7 @@ Source: derived here; the definition of TPOT is vLLM's benchmark's, (E2E - TTFT)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,27 +42,47 @@ POINTS = 9
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoop:
-    """A deployment, evaluated at many loads at once."""
+    """A closed loop on a deployment, evaluated at many loads at once. `steps`: the compiled deployment."""
 
     steps: Compiled
 
     @classmethod
     def of(cls, model: str, hardware: str, **deployment: Any) -> ClosedLoop:
-        """Compile a deployment; `deployment` takes the options of `roofline.compile`."""
+        """Compile a deployment.
+
+        Args:
+            model: a shipped id, or the path of a file.
+            hardware: likewise.
+            **deployment: the options of `roofline.compile`.
+
+        Raises:
+            RooflineError: an unknown name, a wrong value, an invalid file.
+        """
         return cls(compile(model, hardware, "decode", **deployment))
 
-    def tpot(self, concurrency: ArrayLike, input_len: ArrayLike, output_len: ArrayLike) -> dict[str, Array]:
-        """Seconds per output token after the first.
+    def tpot(
+        self,
+        concurrency: ArrayLike,
+        input_len: ArrayLike,
+        output_len: ArrayLike,
+        *,
+        excess: Callable[[Array], Array] | None = None,
+    ) -> dict[str, Array]:
+        """Mean TPOT in the steady state: seconds per output token after the first.
 
         Args:
             concurrency: clients of the whole deployment.
-            input_len: prompt tokens.
-            output_len: output tokens.
+            input_len: prompt tokens of each request.
+            output_len: output tokens of each request. The three broadcast.
+            excess: prompts that the fullest data-parallel rank has more in a step than the mean rank, of the number of that
+                one; None: ranks are in step.
 
         Returns:
-            Arrays of the broadcast shape, in seconds: `bound` (kernels at the hardware's bound, no engine overhead), `estimate`
-            with `low` and `high`, and its parts: kernels of `decode` and `prefill` (of the other prompts) as if each ran alone,
-            and `engine` (overhead less hidden launches); and the number of `launches`. NaN where no fit applies.
+            Arrays of the broadcast shape, in seconds: `bound` (decode steps at the hardware's bound: no prompts of others, no
+            engine overhead), `shared_bound` (the same with the prompts of others in its steps), `estimate` with `low` and
+            `high`, and its parts: kernels of `decode` and `prefill` (of the other prompts) as if each ran alone, and `engine`
+            (overhead less hidden launches); and the launches that could be hidden, `launches`. NaN where no fit applies.
+            Besides `running`: the sequences of a replica that decode at once, clients or what memory holds.
         """
         import numpy as np
 
@@ -63,6 +91,8 @@ class ClosedLoop:
         )
         request = self.steps.request
         replicas = request.deployment.data_parallel_size
+        held = np.vectorize(lambda tokens: request.memory.max_batch(int(tokens)), otypes=[np.float64])
+        clients = np.minimum(clients, np.maximum(held(prompt + np.floor(output / 2)), replicas))
         replica = np.maximum(clients / replicas, 1)
         further = np.maximum(output - 2, 0)
         contexts = np.floor(prompt[..., None] + further[..., None] * np.linspace(0, 1, POINTS))
@@ -70,19 +100,31 @@ class ClosedLoop:
         decoded = StepTimes(*(np.broadcast_to(time, contexts.shape).mean(axis=-1) for time in self.steps.times((decoding,))))
         middle = Segment(clients, 1, contexts[..., POINTS // 2], decode=True)
         share = (replica - 1) / output
-        added = [
-            share * (mixed - alone)
-            for mixed, alone in zip(
-                self.steps.times((middle, Segment(replicas, prompt, 0))), self.steps.times((middle,)), strict=True
-            )
-        ]
-        bound, kernels, alone, launches = (one + other for one, other in zip(decoded, added, strict=True))
+        without = self.steps.times((middle,))
+
+        def adds(prompts: int) -> list[Array]:
+            """What a step has more with some prompts of all ranks."""
+            mixed = self.steps.times((middle, Segment(prompts, prompt, 0)))
+            return [one - other for one, other in zip(mixed, without, strict=True)]
+
+        each = adds(replicas)
+        added = [share * one for one in each]
+        if excess is not None and replicas > 1:
+            rounds = excess(share) / (replicas - 1)
+            # a = (R w_1 - w_R)/(R - 1)
+            alone = adds(1)
+            added = [more + rounds * np.maximum(replicas * one - all_of_them, 0)
+                     for more, one, all_of_them in zip(added, alone, each, strict=True)]  # fmt: skip
+        shared_bound, kernels, serial, launches = (one + other for one, other in zip(decoded, added, strict=True))
         decode, prefill = decoded.alone, StepTimes(*added).alone
-        parts = {"decode": decode, "prefill": prefill, "engine": request.engine_seconds(replica) - (alone - kernels)}
+        parts = {"decode": decode, "prefill": prefill, "engine": request.engine_seconds(replica) - (serial - kernels)}
+        bound = decoded.bound
         estimate = np.maximum(sum(parts.values(), start=np.zeros(clients.shape)), bound)
         low, high = request.engine_band
         return {
             "bound": bound,
+            "shared_bound": shared_bound,
+            "running": replica,
             "estimate": estimate,
             "low": np.maximum(estimate * low, bound),
             "high": estimate * high,

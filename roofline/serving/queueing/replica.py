@@ -4,6 +4,11 @@ A decode step of n sequences is evaluated at representative contexts: a prompt a
 time that they run (E[m^2]/(2 E[m]) tokens). What a prompt adds is a step that holds it less the same step without: the linear
 operators see both together, so that weights are read once. A prompt of more tokens than the budget comes in chunks, of which
 the first and the last whole one are evaluated: between them the time is linear in the cached tokens.
+
+Data-parallel ranks that step together have a step as long as that of the fullest rank, and share the experts. With x_i prompts
+on rank i a step is longer by a max_i x_i + b sum_i x_i: a is attention, projections and exchanges of the fullest rank, b the
+work on experts, which all ranks share. Both follow from two steps: one prompt on one rank, w_1 = a + b, and one on each,
+w_R = a + R b.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.numeric import Expr
 from roofline.predict.compiled import Compiled
 from roofline.predict.request import ResolvedRequest
+from roofline.serving.queueing.ranks import excess_rounds, fullest_rank
 from roofline.specs.workload import Segment, Step
 
 if TYPE_CHECKING:
@@ -30,12 +36,16 @@ _SEQUENCES = 14  # batch sizes at which a decode step is evaluated
 _PROMPTS = 14  # prompt lengths likewise
 _CONTEXTS = 5
 _RUNNING = 3  # batch sizes that are evaluated with a prompt
+HOLD_STEPS = 50
+"""Steps for which prompts are held, at most, until every data-parallel rank can start one, if they are balanced.
+
+Source: `attention_dp_config.timeout_iters` of TensorRT-LLM 1.2; published recipes set 60."""
 _TINY = 1e-12
 """Minimum seconds of a request, so that there is a rate."""
 
 
 def step_seconds(steps: Compiled, step: Step, sequences: Expr) -> dict[str, Array]:
-    """Seconds of a step of a deployment.
+    """Seconds of one engine step of a deployment, by basis.
 
     Args:
         steps: the compiled deployment.
@@ -57,10 +67,11 @@ class Demand:
     Args:
         share: of all requests.
         running: batch sizes of the rows of `prompt_s`, (rows,).
-        prompt_s: seconds that a prompt adds to steps of that batch size, (rows, K).
+        prompt_s: seconds that a prompt adds to steps of that batch size, (rows, K); of several ranks one prompt on each, w_R.
         prompt_tokens: tokens to compute, (K,).
         decode_steps: output tokens less the first, (K2,).
         after_s: seconds from the end of a prompt to its first token outside any step (a cache transfer), (K,).
+        rank_share: part of `prompt_s` that the fullest rank decides, a/w_R; the rest is shared by all ranks.
     """
 
     share: float
@@ -69,9 +80,14 @@ class Demand:
     prompt_tokens: Array
     decode_steps: Array
     after_s: Array | float = 0.0
+    rank_share: float = 1.0
+
+    def alone(self, ranks: int) -> float:
+        """Seconds of a prompt on one rank over those of one on each: w_1/w_R."""
+        return self.rank_share + (1 - self.rank_share) / ranks
 
     def prompts(self, running: Array) -> Array:
-        """Seconds that each prompt adds at batch sizes `running` (rates,): shape (rates, K)."""
+        """Seconds that each prompt adds to steps, interpolated at batch sizes `running`, (rates,): shape (rates, K)."""
         import numpy as np
 
         if len(self.running) == 1:
@@ -94,6 +110,9 @@ class BatchServer:
             those of all ranks.
         stages: pipeline stages, which work at the same time; a prompt takes each its part of the time.
         cv: coefficient of variation of the times between arrivals; 1: Poisson.
+        scatter: squared coefficient of variation of the lengths of prompts, which are dealt to the ranks in turn; None: ranks
+            stay in step, and each has as many prompts in a step as any other.
+        hold_steps: steps for which prompts are held at most, until every rank can start one; 0: they are not held.
     """
 
     decode_s: Array
@@ -102,6 +121,8 @@ class BatchServer:
     ranks: int = 1
     stages: int = 1
     cv: float = 1.0
+    scatter: float | None = 0.0
+    hold_steps: int = 0
 
     @property
     def slots(self) -> int:
@@ -110,37 +131,68 @@ class BatchServer:
 
     @cached_property
     def mean_steps(self) -> float:
-        """Mean decode steps of a request."""
+        """Mean decode steps per request, over all classes."""
         return sum(demand.share * float(demand.decode_steps.mean()) for demand in self.demands)
 
     @cached_property
+    def mean_share(self) -> float:
+        """Part of the seconds of prompts that the fullest rank decides, a/w_R, over all classes."""
+        seconds = [demand.share * float(demand.prompt_s.mean()) for demand in self.demands]
+        parts = sum(one * demand.rank_share for one, demand in zip(seconds, self.demands, strict=True))
+        return parts / sum(seconds) if sum(seconds) else 1.0
+
+    @cached_property
     def scv_steps(self) -> float:
-        """Their squared coefficient of variation."""
+        """Squared coefficient of variation of the decode steps per request."""
         square = sum(demand.share * float((demand.decode_steps**2).mean()) for demand in self.demands)
         return square / self.mean_steps**2 - 1 if self.mean_steps else 0.0
 
     @cached_property
     def mean_tokens(self) -> float:
-        """Mean prompt tokens to compute."""
+        """Mean prompt tokens to compute per request."""
         return sum(demand.share * float(demand.prompt_tokens.mean()) for demand in self.demands)
 
     def mean(self, by_class: Iterable[Array]) -> Any:
-        """Mean over all requests of one array per class, (rates, K): shape (rates,)."""
+        """Mean over all requests, weighted by class, of one array per class, each (rates, K): shape (rates,)."""
         return sum(demand.share * each.mean(axis=1) for demand, each in zip(self.demands, by_class, strict=True))
+
+    def excess(self, mean: Array, *, in_turn: bool) -> Array:
+        """Prompts that the fullest of the ranks, which are not in step, has more in a step than the mean rank.
+
+        A rank computes no more than its token budget holds. Where prompts are held, each rank has one: the longest counts.
+
+        Args:
+            mean: prompts of the mean rank in a step.
+            in_turn: they are dealt to the ranks in turn; else each rank takes one whenever a slot of its own is free.
+        """
+        import numpy as np
+
+        variance = self.scatter or 0.0
+        if self.hold_steps:
+            return np.asarray(mean * (fullest_rank(self.ranks, self.ranks, variance) - 1))
+        most = self.budget / max(self.mean_tokens, 1.0)
+        return np.minimum(excess_rounds(mean, self.ranks, variance, in_turn=in_turn), np.maximum(most - mean, 0.0))
 
     @cached_property
     def capacity(self) -> float:
-        """Saturation rate: requests/s of all ranks.
+        """Saturation rate, in requests/s of all ranks.
 
         All slots S are taken: lambda (E[m] d(S)/S + E[w]) = 1; and prompts have only what the budget leaves them:
-        lambda (E[w] + E[tokens] d(n)/(budget - n)) = 1, with the n at which both hold, or n = S.
+        lambda (E[w] + E[tokens] d(n)/(budget - n)) = 1, with the n at which both hold, or n = S. Of ranks that are not in step
+        each takes a prompt whenever one of its S slots is free, S/E[m] in a step, and all wait for the fullest
+        (`ranks.excess_rounds`). NB: outputs of equal lengths that begin together end together, so that saturated ranks come in
+        step and serve more.
         """
         import numpy as np
 
         counts = np.arange(1, self.slots + 1)
         left = np.maximum(self.budget - counts, 1)
         prompts = self.mean(demand.prompts(counts.astype(float)) for demand in self.demands) / self.stages
-        by_slots = 1 / np.maximum(self.mean_steps * self.decode_s / counts + prompts, _TINY)
+        fullest: Any = 1.0
+        if self.ranks > 1 and self.scatter is not None and self.mean_steps:
+            freed = counts / self.mean_steps
+            fullest = 1 + self.mean_share * self.excess(freed, in_turn=False) / freed
+        by_slots = 1 / np.maximum(self.mean_steps * self.decode_s / counts + prompts * fullest, _TINY)
         by_budget = 1 / np.maximum(prompts + self.mean_tokens * self.decode_s / left, _TINY)
         # a larger batch decodes more and leaves prompts less of the budget: the best of what both allow
         return float(np.max(np.minimum(np.maximum.accumulate(by_slots), by_budget))) * self.ranks
@@ -164,14 +216,14 @@ class Mix:
 
     @property
     def computed(self) -> Array:
-        """Uncached tokens of each prompt, (K,)."""
+        """Tokens of each prompt that the prefix cache lacks, at least 1: shape (K,)."""
         import numpy as np
 
         return np.maximum(np.ceil(self.prompts * (1 - self.hit)), 1.0)
 
     @property
     def met(self) -> tuple[Array, float]:
-        """Equally likely contexts of a decode step, and the mean number of decode steps of a request."""
+        """Equally likely context lengths of a decode step, in tokens, at most 5, and the mean decode steps per request."""
         import numpy as np
 
         steps = np.maximum(self.outputs - 1.0, 0.0)
@@ -189,15 +241,17 @@ class Replica:
         request: the deployment.
         slots: the largest number of slots (`max_num_seqs`) per data-parallel rank.
         budgets: token budgets per step.
+        balanced: prompts are held until every data-parallel rank can start one.
     """
 
     request: ResolvedRequest
     slots: int
     budgets: tuple[int, ...]
+    balanced: bool = False
     _decode: dict[tuple[Any, ...], tuple[Array, dict[str, Array], Array, dict[str, Array]]] = field(
         default_factory=dict, repr=False
     )
-    _prompt: dict[tuple[Any, ...], list[dict[int, dict[str, Array]]]] = field(default_factory=dict, repr=False)
+    _prompt: dict[tuple[Any, ...], list[dict[int, dict[str, tuple[Array, float]]]]] = field(default_factory=dict, repr=False)
 
     @property
     def basis(self) -> str:
@@ -211,21 +265,24 @@ class Replica:
 
     @property
     def microbatches(self) -> int:
-        """Batches in flight at a time: one per pipeline stage."""
+        """Microbatches in flight at a time: one per pipeline stage."""
         return self.request.deployment.pipeline_parallel_size
 
     def server(
         self, mix: Sequence[Mix], slots: int, budget: int, *, cv: float = 1, scale: float = 1, basis: str | None = None
     ) -> BatchServer:
-        """The server of a setting.
+        """The batch server of a setting, whose step times are interpolated between those that are computed once.
 
         Args:
-            mix: requests by class.
-            slots: slots per rank, at most those of the replica.
+            mix: requests by class; shares add up to 1.
+            slots: slots per rank (`max_num_seqs`), at most those of the replica.
             budget: tokens per step, one of `budgets`.
             cv: coefficient of variation of the times between arrivals.
             scale: factor on all times.
             basis: "bound" or "estimate"; None: the replica's.
+
+        Raises:
+            KeyError: a budget that is not one of `budgets`.
         """
         import numpy as np
 
@@ -237,14 +294,18 @@ class Replica:
             Demand(
                 share=part.share,
                 running=running,
-                prompt_s=np.maximum(added[budget][name], 0.0) * scale,
+                prompt_s=np.maximum(added[budget][name][0], 0.0) * scale,
                 prompt_tokens=part.computed,
                 decode_steps=np.maximum(part.outputs - 1.0, 0.0),
+                rank_share=added[budget][name][1],
             )
             for part, added in zip(mix, prompts, strict=True)
         )
         # the microbatch of each stage is a part of what runs, with its own token budget
-        return BatchServer(decode, demands, budget * self.microbatches, self.ranks, self.microbatches, cv)
+        return BatchServer(
+            decode, demands, budget * self.microbatches, self.ranks, self.microbatches, cv,
+            scatter=scatter(mix), hold_steps=HOLD_STEPS if self.balanced else 0,
+        )  # fmt: skip
 
     def _decoding(self, mix: Sequence[Mix]) -> tuple[Array, dict[str, Array], Array, dict[str, Array]]:
         """Seconds of decode steps by batch size of a rank: at the contexts of `mix`, and at their mean."""
@@ -280,15 +341,17 @@ class Replica:
 
         return float(round(np.average([part.met[0].mean() for part in mix], weights=[part.share for part in mix])))
 
-    def _prompts(self, mix: Sequence[Mix]) -> tuple[Array, list[dict[int, dict[str, Array]]]]:
-        """Batch sizes, and by class and budget the seconds that prompts add at these."""
+    def _prompts(self, mix: Sequence[Mix]) -> tuple[Array, list[dict[int, dict[str, tuple[Array, float]]]]]:
+        """Batch sizes, and by class and budget the seconds that prompts add at these, with the fullest rank's share of them."""
         _, _, running, alone = self._decoding(mix)
         key = tuple(id(part) for part in mix)
         if key not in self._prompt:
             self._prompt[key] = [self._added(part, running, alone, self._context(mix)) for part in mix]
         return running, self._prompt[key]
 
-    def _added(self, part: Mix, running: Array, alone: dict[str, Array], context: float) -> dict[int, dict[str, Array]]:
+    def _added(
+        self, part: Mix, running: Array, alone: dict[str, Array], context: float
+    ) -> dict[int, dict[str, tuple[Array, float]]]:
         import numpy as np
 
         computed = part.computed
@@ -304,18 +367,43 @@ class Replica:
             chunk = np.where(whole > 0, budget, rest)
             sizes += [chunk, chunk, rest]
             before += [cached, cached + np.maximum(whole - 1, 0) * budget, cached + whole * budget]
+        ranks = self.ranks
+        prompts = np.array([ranks, 1])[:, None, None, None] if ranks > 1 else 1  # one on each rank, and one on one
         batch = np.ceil(running / self.microbatches)[:, None, None]
-        decoding = Segment(batch * self.ranks, 1, context, decode=True)
-        mixed = self._seconds((decoding, Segment(1, np.stack(sizes), np.stack(before))), batch)
-        by_budget: dict[int, dict[str, Array]] = {}
+        decoding = Segment(batch * ranks, 1, context, decode=True)
+        mixed = self._seconds((decoding, Segment(prompts, np.stack(sizes), np.stack(before))), batch)
+        by_budget: dict[int, dict[str, tuple[Array, float]]] = {}
         for index, budget in enumerate(self.budgets):
             whole = np.floor((new - 1) / budget)
             for name, time in mixed.items():
-                adds = np.broadcast_to(time - alone[name][:, None, None], (len(running), len(sizes), len(new)))
-                first, last, rest = (adds[:, 3 * index + chunk] for chunk in range(3))
+                adds = np.broadcast_to(time - alone[name][:, None, None], (min(ranks, 2), len(running), len(sizes), len(new)))
+                first, last, rest = (adds[:, :, 3 * index + chunk] for chunk in range(3))
                 total = whole * (first + last) / 2 + rest
-                by_budget.setdefault(budget, {})[name] = np.stack([np.interp(computed, new, row) for row in total])
+                seconds = np.stack([np.interp(computed, new, row) for row in total[0]])
+                share = 1.0 if ranks == 1 else fullest_share(float(total[0].mean()), float(total[1].mean()), ranks)
+                by_budget.setdefault(budget, {})[name] = seconds, share
         return by_budget
 
     def _seconds(self, step: tuple[Segment, ...], batch: Array) -> dict[str, Array]:
         return step_seconds(Compiled(self.request, "decode"), step, batch)
+
+
+def fullest_share(each: float, one: float, ranks: int) -> float:
+    """Part of the seconds of a prompt on each rank that the fullest rank decides: a/w_R = (R w_1/w_R - 1)/(R - 1).
+
+    Args:
+        each: seconds that a prompt on each of the ranks adds to a step, w_R.
+        one: seconds that a prompt on one of them adds, w_1.
+        ranks: data-parallel ranks, at least 2.
+
+    >>> fullest_share(1.0, 1.0, 4), fullest_share(1.0, 0.25, 4)  # nothing is shared; all of it is
+    (1.0, 0.0)
+    """
+    return min(max((ranks * one / each - 1) / (ranks - 1), 0.0), 1.0) if each > 0 else 1.0
+
+
+def scatter(mix: Sequence[Mix]) -> float:
+    """Squared coefficient of variation of the prompt tokens to compute, over all classes: 0 for prompts of one length."""
+    mean = sum(part.share * float(part.computed.mean()) for part in mix)
+    square = sum(part.share * float((part.computed**2).mean()) for part in mix)
+    return max(square / mean**2 - 1, 0.0)

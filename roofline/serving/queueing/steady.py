@@ -25,8 +25,9 @@ sequences takes d(n) before prompts. Then, with rho = lambda E[w]:
 5. **Percentiles** (`tails.py`): waits as gamma distributions with these two moments, over the representative prompts; TPOT as
    beta distributions between the shortest and the longest step.
 
-Replicas of one deployment that step together (data-parallel attention) share their steps: prompts are dealt to the ranks, and
-a step has as many rounds of prompts as the fullest rank.
+**Data-parallel ranks** step together: a step is as long as that of the fullest rank. Ranks in step are replicas of their own
+with prompts of w_R, one on each rank. Else part 2 is a Markov chain (`ranks.py`), from which the mean, the variance and the
+wait of parts 2 and 3 are; prompts are longer by the factor (1 - d/E[C])/(lambda w_R), which is in rho.
 
 Where it stops holding: beyond 0.85 of the saturation rate (waits are then mostly for slots, and 10 to 50 % too short), arrivals
 with a coefficient of variation beyond 1.2, and arrivals whose rate drifts faster than requests end. The errors by utilization,
@@ -41,6 +42,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofline.serving.queueing import tails
+from roofline.serving.queueing.ranks import RankCycles, fullest_rank, rank_cycles
 from roofline.serving.queueing.replica import BatchServer
 
 if TYPE_CHECKING:
@@ -88,35 +90,35 @@ class Steady:
     tpot: tuple[tails.Bounded, ...]
 
     def ttft_mean(self, which: int) -> Array:
-        """Mean TTFT of class `which`, s, (rates,)."""
+        """Mean TTFT of the class with index `which`, s, (rates,)."""
         import numpy as np
 
         return np.asarray(self.own_s[which].mean(axis=1) + self.wait.mean + self.slot_wait_s)
 
     def tpot_mean(self, which: int) -> Array:
-        """Mean TPOT of class `which`, s, (rates,)."""
+        """Mean TPOT of the class with index `which`, s, (rates,)."""
         import numpy as np
 
         return np.asarray(self.tpot[which].mean.mean(axis=1))
 
     def ttft_within(self, which: int, seconds: float | Array) -> Array:
-        """Share of class `which` with a TTFT of at most `seconds`; 0 where saturated."""
+        """Share of class `which` with a TTFT of at most `seconds` (one, or one per rate): (rates,); 0 where saturated."""
         return self._zero_if_saturated(tails.share_within(self.own_s[which], self._waits(), seconds))
 
     def tpot_within(self, which: int, seconds: float | Array) -> Array:
-        """Share of class `which` with a TPOT of at most `seconds`; 0 where saturated."""
+        """Share of class `which` with a TPOT of at most `seconds` (one, or one per rate): (rates,); 0 where saturated."""
         return self._zero_if_saturated(self.tpot[which].cdf(seconds))
 
     def ttft_quantile(self, which: int, share: float) -> Array:
-        """The TTFT, s, that this share of class `which` does not exceed; infinite where saturated."""
+        """The TTFT that this share of class `which` does not exceed, s, (rates,); infinite where saturated."""
         return self._quantile(lambda x: tails.share_within(self.own_s[which], self._waits(), x), which, share, tpot=False)
 
     def tpot_quantile(self, which: int, share: float) -> Array:
-        """The TPOT, s, that this share of class `which` does not exceed; infinite where saturated."""
+        """The TPOT that this share of class `which` does not exceed, s, (rates,); infinite where saturated."""
         return self._quantile(self.tpot[which].cdf, which, share, tpot=True)
 
     def longest(self, classes: list[int], *, tpot: bool) -> Array:
-        """Upper bounds of the TTFT (or TPOT) of some classes, s, (rates,)."""
+        """Upper bounds of the TTFT (or TPOT, if `tpot`) of some classes, by index: s, (rates,)."""
         import numpy as np
 
         if tpot:
@@ -147,11 +149,11 @@ class Steady:
 
 
 def steady(server: BatchServer, rates: ArrayLike) -> Steady:
-    """Solve the equations of the module's docstring at each rate.
+    """The steady state of a server at each rate, by the equations of the module's docstring.
 
     Args:
         server: the server.
-        rates: requests/s of all ranks; at rates that saturate the server the state is that just below saturation.
+        rates: requests/s of all ranks, above 0, a number or (rates,); beyond saturation the state is that just below it.
     """
     import numpy as np
 
@@ -166,15 +168,29 @@ def steady(server: BatchServer, rates: ArrayLike) -> Steady:
         work = PromptWork(rate, first, second, third, factor, np.minimum(rate * first * factor, MAX_LOAD))
         occupied = occupancy(server, rate, stretch / (1 - work.rho) * rate * server.mean_steps, prefilling)
         cycle = cycles(work, occupied.step, occupied.step_variance, server.cv)
-        prompt = ttft(server, work, added, occupied, cycle)
-        extra = excess_prefill_time(server, work, prompt, cycle)
+        unequal = _unequal_ranks(server, rate, first, occupied.step)
+        if unequal is not None:
+            variance = unequal.square - unequal.mean**2
+            cycle = Cycles(unequal.mean, unequal.square, unequal.cube, variance)
+            factor = np.maximum(1 - occupied.step / unequal.mean, 0) / np.maximum(rate * first, 1e-300)
+        held = np.zeros(rate.shape)
+        if server.hold_steps and server.ranks > 1:
+            # seconds between rounds of prompts that are held as long as they may be, and prompts of a rank in that time
+            free = np.maximum(1 - rate * first * (1 - server.mean_share), 1e-6)
+            between = (server.hold_steps * occupied.step + first * server.mean_share) / free
+            each = np.maximum(rate * between, 1 / server.ranks)
+            each = np.minimum(each, 1)
+            fullest = fullest_rank(server.ranks * each, server.ranks, server.scatter or 0.0)
+            factor = 1 + server.mean_share * (fullest / each - 1)
+            held = np.minimum(1 / rate, between) * (server.ranks - 1) / (2 * server.ranks)
+        prompt = _ttft(server, work, added, occupied, cycle, unequal, held)
+        extra = _excess_prefill_time(server, work, prompt, cycle)
         behind = server.mean(x * (d.decode_steps > 0) for x, d in zip(extra, server.demands, strict=True))
         used = stretch
         waiting = rate * (prompt.own_mean + prompt.others + prompt.queue)
         running, prefilling = occupied.running, np.minimum(waiting, server.slots - 1)
         stretch = 1 + behind / np.maximum(server.mean_steps * cycle.mean, 1e-300)
-        factor = fullest_rank(rate * cycle.mean, server.ranks)
-    by_class = tpot(server, work, occupied, cycle, prompt, extra, used)
+    by_class = _tpot(server, work, occupied, cycle, prompt, extra, used)
     return Steady(
         server=server,
         rates=rates,
@@ -215,13 +231,15 @@ class Occupancy:
 
 
 def occupancy(server: BatchServer, rate: Array, pressure: Array, prefilling: Array) -> Occupancy:
-    """Part 1: pi(n) ~ prod pressure d(i)/i, up to the slots that are free of prompts, and geometric beyond.
+    """Part 1: the occupancy, pi(n) ~ prod pressure d(i)/i, up to the slots that are free of prompts, and geometric beyond.
 
     Args:
         server: the server.
-        rate: requests/s of a rank.
-        pressure: decode steps that arrive in the time of a step with prompts, over that of one without.
-        prefilling: mean number of slots that prompts hold.
+        rate: requests/s of a rank, (rates,).
+        pressure: decode steps that arrive per second, times how much longer prompts make a step, 1/s, (rates,).
+        prefilling: mean number of slots that prompts hold, (rates,).
+
+    Source: Cohen 1979, Acta Informatica 12, 245, eq. 3.5.
     """
     import numpy as np
 
@@ -262,7 +280,7 @@ class PromptWork:
         first: E[w], the seconds that a prompt adds to steps.
         second: E[w^2].
         third: E[w^3].
-        factor: rounds of prompts in steps of ranks that step together, over those of a rank alone.
+        factor: on the seconds of prompts, where ranks that step together wait for the fullest.
         rho: share of the time that prompts take.
     """
 
@@ -285,13 +303,15 @@ class Cycles:
 
 
 def cycles(work: PromptWork, step: Array, step_variance: Array, cv: float) -> Cycles:
-    """Part 2: the stationary moments of C' = d + (work that arrived during C).
+    """Part 2: the stationary moments of C' = d + (work that arrived during C), in s, s^2 and s^3, (rates,).
 
     Args:
         work: the prompts.
-        step: mean of d, s.
-        step_variance: variance of d, s^2.
+        step: mean of d, s, (rates,).
+        step_variance: variance of d, s^2, (rates,).
         cv: coefficient of variation of the times between arrivals.
+
+    Source: gated service, Takagi 1991, Queueing Analysis 1, chapter 2; the cumulants by the law of total cumulance.
     """
     rho = work.rho
     mean = step / (1 - rho)
@@ -299,24 +319,6 @@ def cycles(work: PromptWork, step: Array, step_variance: Array, cv: float) -> Cy
     variance = from_prompts + step_variance / (1 - rho**2)
     skew = (work.rate * work.third * mean + 3 * work.rate * work.second * rho * variance) / (1 - rho**3)
     return Cycles(mean, variance + mean**2, skew + 3 * variance * mean + mean**3, from_prompts)
-
-
-def fullest_rank(arriving: Array, ranks: int) -> Array:
-    """Rounds of prompts in a step of ranks that step together, over those of a rank alone.
-
-    K prompts, Poisson with mean ranks x arriving, are dealt to the ranks: the fullest has ceil(K/ranks), of which the mean is
-    sum_j P(K > j ranks).
-    """
-    import numpy as np
-
-    if ranks == 1:
-        return np.ones(arriving.shape)
-    from scipy.special import gammainc
-
-    mean = np.maximum(arriving, 1e-9)
-    far = int(np.ceil(mean.max() + 10 * np.sqrt(mean.max() / ranks) + 2))
-    rounds = sum(gammainc(j * ranks + 1, ranks * mean) for j in range(min(far, 200)))
-    return np.asarray(np.maximum(rounds / mean, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,9 +344,27 @@ class FirstTokenTimes:
     wait: tails.Moments
 
 
-def ttft(server: BatchServer, work: PromptWork, added: list[Array], occupied: Occupancy, cycle: Cycles) -> FirstTokenTimes:
+def _unequal_ranks(server: BatchServer, rate: Array, prompt: Array, step: Array) -> RankCycles | None:
+    """Part 2 of ranks that step together and are not in step; None of one rank, of ranks in step and where prompts are held.
+
+    Args:
+        server: the server.
+        rate: requests/s of a rank, (rates,).
+        prompt: mean seconds of a prompt on each rank, w_R, (rates,).
+        step: mean seconds of a step without prompts, d, (rates,).
+    """
+    if server.ranks == 1 or server.hold_steps or server.scatter is None or not server.mean_tokens or not prompt.any():
+        return None
+    share = server.mean_share
+    return rank_cycles(rate, step, share * prompt, (1 - share) / server.ranks * prompt, server.ranks, server.scatter)
+
+
+def _ttft(
+    server: BatchServer, work: PromptWork, added: list[Array], occupied: Occupancy, cycle: Cycles, unequal: RankCycles | None,
+    held: Array,
+) -> FirstTokenTimes:  # fmt: skip
     """Part 3: the time to first token, without the wait for a slot. `added`: seconds that each prompt of each class adds to
-    steps, (rates, K)."""
+    steps, (rates, K); `held`: mean seconds for which prompts are held, (rates,)."""
     import numpy as np
 
     rate, rho = work.rate, work.rho
@@ -362,7 +382,9 @@ def ttft(server: BatchServer, work: PromptWork, added: list[Array], occupied: Oc
     longer = rate * slow2 / (2 * (1 - rho_slow)) - rate * work.second / (2 * (1 - rho))
     queue = np.maximum(longer, 0) * (1 + server.cv**2) / 2
     own = tuple(
-        occupied.step[:, None] * np.ceil(d.prompt_tokens / left[:, None]) + a * server.stages + d.after_s
+        occupied.step[:, None] * np.ceil(d.prompt_tokens / left[:, None])
+        + a * server.stages * d.alone(server.ranks)
+        + d.after_s
         for d, a in zip(server.demands, added, strict=True)
     )
     # second moments: a uniform part U of a cycle C that is longer than the mean one, and the others' work, which is
@@ -372,11 +394,17 @@ def ttft(server: BatchServer, work: PromptWork, added: list[Array], occupied: Oc
     met = utilization * (cycle.cube / cycle.mean * squared + rate * work.second * (2 - full) / 2 * cycle.square / cycle.mean)
     far = np.maximum(rate * slow3 / (3 * (1 - rho_slow)) - rate * work.third / (3 * (1 - rho)), 0)
     variance = np.maximum(met - (residual + others) ** 2, 1e-18) + queue**2 + far
-    wait = tails.Moments(residual + others + queue, variance)
+    if unequal is not None:
+        alone = occupied.step + work.first * (server.mean_share + (1 - server.mean_share) / server.ranks)
+        residual, others = utilization * unequal.residual, unequal.next - alone
+        mean = unequal.residual + others
+        variance = np.maximum(unequal.wait_square - mean**2, 1e-18) + queue**2 + far
+    queue = queue + held
+    wait = tails.Moments(residual + others + queue, variance + held**2 / 3)
     return FirstTokenTimes(own, server.mean(own), residual, others, queue, cap, wait)
 
 
-def excess_prefill_time(server: BatchServer, work: PromptWork, first: FirstTokenTimes, cycle: Cycles) -> list[Array]:
+def _excess_prefill_time(server: BatchServer, work: PromptWork, first: FirstTokenTimes, cycle: Cycles) -> list[Array]:
     """Part 4: per class, the seconds of prompts beyond the mean in the decode steps of each request, (rates, K2).
 
     They arrived while the request's own prompt waited. The rest decays as rho^j, so that m steps compute x (1 - rho^m)/(1 -
@@ -395,7 +423,7 @@ def excess_prefill_time(server: BatchServer, work: PromptWork, first: FirstToken
     return extra
 
 
-def tpot(
+def _tpot(
     server: BatchServer, work: PromptWork, occupied: Occupancy, cycle: Cycles, first: FirstTokenTimes, extra: list[Array],
     stretch: Array,
 ) -> tuple[tails.Bounded, ...]:  # fmt: skip
@@ -420,19 +448,19 @@ def tpot(
     for demand, more in zip(server.demands, extra, strict=True):
         steps = np.maximum(demand.decode_steps, 1.0)
         mean = base[:, None] + more / steps
-        variance = wander * variance_of_mean(steps / max(server.mean_steps, 1e-9))
-        variance = variance + variance_of_cycles(cycle.from_prompts, work.rho, steps)
+        variance = wander * _variance_of_mean(steps / max(server.mean_steps, 1e-9))
+        variance = variance + _variance_of_cycles(cycle.from_prompts, work.rho, steps)
         low, high = np.minimum(shortest, mean * (1 - 1e-9)), np.maximum(longest, mean * (1 + 1e-9))
         by_class.append(tails.Bounded(mean, variance, low, high))
     return tuple(by_class)
 
 
-def variance_of_mean(life: Array) -> Array:
+def _variance_of_mean(life: Array) -> Array:
     """Share of the variance of a process with correlation exp(-t) that is left in its mean over a time x.
 
     2 (x - 1 + exp(-x)) / x^2, with x in units of the correlation time, here the mean life of a request.
 
-    >>> [round(float(variance_of_mean(x)), 3) for x in (0.01, 1.0, 10.0)]  # short: all of it; long: about 2/x
+    >>> [round(float(_variance_of_mean(x)), 3) for x in (0.01, 1.0, 10.0)]  # short: all of it; long: about 2/x
     [0.997, 0.736, 0.18]
     """
     import numpy as np
@@ -440,12 +468,12 @@ def variance_of_mean(life: Array) -> Array:
     return np.asarray(2 * (np.expm1(-life) + life) / life**2)
 
 
-def variance_of_cycles(variance: Array, rho: Array, steps: Array) -> Array:
+def _variance_of_cycles(variance: Array, rho: Array, steps: Array) -> Array:
     """Variance of the mean of m cycles that correlate as rho^j: var/m ((1 + rho)/(1 - rho) - 2 rho (1 - rho^m)/(m (1 -
     rho)^2)).
 
     >>> import numpy as np
-    >>> float(variance_of_cycles(np.array([1.0]), np.array([0.5]), np.array([2.0]))[0, 0])  # (1 + 0.5)/2 for two
+    >>> float(_variance_of_cycles(np.array([1.0]), np.array([0.5]), np.array([2.0]))[0, 0])  # (1 + 0.5)/2 for two
     0.75
     """
     import numpy as np

@@ -33,7 +33,7 @@ class Bounded:
     high: Array
 
     def cdf(self, seconds: float | Array) -> Array:
-        """Share of all K that is at most `seconds`: shape (rates,)."""
+        """Share of all K times that are at most `seconds` (one number, or one per rate): shape (rates,)."""
         import numpy as np
         from scipy.special import betainc
 
@@ -48,12 +48,12 @@ class Bounded:
 
 
 def share_within(own: Array, waits: Iterable[tuple[Array, Moments]], seconds: float | Array) -> Array:
-    """Share of requests that are done within `seconds`: shape (rates,).
+    """Share of requests whose wait and own time together are at most `seconds`: shape (rates,).
 
     Args:
-        own: times after the wait, s, (rates, K).
-        waits: alternatives of the wait, each with its probability, (rates,); gamma distributions.
-        seconds: one number, or one per rate.
+        own: times after the wait of K equally likely requests, s, (rates, K).
+        waits: alternatives of the wait, gamma-distributed, each with its probability, (rates,).
+        seconds: one number, or one per rate, (rates,).
     """
     import numpy as np
     from scipy.special import gammainc
@@ -68,7 +68,13 @@ def share_within(own: Array, waits: Iterable[tuple[Array, Moments]], seconds: fl
 
 
 def quantile(cdf: Callable[[Array], Array], share: float, most: Array) -> Array:
-    """The time that a share does not exceed, by bisection between 0 and `most`: s, (rates,)."""
+    """The time that a share does not exceed, by bisection: s, (rates,).
+
+    Args:
+        cdf: share that is at most some seconds, (rates,) to (rates,).
+        share: between 0 and 1.
+        most: upper bounds of the times, s, (rates,).
+    """
     import numpy as np
 
     low, high = np.zeros(most.shape), np.array(most, dtype=np.float64)

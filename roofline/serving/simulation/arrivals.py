@@ -39,18 +39,18 @@ class Arrivals(ABC):
 
     @abstractmethod
     def times(self, rng: np.random.Generator) -> Iterator[Array]:
-        """Yield arrival times in seconds from the start, ascending, in arrays of `CHUNK`, without end."""
+        """Yield arrival times in seconds from the start, ascending: float64, shape (CHUNK,), without end."""
 
     @property
     def count(self) -> int | None:
-        """Number of requests that arrive; None: no limit of its own."""
+        """Number of requests that arrive; None: as many as the run allows."""
         return None
 
     def at_rate(self, rate: float) -> Arrivals:
         """Return the same process at another mean rate in requests/s.
 
         Raises:
-            InputError: the process has no rate.
+            InputError: the process has no rate: all requests arrive at once.
         """
         msg = f"a rate of {rate:g} requests/s: all come at once, and there is no rate to change"
         raise InputError(msg)
@@ -58,7 +58,7 @@ class Arrivals(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RatedArrivals(Arrivals):
-    """Arrivals with a mean rate: the base of all processes below but `AtOnce`."""
+    """Arrivals with a mean rate of `per_second` requests/s: the base of all processes below but `AtOnce`."""
 
     per_second: float
 
@@ -77,7 +77,7 @@ class Constant(RatedArrivals):
     """Equal times between arrivals; the first request arrives at 0."""
 
     def times(self, rng: np.random.Generator) -> Iterator[Array]:
-        """Yield arrival times."""
+        """Yield arrival times in seconds, ascending: shape (CHUNK,), without end."""
         import numpy as np
 
         first = 0
@@ -91,7 +91,7 @@ class Poisson(RatedArrivals):
     """Exponential times between arrivals."""
 
     def times(self, rng: np.random.Generator) -> Iterator[Array]:
-        """Yield arrival times."""
+        """Yield arrival times in seconds, ascending: shape (CHUNK,), without end."""
         return _cumulated(lambda num: rng.exponential(1 / self.per_second, num))
 
 
@@ -102,7 +102,7 @@ class Gamma(RatedArrivals):
     cv: float
 
     def times(self, rng: np.random.Generator) -> Iterator[Array]:
-        """Yield arrival times."""
+        """Yield arrival times in seconds, ascending: shape (CHUNK,), without end."""
         shape = self.cv**-2
         return _cumulated(lambda num: rng.gamma(shape, 1 / (shape * self.per_second), num))
 
@@ -119,7 +119,7 @@ class Bursty(RatedArrivals):
     seconds: float = 10.0
 
     def times(self, rng: np.random.Generator) -> Iterator[Array]:
-        """Yield arrival times."""
+        """Yield arrival times in seconds, ascending: shape (CHUNK,), without end."""
         import numpy as np
 
         in_bursts = 0.0  # seconds of bursts, and of bursts and pauses, at the end of the last chunk
@@ -149,16 +149,16 @@ class AtOnce(Arrivals):
 
     @property
     def rate(self) -> None:
-        """None."""
+        """None: all requests arrive at once."""
         return
 
     @property
     def count(self) -> int | None:
-        """Number of requests."""
+        """Number of requests that arrive; None: as many as the run allows."""
         return self.num_requests
 
     def times(self, rng: np.random.Generator) -> Iterator[Array]:
-        """Yield zeros."""
+        """Yield arrays of zeros, shape (CHUNK,), without end."""
         import numpy as np
 
         while True:
@@ -187,23 +187,23 @@ class Clients:
     """Prompts per client, the first ones, that are not counted."""
 
     def starts(self) -> Iterator[float]:
-        """Yield the time of each client's first request, ascending."""
+        """Yield the time of each client's first request in seconds, ascending."""
         return (self.ramp * index / self.clients for index in range(self.clients))
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalProcess:
-    """How an arrival process is spelled: `word:arguments`.
+    """An arrival process and how it is written: `name:arguments`.
 
     Args:
-        word: the name before the first colon.
-        form: the whole spelling, for help and messages.
+        name: the word before the first colon.
+        syntax: how it is written, such as `poisson:RATE`, for help and messages.
         about: one line on what it does.
         read: makes `Arrivals` or `Clients` of the arguments; a `ValueError` or an `InputError` says what is wrong with them.
     """
 
-    word: str
-    form: str
+    name: str
+    syntax: str
     about: str
     read: Callable[[Sequence[str]], Arrivals | Clients]
 
@@ -215,11 +215,11 @@ def parse_arrivals(text: str) -> Arrivals | Clients:
     5.0
 
     Raises:
-        InputError: no such process, or wrong arguments.
+        InputError: no such process, wrong arguments, or a value outside its range.
     """
     word, *arguments = (part.strip() for part in text.split(":"))
     if word not in ARRIVALS:
-        forms = ", ".join(process.form for process in ARRIVALS.values())
+        forms = ", ".join(process.syntax for process in ARRIVALS.values())
         raise UnknownNameError("arrivals", word, ARRIVALS, f"Allowed: {forms}, or a YAML file of traffic.")
     process = ARRIVALS[word]
     try:
@@ -227,7 +227,7 @@ def parse_arrivals(text: str) -> Arrivals | Clients:
     except InputError as error:
         raise InputError(f"{text}: {error}") from None
     except (TypeError, ValueError):
-        raise InputError(f"{text}: must be {process.form}") from None
+        raise InputError(f"{text}: must be {process.syntax}") from None
 
 
 def _cumulated(draw: Callable[[int], Array]) -> Iterator[Array]:
@@ -343,7 +343,6 @@ ARRIVALS: Registry[ArrivalProcess] = Registry(
         ArrivalProcess("poisson", "poisson:RATE", "times between arrivals are exponential", _read_poisson),
     ),
     group="roofline.arrivals",
-    key=lambda process: process.word,
     accepts=ArrivalProcess,
 )
-"""Arrival processes by word."""
+"""Arrival processes by name."""

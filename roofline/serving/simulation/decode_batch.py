@@ -14,7 +14,7 @@ from roofline.serving.simulation.request import Request
 
 
 def run_seconds(num_steps: int, seconds: float, slope: float) -> float:
-    """Return the seconds of `num_steps` steps, of which the first takes `seconds` and each `slope` more than the one before.
+    """Return the seconds of `num_steps` steps, of which the first takes `seconds` and each `slope` seconds more than the last.
 
     >>> run_seconds(3, 2.0, 0.5)  # 2 + 2.5 + 3
     7.5
@@ -23,7 +23,14 @@ def run_seconds(num_steps: int, seconds: float, slope: float) -> float:
 
 
 def steps_until(time: float, start: float, seconds: float, slope: float, num_steps: int) -> int:
-    """Return the number of steps from `start` up to the first that ends at `time` or after it, at most `num_steps`.
+    """Return the number of steps from `start` up to the first that ends at `time` or later, at most `num_steps`.
+
+    Args:
+        time: seconds on the clock of the run.
+        start: when the first step begins, likewise.
+        seconds: of the first step.
+        slope: seconds that each step takes more than the one before.
+        num_steps: steps that are planned.
 
     >>> steps_until(4.5, 0.0, 2.0, 0.5, 10), steps_until(4.6, 0.0, 2.0, 0.5, 10)  # they end at 2, 4.5, 7.5, ...
     (2, 3)
@@ -64,7 +71,7 @@ class DecodeBatch:
         """A heap of (final step, index, request); void where the step is no longer the request's."""
 
     def add(self, request: Request, num_cached_tokens: int) -> None:
-        """A request decodes from the next step on."""
+        """Add a request with its cached tokens, which decodes from the next step on."""
         num_steps = self.num_steps
         request.cache_offset = num_cached_tokens - num_steps
         request.final_step = final_step = num_steps + request.max_tokens - request.num_output_tokens
@@ -73,7 +80,7 @@ class DecodeBatch:
         self.num_cached_tokens += num_cached_tokens
 
     def remove(self, request: Request) -> int:
-        """Take a request out; returns its cached tokens."""
+        """Take a request out before its end; returns its cached tokens."""
         num_cached_tokens = request.cache_offset + self.num_steps
         request.final_step = -1
         self.num_sequences -= 1
@@ -81,7 +88,7 @@ class DecodeBatch:
         return num_cached_tokens
 
     def steps_until_end(self) -> int:
-        """Return the number of steps up to the first that ends a request."""
+        """Return the number of decode steps up to the first that ends a request. The batch must not be empty."""
         ends = self.ends
         top = ends[0]
         while top[2].final_step != top[0]:
@@ -106,17 +113,17 @@ class DecodeBatch:
     # Sequences that wait for their next token while steps without decodes, or copies, go on
 
     def stall(self, time: float) -> None:
-        """A step that began at `time` has no decodes."""
+        """Note that a step that began at `time` (in seconds) has no decodes: every sequence waits for its token."""
         self.stalled[time] = self.stalled.get(time, 0) + self.num_sequences - self.num_stalled
         self.num_stalled = self.num_sequences
 
     def add_stalled(self, time: float) -> None:
-        """A request that was added had its latest token at `time`."""
+        """Note that a request that was added had its latest token at `time`, in seconds, before the last step."""
         self.stalled[time] = self.stalled.get(time, 0) + 1
         self.num_stalled += 1
 
     def remove_stalled(self, time: float) -> None:
-        """A request that was removed had its latest token at `time`, which may be before the last step."""
+        """Note that a request was removed whose latest token came at `time`, in seconds."""
         if time in self.stalled:
             self.num_stalled -= 1
             self.stalled[time] -= 1
@@ -124,7 +131,8 @@ class DecodeBatch:
                 del self.stalled[time]
 
     def pop_stalled(self) -> list[tuple[float, int]]:
-        """Every sequence gets a token: return (time of the token before, sequences) of those that were stalled."""
+        """Note that every sequence gets a token; returns pairs of the time of the token before, in seconds, and the number of
+        sequences that were stalled since then."""
         stalled = list(self.stalled.items())
         self.stalled.clear()
         self.num_stalled = 0

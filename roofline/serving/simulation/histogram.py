@@ -26,7 +26,7 @@ _BINS = math.ceil(math.log(1e10 / MIN_S) / math.log(RATIO))
 
 
 class Histogram:
-    """Counts of times in seconds, from 100 ns to 300 years."""
+    """Weighted counts of times in seconds, from 100 ns to 300 years."""
 
     __slots__ = ("_counts", "max", "min", "total", "weight")
 
@@ -38,7 +38,7 @@ class Histogram:
         self.min, self.max = math.inf, -math.inf
 
     def add(self, values: Array, weights: Array | None = None) -> None:
-        """Add numbers, each with a weight (default 1)."""
+        """Add times in seconds, shape (n,), each with a weight, shape (n,); default 1."""
         import numpy as np
 
         if not len(values):
@@ -52,7 +52,7 @@ class Histogram:
         self.min, self.max = min(self.min, float(values.min())), max(self.max, float(values.max()))
 
     def merge(self, other: Histogram) -> None:
-        """Add all numbers of another histogram."""
+        """Add all times of another histogram."""
         self._counts += other._counts
         self.total += other.total
         self.weight += other.weight
@@ -60,11 +60,15 @@ class Histogram:
 
     @property
     def mean(self) -> float | None:
-        """Mean; None if there are no numbers."""
+        """Weighted mean in seconds, exact; None if there are no times."""
         return self.total / self.weight if self.weight else None
 
     def quantile(self, share: float) -> float | None:
-        """Return the smallest number that a share of the numbers does not exceed, to 0.1 %; None if there are no numbers."""
+        """Return the seconds that a share of the times does not exceed, to 0.1 %; None if there are no times.
+
+        Raises:
+            InputError: the share is not above 0 and at most 1.
+        """
         import numpy as np
 
         if not 0 < share <= 1:
@@ -78,7 +82,7 @@ class Histogram:
         return min(max(middle, self.min), self.max)
 
     def curve(self) -> dict[str, list[float]]:
-        """Return the distribution in at most 200 points: `seconds`, ascending, and the `share` of the numbers up to each.
+        """Return the distribution in at most 200 points: `seconds`, ascending, and the `share` of the times up to each.
 
         There is a point in every hundredth of the share, every 60th of the range (by ratio), and every fifth of a decade of the
         share above, where there are numbers; where that were more than 200 points, in wider intervals. A bin with a large share

@@ -18,20 +18,22 @@ class EngineConfig:
     """Limits of one replica, named as vLLM names them.
 
     Args:
-        num_blocks: KV blocks.
+        num_gpu_blocks: blocks of its KV cache (KV capacity).
         block_size: tokens per block.
         max_num_seqs: sequences that run at a time.
         max_num_batched_tokens: new tokens per step.
         num_fixed_blocks: blocks of each sequence for what does not grow with its tokens (a state, full windows).
         enable_prefix_caching: a preempted request finds those of its blocks that have not been reallocated meanwhile.
+        num_microbatches: microbatches of a step, one per pipeline stage, which have equal parts of the new tokens.
     """
 
-    num_blocks: int
+    num_gpu_blocks: int
     block_size: int
     max_num_seqs: int
     max_num_batched_tokens: int
     num_fixed_blocks: int = 0
     enable_prefix_caching: bool = False
+    num_microbatches: int = 1
 
 
 class KVCacheManager:
@@ -44,16 +46,16 @@ class KVCacheManager:
     """
 
     __slots__ = (
-        "block_size", "enable_prefix_caching", "growth", "num_blocks", "num_fixed_blocks", "num_free_blocks",
+        "block_size", "enable_prefix_caching", "growth", "num_fixed_blocks", "num_free_blocks", "num_gpu_blocks",
         "num_pending_blocks", "num_retained_blocks", "num_returned_blocks", "preallocates", "watermark_blocks",
     )  # fmt: skip
 
     def __init__(self, config: EngineConfig, watermark: float = 0.0, *, preallocates: bool = False) -> None:
-        self.num_blocks = self.num_free_blocks = config.num_blocks
+        self.num_gpu_blocks = self.num_free_blocks = config.num_gpu_blocks
         self.block_size, self.num_fixed_blocks = config.block_size, config.num_fixed_blocks
         # a state is not found again by the blocks of its prompt
         self.enable_prefix_caching = config.enable_prefix_caching and not config.num_fixed_blocks
-        self.watermark_blocks = math.ceil(watermark * config.num_blocks)
+        self.watermark_blocks = math.ceil(watermark * config.num_gpu_blocks)
         self.preallocates = preallocates
         self.growth = [0] * config.block_size
         """Sequences that need another block at steps of each residue modulo the block size."""
@@ -65,26 +67,26 @@ class KVCacheManager:
         """Given back so far, less those found again: with those in use, how many were ever allocated."""
 
     def blocks_of(self, num_tokens: int) -> int:
-        """Return the blocks of a sequence of `num_tokens` cached tokens."""
+        """Return the number of blocks of a sequence of `num_tokens` cached tokens, fixed ones included."""
         return -(-num_tokens // self.block_size) + self.num_fixed_blocks
 
     @property
     def num_taken_blocks(self) -> int:
-        """Blocks that are not free."""
-        return self.num_blocks - self.num_free_blocks
+        """Number of blocks that are not free."""
+        return self.num_gpu_blocks - self.num_free_blocks
 
     def free(self, num_blocks: int) -> None:
-        """Give blocks back."""
+        """Give a number of blocks back."""
         self.num_free_blocks += num_blocks
         self.num_returned_blocks += num_blocks
 
     def free_pending(self) -> None:
-        """Give back the blocks of requests that ended with the step before the last."""
+        """Give back the pending blocks: of requests that ended with the step before the last."""
         self.free(self.num_pending_blocks)
         self.num_pending_blocks = 0
 
     def free_retained(self) -> None:
-        """Give back the blocks of a static batch."""
+        """Give back the retained blocks: of a static batch whose last request has ended."""
         self.num_free_blocks += self.num_retained_blocks
         self.num_retained_blocks = 0
 
@@ -102,7 +104,7 @@ class KVCacheManager:
         Free blocks are allocated in the order in which they became free, those of one request from its end.
         """
         request.num_cached_blocks = request.num_computed_tokens // self.block_size
-        request.cached_until = self.num_returned_blocks + self.num_blocks + num_blocks - request.num_cached_blocks
+        request.cached_until = self.num_returned_blocks + self.num_gpu_blocks + num_blocks - request.num_cached_blocks
         self.free(num_blocks)
 
     def find_cached(self, request: Request) -> None:
@@ -115,7 +117,7 @@ class KVCacheManager:
     # Growth of the sequences that decode
 
     def blocks_needed(self, step: int, num_steps: int, num_sequences: int) -> int:
-        """Return the blocks that `num_steps` decode steps of `num_sequences` take, from a step on.
+        """Return the number of blocks that `num_steps` decode steps of `num_sequences` take, from decode step `step` on.
 
         >>> cache = KVCacheManager(EngineConfig(10, 4, 8, 16))
         >>> cache.growth = [1, 0, 2, 0]
@@ -136,7 +138,12 @@ class KVCacheManager:
         return needed
 
     def steps_until_short(self, step: int, num_steps: int, num_sequences: int) -> int:
-        """Return the steps, of at most `num_steps` from a step on, until a block is missing; those of the first are taken.
+        """Return the number of decode steps, at most `num_steps`, that the free blocks last for.
+
+        Args:
+            step: the first decode step, whose blocks are allocated already.
+            num_steps: maximum number of steps.
+            num_sequences: sequences that decode; at least 1.
 
         >>> cache = KVCacheManager(EngineConfig(2, 4, 8, 16))
         >>> cache.growth = [1, 0, 2, 0]

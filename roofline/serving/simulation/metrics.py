@@ -51,7 +51,7 @@ class TimeSeries:
         self.sums: dict[str, Array] = {name: np.zeros(INTERVALS) for name in (*LEVELS, *COUNTS)}
 
     def extend_to(self, time: float) -> None:
-        """Widen the intervals until a time is in one of them."""
+        """Widen the intervals until a time, in seconds, is in one of them."""
         import numpy as np
 
         while time >= self.width * INTERVALS:
@@ -60,7 +60,7 @@ class TimeSeries:
             self.width *= 2
 
     def count(self, name: str, times: Array, weights: Array | None = None) -> None:
-        """Add events at times, each of a weight."""
+        """Add events at `times` in seconds, shape (n,), each with a weight, shape (n,); default 1."""
         import numpy as np
 
         if len(times):
@@ -68,13 +68,13 @@ class TimeSeries:
             self.sums[name] += np.bincount((times / self.width).astype(np.int64), weights, INTERVALS)
 
     def count_evenly(self, name: str, begins: Array, ends: Array, amounts: Array) -> None:
-        """Add counts that come evenly from one time to another."""
+        """Add `amounts` that come evenly from `begins` to `ends`, in seconds; all of shape (n,)."""
         import numpy as np
 
         self.level(name, begins, ends, amounts / np.maximum(ends - begins, 1e-300))
 
     def level(self, name: str, begins: Array, ends: Array, values: Array) -> None:
-        """Add a level that has a value from one time to another; the levels of several replicas add up.
+        """Add a level with `values` from `begins` to `ends`, in seconds, all of shape (n,); those of several replicas add up.
 
         The integral over each interval is a sum of parts none of which is negative, so intervals without any stay exactly 0.
         """
@@ -93,7 +93,10 @@ class TimeSeries:
         self.sums[name] += np.bincount(place, values[of] * within, INTERVALS)
 
     def ramp(self, name: str, begins: Array, ends: Array, means: Array, grown: Array) -> None:
-        """Add a level with a mean that grows evenly by `grown`. It is flat within an interval."""
+        """Add a level with `means` that grows evenly by `grown` from `begins` to `ends`, in seconds; all of shape (n,).
+
+        Within an interval it is flat.
+        """
         import numpy as np
 
         if not len(ends):
@@ -115,12 +118,12 @@ class TimeSeries:
         self.level(name, first, last, means[of] + grown[of] * (share + part / 2 - 0.5))
 
     def mean(self, name: str, begin: float, end: float) -> float:
-        """Return a level's mean, or a count's rate, between two times, by whole intervals."""
+        """Return a level's mean, or a count's rate per second, between two times in seconds, by whole intervals."""
         first, last = int(begin / self.width), max(int(end / self.width), int(begin / self.width) + 1)
         return float(self.sums[name][first:last].sum() / (last - first) / self.width)
 
     def to_dict(self, until: float) -> dict[str, Any]:
-        """Return, interval by interval up to a time, means of levels and counts per second."""
+        """Return plain data, interval by interval up to a time in seconds: means of levels, and counts per second."""
         num = min(int(until / self.width) + 1, INTERVALS)
         values = {name: (sums[:num] / self.width).tolist() for name, sums in self.sums.items()}
         return {"interval_s": self.width, **{name if name in LEVELS else f"{name}_per_s": of for name, of in values.items()}}
@@ -159,7 +162,7 @@ class Metrics:
         self.block_seconds = 0.0
 
     def read(self, log: StepLog) -> None:
-        """Add up a log, and empty it."""
+        """Add the rows of a log to the sums, and empty it."""
         import numpy as np
 
         def table(row: list[float], width: int) -> Array:
@@ -240,7 +243,7 @@ class Metrics:
         times.add(seconds[of] + more[of] * (0.5 + place * share), sequences[of] * share)
 
     def saturated(self, first: float, last: float) -> bool:
-        """Return whether requests that arrived between two times came faster than they were served.
+        """Return whether requests that arrived between two times, in seconds, came faster than they were served.
 
         In the second half of that time more must have arrived than have ended, by 2 % of those that arrived, and by more than
         chance brings (three times the root of their number); and there must be requests that wait.
@@ -264,7 +267,12 @@ class Utilization:
     tables: StepTables
 
     def seconds(self, runs: Array, chunks: Array) -> dict[str, float]:
-        """Return the seconds at the peak of each of `RESOURCES`, for all rows of a log (columns `RUN` and `CHUNK`)."""
+        """Return the seconds at the peak of each of `RESOURCES` over all steps of a log.
+
+        Args:
+            runs: rows with the columns `RUN`, (runs, 15).
+            chunks: rows with the columns `CHUNK`, (chunks, 2).
+        """
         import numpy as np
 
         sequences, steps = runs[:, _COLUMN["sequences"]], runs[:, _COLUMN["steps"]]
@@ -298,9 +306,9 @@ class Utilization:
         tokens = np.array([1, 2, 4, 8, *knots(max(budget, tables.max_model_len), 1.05)[1:]], dtype=np.float64)
         microbatches = np.minimum(stages, sequences)[:, None]
         batch = np.ceil(sequences[:, None] / microbatches)
-        decode = tables.costs.utilization((Segment(batch, 1, contexts, decode=True),))
-        alone = tables.costs.utilization((Segment(1, tokens, 0),))
-        later = tables.costs.utilization((Segment(1, tokens[:, None], contexts),))
+        decode = tables.costs.utilization((Segment(batch * tables.ranks, 1, contexts, decode=True),))
+        alone = tables.costs.utilization((Segment(tables.ranks, tokens, 0),))
+        later = tables.costs.utilization((Segment(tables.ranks, tokens[:, None], contexts),))
         grids: dict[str, dict[str, Any]] = {}
         for name in RESOURCES:
             whole = sum(parts.total for parts in decode[name]) * microbatches / stages

@@ -68,7 +68,7 @@ class Trace:
         self._write(f'{json.dumps(head)[:-1]}, "traceEvents": [\n')
 
     def watch(self, replica: Replica) -> Watch:
-        """Return what receives the events of a replica."""
+        """Add a process for a replica; returns what receives its events (`Scheduler.watch`)."""
         pid = replica.index + 1
         watch = _Watch(self, replica, pid)
         self._watches.append(watch)
@@ -78,7 +78,7 @@ class Trace:
         return watch
 
     def refused(self, request: Request) -> None:
-        """Add a request that can never be served."""
+        """Add an event for a request that can never be served."""
         if not self._refusing:
             self._refusing = pid = len(self._watches) + 1
             self.put(f'"M","pid":{pid},"name":"process_name","args":{{"name":"refused requests"}}')
@@ -90,12 +90,12 @@ class Trace:
         )
 
     def name_track(self, pid: int, tid: int, text: str) -> None:
-        """Give a track its name and place."""
+        """Name the track `tid` of the process `pid`; tracks are in the order of `tid`."""
         self.put(f'"M","pid":{pid},"tid":{tid},"name":"thread_name","args":{{"name":"{text}"}}')
         self.put(f'"M","pid":{pid},"tid":{tid},"name":"thread_sort_index","args":{{"sort_index":{tid}}}')
 
     def put(self, event: str) -> None:
-        """Add an event, from the value of its `ph` on."""
+        """Add an event: its JSON from the value of `ph` on, without the closing brace."""
         self._lines.append(event)
         if len(self._lines) >= _FLUSH:
             self._flush()

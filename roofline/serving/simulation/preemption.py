@@ -22,10 +22,10 @@ class PreemptionCosts(Protocol):
     """Seconds that a preemption costs."""
 
     def recompute_seconds(self, tokens: int) -> float:
-        """Return the seconds to compute cached tokens again."""
+        """Return the seconds to compute a number of cached tokens again."""
 
     def swap_seconds(self, tokens: int) -> tuple[float, float]:
-        """Return the seconds to copy cached tokens to the host, and back."""
+        """Return the seconds to copy a number of cached tokens to the host, and back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +33,16 @@ class NoCosts:
     """For `recompute`, which needs no costs: recomputed tokens are paid for in the steps that compute them."""
 
     def recompute_seconds(self, tokens: int) -> float:
-        """Return 0."""
+        """Return 0 s."""
         return 0.0
 
     def swap_seconds(self, tokens: int) -> tuple[float, float]:
-        """Fail: caches are never swapped."""
+        """Fail: caches are never swapped.
+
+        Raises:
+            AssertionError: always.
+        """
         raise AssertionError(tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class LinearCosts:
-    """Seconds in proportion to the tokens: `recompute` per token computed again; `copy + move * tokens` each way."""
-
-    recompute: float
-    move: float
-    copy: float = 0.0
-
-    def recompute_seconds(self, tokens: int) -> float:
-        """Return the seconds to compute cached tokens again."""
-        return self.recompute * tokens
-
-    def swap_seconds(self, tokens: int) -> tuple[float, float]:
-        """Return the seconds to copy cached tokens to the host, and back."""
-        way = self.copy + self.move * tokens
-        return way, way
 
 
 @dataclass(slots=True)
@@ -79,7 +65,7 @@ class PreemptionPolicy:
     inputs: tuple[Input, ...] = ()
 
     def swaps(self, tokens: int, num_swapped_tokens: int) -> bool:
-        """Return whether a cache of `tokens` is swapped while `num_swapped_tokens` are on the host."""
+        """Return whether a cache of `tokens` tokens is swapped while `num_swapped_tokens` tokens are on the host."""
         if self.mode == "recompute" or num_swapped_tokens + tokens > self.host_tokens:
             return False
         return self.mode == "swap" or sum(self.costs.swap_seconds(tokens)) < self.costs.recompute_seconds(tokens)
@@ -97,7 +83,8 @@ def preemption_policy(
         options: of copies to the host.
 
     Raises:
-        InputError: no such mode; the link to the host is not known; options of copies that are never made.
+        InputError: no such mode; the link to the host is not known; nothing of a sequence is cached; options of copies that
+            are never made.
     """
     options = options or HostCopyOptions()
     modes: dict[str, Mode] = {name: name for name in MODES}

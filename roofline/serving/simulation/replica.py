@@ -63,15 +63,33 @@ class Replica:
         self._append_run = self.log.runs.extend
         self._cells: dict[int, Sequence[Cell]] = {}
 
+    @property
+    def num_unfinished(self) -> int:
+        """Number of requests that have not ended."""
+        return self.scheduler.num_unfinished
+
+    @property
+    def first_s(self) -> float:
+        """Seconds of the first of the decode steps that are planned."""
+        return self._first_s
+
+    @property
+    def slope_s(self) -> float:
+        """Seconds that each of the decode steps that are planned takes more than the last."""
+        return self._slope_s
+
     def refusal(self, request: Request) -> str | None:
-        """Return why a request could never be served; None where it could."""
+        """Return why a request could never be served, even alone; None where it could."""
         needed = self.kv_cache.blocks_of(request.max_cached_tokens)
-        if needed > self.kv_cache.num_blocks:
-            return f"needs {needed:,} blocks at its last token, and there are {self.kv_cache.num_blocks:,}"
+        if needed > self.kv_cache.num_gpu_blocks:
+            return f"needs {needed:,} blocks at its last token, and there are {self.kv_cache.num_gpu_blocks:,}"
         return None
 
     def accept(self, request: Request, time: float) -> None:
-        """Add a request that arrives at `time`, which is no earlier than the end of the last step."""
+        """Add a request that arrives at `time`, in seconds, which is no earlier than the end of the last step.
+
+        What is planned is cut where the request may change it.
+        """
         scheduler = self.scheduler
         if self.ends == INF:
             self.ends = time  # it wakes up; requests that arrive at the same time are seen too
@@ -80,19 +98,45 @@ class Replica:
                 request.seen_time = self._cut(time)
         else:
             request.seen_time = self.ends
-        if self.num_steps or scheduler.prefills:
-            self._num_arrived += 1
-            self._sum_arrived += time
+        self.note_arrival(time)
         scheduler.waiting.append(request)
 
+    def note_arrival(self, time: float) -> None:
+        """Count a request that arrives at `time`, in seconds, during a step."""
+        if self.num_steps or self.scheduler.prefills:
+            self._num_arrived += 1
+            self._sum_arrived += time
+
+    def plan_with(self, num_steps: int, start: float, first_s: float, slope_s: float, ends: float) -> None:
+        """Replace the times of what is planned by those of ranks that step together.
+
+        Args:
+            num_steps: at most as many as are planned.
+            start: when the first begins, in seconds; the next two likewise.
+            first_s: of the first step.
+            slope_s: that each takes more than the last.
+            ends: when the last ends.
+        """
+        self.ends = ends
+        if not self.scheduler.prefills:
+            self.num_steps, self._start, self._first_s, self._slope_s = num_steps, start, first_s, slope_s
+
     def advance(self, until: float) -> None:
-        """Do what ends before a time."""
+        """Complete every step that ends before a time, in seconds.
+
+        Raises:
+            NoProgressError: requests wait, and none of them can ever run.
+        """
         while self.ends < until:
             self.complete()
             self.begin()
 
     def begin(self) -> None:
-        """Form the next step, and plan how often it can be done."""
+        """Form the next step, and plan how often it can be repeated.
+
+        Raises:
+            NoProgressError: requests wait, and none of them can ever run.
+        """
         scheduler, batch = self.scheduler, self.batch
         if not scheduler.waiting and not scheduler.prefilling and not scheduler.swapped:
             if not batch.num_sequences:
@@ -168,7 +212,7 @@ class Replica:
         return seen
 
     def complete(self) -> None:
-        """What is planned is done."""
+        """Complete the planned steps: log them, and end requests that have all their tokens."""
         scheduler, batch, ends, num_steps = self.scheduler, self.batch, self.ends, self.num_steps
         if self._async:
             if scheduler.num_leaving:
@@ -193,7 +237,7 @@ class Replica:
         num_waiting = self._mean_waiting() if self._num_arrived else len(scheduler.waiting) + len(scheduler.swapped)
         self._append_run((
             self.now, ends, scheduler.copy_s, num_steps, num_sequences, batch.num_cached_tokens, 0, 0, len(scheduler.running),
-            num_waiting, cache.num_blocks - cache.num_free_blocks + grown / 2, self._first_s, self._slope_s,
+            num_waiting, cache.num_gpu_blocks - cache.num_free_blocks + grown / 2, self._first_s, self._slope_s,
             batch.num_stalled, grown,
         ))  # fmt: skip
         if batch.num_stalled:
@@ -228,7 +272,7 @@ class Replica:
         seconds = ends - now - scheduler.copy_s
         self._append_run((
             now, ends, scheduler.copy_s, 1, num_sequences, num_cached_tokens, num_prompt_tokens, len(computed),
-            len(scheduler.running), self._mean_waiting(), cache.num_blocks - cache.num_free_blocks, seconds, 0.0,
+            len(scheduler.running), self._mean_waiting(), cache.num_gpu_blocks - cache.num_free_blocks, seconds, 0.0,
             batch.num_stalled, 0,
         ))  # fmt: skip
         if recomputes:

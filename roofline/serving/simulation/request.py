@@ -52,5 +52,5 @@ class Request:
 
     @property
     def max_cached_tokens(self) -> int:
-        """Tokens in the cache at its last step: the last output token is never cached."""
+        """Cached tokens after its last step: prompt and output but the last output token, which is never cached."""
         return self.num_prompt_tokens + self.max_tokens - 1

@@ -74,8 +74,12 @@ class RequestWriter:
                 writer.is_open = False  # or it would try once more when it is thrown away
 
     def write(self, ended: dict[str, Array]) -> None:
-        """Write rows, given as columns of `step_log.END`."""
-        values = columns(ended)
+        """Write a row per request that has ended.
+
+        Args:
+            ended: columns of `step_log.END`, each float64 of shape (requests,).
+        """
+        values = _columns(ended)
         names = [self._names[index] for index in values["class"]]
         if not self._parquet:
             self._file.write(_csv({**values, "class": names}).encode())
@@ -87,7 +91,7 @@ class RequestWriter:
         self._writer.write_table(table)
 
 
-def columns(ended: dict[str, Array]) -> dict[str, Array]:
+def _columns(ended: dict[str, Array]) -> dict[str, Array]:
     """Return the columns of the file; `tpot_s` is NaN for outputs of one token."""
     import numpy as np
 

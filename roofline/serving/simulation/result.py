@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from roofline.predict.analyze import facts
+from roofline.documents import dump_json, envelope
+from roofline.predict.analyze import estimate_basis, estimate_notes, facts
 from roofline.predict.request import ResolvedRequest
-from roofline.predict.result import dump_json
+from roofline.predict.timing import pipeline
 from roofline.registry import HasFigures
 from roofline.serving.simulation.histogram import Histogram
 from roofline.serving.simulation.metrics import COSTS, TIMES
 from roofline.serving.simulation.run import Run
-from roofline.serving.simulation.server import Server
+from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.workload import Workload
 from roofline.specs.library import Input
 from roofline.specs.source import Assumption
-from roofline.version import envelope
+from roofline.specs.workload import Step, decode, prefill, sequences, tokens
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,12 +43,12 @@ class Latency:
 
     @classmethod
     def of(cls, times: Histogram) -> Latency:
-        """The mean, percentiles and maximum of a histogram."""
+        """The mean, percentiles and maximum of a histogram, in seconds."""
         quantiles = {name: times.quantile(share) for name, share in QUANTILES.items()}
         return cls(mean=times.mean, **quantiles, max=times.max if times.weight else None)
 
     def to_dict(self) -> dict[str, float | None]:
-        """Return the values by name."""
+        """Return the values in seconds by name."""
         return {"mean": self.mean, "p50": self.p50, "p90": self.p90, "p95": self.p95, "p99": self.p99, "max": self.max}
 
 
@@ -100,6 +101,10 @@ class Simulation(HasFigures):
     series: dict[str, Any] = field(default_factory=dict)
     distributions: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """Of each latency at most 200 points: `seconds`, and the `share` of the requests (tokens) that take at most as long."""
+    estimate_basis: str | None = None
+    """What step times rest on: "measured", "transferred", "prior" or "given"; None of bounds."""
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """A mean prompt (`prefill`) and a mean decode step (`decode`): batch, tokens, and seconds with interval (`time_s`)."""
     assumptions: tuple[Assumption, ...] = ()
     replications: dict[str, Any] | None = None
     """Of several runs: how many, and of each figure the mean with its 95 % confidence interval."""
@@ -114,7 +119,7 @@ class Simulation(HasFigures):
         return self.unfit is None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data in the documented layout."""
+        """Return plain data in the layout of `roofline simulate --json`, in base units."""
         counts = self.requests
         return {
             **envelope(self.inputs),
@@ -143,6 +148,8 @@ class Simulation(HasFigures):
             "goodput": self.goodput,
             "within_slo": self.within_slo,
             "utilisation": self.utilisation,
+            "estimate_basis": self.estimate_basis,
+            "steps": self.steps,
             "series": self.series,
             "distributions": self.distributions,
             "replications": self.replications,
@@ -152,11 +159,15 @@ class Simulation(HasFigures):
         }  # fmt: skip
 
     def to_json(self, indent: int | None = 2) -> str:
-        """Return JSON text; no NaN and no infinity."""
+        """Return JSON text of `to_dict`; no NaN and no infinity."""
         return dump_json(self.to_dict(), indent)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the time series, a row per interval."""
+        """Return the time series as a pandas frame, a row per interval, with its begin in seconds (`begins_s`).
+
+        Raises:
+            KeyError: the deployment does not fit, so that there is no series.
+        """
         import pandas as pd
 
         frame = pd.DataFrame({name: values for name, values in self.series.items() if name != "interval_s"})
@@ -165,9 +176,9 @@ class Simulation(HasFigures):
 
 
 def summarize(
-    server: Server, workload: Workload, runs: list[Run], notes: list[Assumption], seed: int, warm_up_share: float
+    server: ServerConfig, workload: Workload, runs: list[Run], notes: list[Assumption], seed: int, warm_up_share: float
 ) -> Simulation:
-    """Return the result of runs that differ in their seeds.
+    """Return the result of runs that differ in their seeds: means over runs, distributions of all together.
 
     Args:
         server: what was simulated.
@@ -185,6 +196,7 @@ def summarize(
     means = figures[0] if len(runs) == 1 else {name: _mean([one[name] for one in figures]) for name in figures[0]}
     slo = any(one.ttft or one.tpot for one in workload.classes)
     about: dict[str, Any] = facts(server.request)
+    typical = _typical(server, means, first.times["itl"].mean)
     latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name]) for name in TIMES}
     return Simulation(
         inputs=_inputs(server.request.inputs, server.preemption.inputs, *(one.inputs for one in workload.classes)),
@@ -194,9 +206,10 @@ def summarize(
             "scheduler": server.scheduler.name,
             "replicas": server.replicas,
             "balancer": server.router,
+            "attention_dp_balance": server.attention_dp_balance,
             "preemption": server.preemption.mode,
             "basis": server.tables.basis,
-            "blocks": server.config.num_blocks,
+            "blocks": server.config.num_gpu_blocks,
             "block_size": server.config.block_size,
             "max_num_seqs": server.config.max_num_seqs,
             "max_num_batched_tokens": server.config.max_num_batched_tokens,
@@ -223,13 +236,37 @@ def summarize(
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
         series=first.series.to_dict(first.last),
         distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
-        assumptions=tuple(notes),
+        estimate_basis=None if server.tables.basis == "bound" else estimate_basis(server.request, typical.values()),
+        steps=_steps(server.request, typical),
+        assumptions=(*notes, *(estimate_notes(server.request, typical.values()) if server.tables.basis != "bound" else ())),
         replications=intervals(figures) if len(runs) > 1 else None,
     )
 
 
+def _typical(server: ServerConfig, means: Mapping[str, float | None], gap: float | None) -> dict[str, Step]:
+    """A mean prompt of each rank alone, and the decode step of the sequences that run on average (Little's law), `gap` seconds
+    after the one before, half of their output behind them."""
+    rate, prompts, outputs = (means[f"throughput.{name}"] or 0.0 for name in ("requests_per_s", *_RATES[2:], _RATES[1]))
+    if not rate or not prompts:
+        return {}
+    ranks = server.request.deployment.data_parallel_size
+    running = max(round(outputs * (gap or 0.0) / server.replicas), ranks)
+    prompt = max(round(prompts / rate), 1)
+    return {"prefill": prefill(ranks, prompt), "decode": decode(running, prompt + round(outputs / rate / 2))}
+
+
+def _steps(request: ResolvedRequest, typical: Mapping[str, Step]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "batch": sequences(step), "new_tokens": tokens(step), "cached_tokens": step[0].cached,
+            "time_s": pipeline(request, step).to_dict(),
+        }
+        for name, step in typical.items()
+    }  # fmt: skip
+
+
 def without_fit(request: ResolvedRequest, workload: Workload, notes: list[Assumption], why: str) -> Simulation:
-    """Return the result where the deployment does not fit: no metrics."""
+    """Return the result without metrics of a deployment that does not fit; `why` says what does not."""
     about: dict[str, Any] = facts(request)
     return Simulation(
         inputs=_inputs(request.inputs, *(one.inputs for one in workload.classes)),
@@ -244,6 +281,12 @@ def intervals(runs: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
     """Return the mean of each figure over runs, and the 95 % confidence interval of its expectation.
 
     By Student's t distribution with one degree of freedom less than runs. A figure that some run does not have is left out.
+
+    Args:
+        runs: figures by name, in base units, of at least two runs.
+
+    Returns:
+        `runs` and `confidence`, and `figures` with `mean`, `low` and `high` by name.
 
     Source: Law 2015, Simulation Modeling and Analysis, 5th edition, section 9.4.1.
     """
@@ -262,14 +305,14 @@ def intervals(runs: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
     return {"runs": num_runs, "confidence": CONFIDENCE, "figures": figures}
 
 
-def _figures(server: Server, workload: Workload, one: Run) -> dict[str, float | None]:
+def _figures(server: ServerConfig, workload: Workload, one: Run) -> dict[str, float | None]:
     """The figures of one run, by name."""
     metrics = one.metrics
     begin = min(one.first_arrival if not one.num_warm_up else metrics.after, metrics.last)
     duration = max(metrics.last - one.first_arrival, 0.0) if metrics.last else 0.0
     counted = max(metrics.last - begin, 1e-300)
     span = one.last_arrival - one.first_arrival
-    device_s = duration * server.replicas
+    device_s = duration * server.replicas * server.tables.ranks  # of a device of each rank
     figures: dict[str, float | None] = {
         "duration_s": duration,
         "offered_rate": (one.num_arrived - 1) / span if span > 0 and not workload.closed else None,
@@ -280,7 +323,7 @@ def _figures(server: Server, workload: Workload, one: Run) -> dict[str, float | 
         "within_slo": metrics.good / metrics.completed if metrics.completed else None,
         "utilisation.compute": metrics.utilized_s["matrix"] / device_s if device_s else None,
         "utilisation.memory": metrics.utilized_s["memory"] / device_s if device_s else None,
-        "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_blocks) if device_s else None,
+        "utilisation.kv": metrics.block_seconds / (device_s * server.config.num_gpu_blocks) if device_s else None,
     }
     figures |= {f"preemption.{name}": getattr(metrics, name) for name in COSTS}
     for name in TIMES:

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from roofline.registry import Registry
+from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.step_log import StepLog
 
-Route = Callable[[float], Replica]
+AnyReplica = Replica | RankGroup
+Route = Callable[[float], AnyReplica]
 """Returns the replica for a request that arrives at a time, advanced to that time."""
 
 Refuse = Callable[[Request], bool]
@@ -30,14 +32,14 @@ class Router:
     """A way to deal requests: its name as `--balancer` has it, and what makes a `Route` of replicas."""
 
     name: str
-    route: Callable[[Sequence[Replica]], Route]
+    route: Callable[[Sequence[AnyReplica]], Route]
 
 
-def _round_robin(replicas: Sequence[Replica]) -> Route:
+def _round_robin(replicas: Sequence[AnyReplica]) -> Route:
     """One after the other."""
     last = -1
 
-    def route(time: float) -> Replica:
+    def route(time: float) -> AnyReplica:
         nonlocal last
         last = (last + 1) % len(replicas)
         replicas[last].advance(time)
@@ -46,13 +48,13 @@ def _round_robin(replicas: Sequence[Replica]) -> Route:
     return route
 
 
-def _least_loaded(replicas: Sequence[Replica]) -> Route:
+def _least_loaded(replicas: Sequence[AnyReplica]) -> Route:
     """The replica with the fewest unfinished requests; of equal ones the first."""
 
-    def route(time: float) -> Replica:
+    def route(time: float) -> AnyReplica:
         for replica in replicas:
             replica.advance(time)
-        return min(replicas, key=lambda replica: replica.scheduler.num_unfinished)
+        return min(replicas, key=lambda replica: replica.num_unfinished)
 
     return route
 
@@ -66,8 +68,18 @@ ROUTERS: Registry[Router] = Registry(
 """Routers by name."""
 
 
-def open_loop(requests: Iterable[Request], replicas: Sequence[Replica], route: Route, refuse: Refuse) -> None:
-    """Serve requests that arrive in ascending order, until all have ended."""
+def open_loop(requests: Iterable[Request], replicas: Sequence[AnyReplica], route: Route, refuse: Refuse) -> None:
+    """Serve requests that arrive in ascending order, until all have ended.
+
+    Args:
+        requests: in the order of arrival.
+        replicas: replicas that `route` chooses from.
+        route: which replica a request goes to.
+        refuse: whether a request is refused.
+
+    Raises:
+        NoProgressError: requests wait, and none of them can ever run.
+    """
     for request in requests:
         if not refuse(request):
             route(request.arrival_time).accept(request, request.arrival_time)
@@ -76,8 +88,8 @@ def open_loop(requests: Iterable[Request], replicas: Sequence[Replica], route: R
 
 
 def closed_loop(
-    lengths: Iterator[tuple[int, int, int]], starts: Sequence[float], replicas: Sequence[Replica], route: Route, refuse: Refuse,
-    log: StepLog, *, think: float = 0.0, until: float = math.inf,
+    lengths: Iterator[tuple[int, int, int]], starts: Sequence[float], replicas: Sequence[AnyReplica], route: Route,
+    refuse: Refuse, log: StepLog, *, think: float = 0.0, until: float = math.inf,
 ) -> None:  # fmt: skip
     """Serve clients until all requests have ended.
 
@@ -91,6 +103,9 @@ def closed_loop(
         log: reports the ends of requests.
         think: seconds between a response and the client's next request.
         until: seconds after which no client sends.
+
+    Raises:
+        NoProgressError: requests wait, and none of them can ever run.
     """
     pending = [(time, client) for client, time in enumerate(starts)]
     pending.sort()

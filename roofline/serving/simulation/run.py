@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
@@ -17,11 +17,12 @@ from typing import Any, Self
 from roofline.errors import InputError, TerminatedError
 from roofline.serving.simulation.metrics import Metrics, Utilization
 from roofline.serving.simulation.perfetto import Trace
+from roofline.serving.simulation.ranks import RankGroup
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.request_writer import RequestWriter
-from roofline.serving.simulation.router import ROUTERS, Refuse, closed_loop, open_loop
-from roofline.serving.simulation.server import Server
+from roofline.serving.simulation.router import ROUTERS, AnyReplica, Refuse, closed_loop, open_loop
+from roofline.serving.simulation.server import ServerConfig
 from roofline.serving.simulation.step_log import StepLog
 from roofline.serving.simulation.workload import MAX_UNFINISHED, Workload
 
@@ -69,9 +70,21 @@ class Observers:
 
 
 def run(
-    server: Server, workload: Workload, seed: Iterable[int], warm_up_share: float, observers: Observers = Observers()
+    server: ServerConfig, workload: Workload, seed: Iterable[int], warm_up_share: float, observers: Observers = Observers()
 ) -> Run:
-    """Simulate one run, of which a share of the requests, the first ones, is not counted."""
+    """Simulate one run of a workload.
+
+    Args:
+        server: what is simulated.
+        workload: its requests.
+        seed: of all that is drawn at random.
+        warm_up_share: share of the requests, the first ones, that is not counted; 0 to below 1.
+        observers: what follows the run.
+
+    Raises:
+        InputError: a share of an unknown number of requests; more unfinished requests at a time than a run holds.
+        NoProgressError: requests wait, and none of them can ever run.
+    """
     expected = workload.num_expected
     if warm_up_share and expected is None:
         raise InputError("--warm-up: it is not known how many requests will come; give --requests")
@@ -88,18 +101,26 @@ def run(
             observers.progress(log.num_ended, expected)
 
     log = StepLog(read)
-    replicas = [
+    num_ranks = server.tables.ranks
+    ranks = [
         Replica(
             server.scheduler, server.tables, server.config, log=log, preemption=server.preemption, index=index,
             stepwise=server.stepwise,
         )
-        for index in range(server.replicas)
+        for index in range(server.replicas * num_ranks)
     ]  # fmt: skip
     if trace is not None:
-        for replica in replicas:
-            replica.scheduler.watch = trace.watch(replica)
-    refuse = _gate(server, result, log, replicas[0], trace)
-    route = ROUTERS[server.router].route(replicas)
+        for rank in ranks:
+            rank.scheduler.watch = trace.watch(rank)
+    refuse = _gate(server, result, log, ranks[0], trace)
+    router = ROUTERS[server.router]
+    replicas: Sequence[AnyReplica] = ranks
+    if num_ranks > 1:
+        groups = [ranks[first : first + num_ranks] for first in range(0, len(ranks), num_ranks)]
+        replicas = [
+            RankGroup(group, server.tables, router.route(group), balanced=server.attention_dp_balance) for group in groups
+        ]
+    route = router.route(replicas)
     rng_seed = tuple(seed)
     try:
         with running():
@@ -118,7 +139,7 @@ def run(
     return result
 
 
-def _metrics(server: Server, workload: Workload, num_warm_up: int, rows: RequestWriter | None) -> Metrics:
+def _metrics(server: ServerConfig, workload: Workload, num_warm_up: int, rows: RequestWriter | None) -> Metrics:
     objectives = {
         index: (one.ttft or math.inf, one.tpot or math.inf)
         for index, one in enumerate(workload.classes)
@@ -133,7 +154,7 @@ def _metrics(server: Server, workload: Workload, num_warm_up: int, rows: Request
     )
 
 
-def _gate(server: Server, result: Run, log: StepLog, replica: Replica, trace: Trace | None) -> Refuse:
+def _gate(server: ServerConfig, result: Run, log: StepLog, replica: Replica, trace: Trace | None) -> Refuse:
     """Counts the requests that arrive, and refuses those that could never be served.
 
     Raises:
@@ -141,7 +162,7 @@ def _gate(server: Server, result: Run, log: StepLog, replica: Replica, trace: Tr
     """
     # sequences of this many tokens are never refused: the last token is not cached
     config = server.config
-    always = min(server.max_model_len, (config.num_blocks - config.num_fixed_blocks) * config.block_size + 1)
+    always = min(server.max_model_len, (config.num_gpu_blocks - config.num_fixed_blocks) * config.block_size + 1)
 
     def refuse(request: Request) -> bool:
         result.num_arrived += 1
@@ -202,7 +223,11 @@ class Interrupts:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within it the run can be ended anywhere."""
+        """Return a context within which a signal ends the run.
+
+        Raises:
+            StoppedError: a signal came, now or before.
+        """
         self._running = True
         try:
             self._raise()
@@ -212,7 +237,11 @@ class Interrupts:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Within it nothing interrupts."""
+        """Return a context within which nothing interrupts.
+
+        Raises:
+            StoppedError: at its end, if a signal came within it and the run is in `running`.
+        """
         self._deferred = True
         try:
             yield

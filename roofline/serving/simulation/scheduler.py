@@ -37,10 +37,10 @@ class RequestQueue(Protocol):
         """Add a preempted request, before those that have only arrived."""
 
     def first(self) -> Request:
-        """Return the next request."""
+        """Return the next request, and leave it in the queue, which must not be empty."""
 
     def popleft(self) -> Request:
-        """Take the next request."""
+        """Take the next request out of the queue, which must not be empty."""
 
     def __len__(self) -> int: ...
 
@@ -141,9 +141,9 @@ class Scheduler:
     """
 
     __slots__ = (
-        "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "log", "max_num_batched_tokens",
-        "max_num_seqs", "may_change", "now", "num_leaving", "num_swapped_tokens", "policy", "preempted", "preemption",
-        "prefilling", "prefills", "running", "swapped", "waiting", "watch",
+        "batch", "copy_s", "decodes", "decodes_allocated", "index", "known_until", "kv_cache", "log", "max_admissions",
+        "max_num_batched_tokens", "max_num_seqs", "may_change", "now", "num_leaving", "num_microbatches", "num_swapped_tokens",
+        "policy", "preempted", "preemption", "prefilling", "prefills", "running", "swapped", "waiting", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +151,9 @@ class Scheduler:
     ) -> None:
         self.policy, self.log, self.preemption, self.index = policy, log, preemption, index
         self.max_num_seqs, self.max_num_batched_tokens = config.max_num_seqs, config.max_num_batched_tokens
+        self.num_microbatches = config.num_microbatches
+        self.max_admissions = 1 << 62
+        """Requests that may be admitted to the step that is formed."""
         self.kv_cache = KVCacheManager(config, policy.watermark, preallocates=policy.reserves_output)
         self.batch = DecodeBatch()
         self.waiting = policy.queue()
@@ -183,11 +186,11 @@ class Scheduler:
 
     @property
     def num_unfinished(self) -> int:
-        """Requests that have not ended."""
+        """Number of requests that have not ended: waiting, running and swapped ones."""
         return len(self.waiting) + len(self.running) + len(self.swapped)
 
     def schedule(self, now: float) -> None:
-        """Form the step that begins at `now`: `prefills`, beside which `batch` decodes.
+        """Form the step that begins at `now`, in seconds: `prefills`, beside which `batch` decodes.
 
         Raises:
             NoProgressError: there is nothing that could be computed.
@@ -227,7 +230,7 @@ class Scheduler:
     # What policies form steps of
 
     def allocate_decodes(self) -> None:
-        """Allocate a block to each request that decodes and needs one for its next token; preempt until there are enough."""
+        """Allocate a block to each decoding request that needs one for its next token; preempt until there are enough."""
         cache = self.kv_cache
         if cache.preallocates:
             return
@@ -238,7 +241,12 @@ class Scheduler:
         self.decodes_allocated = True
 
     def allocate_chunk(self, request: Request, num_new_tokens: int) -> bool:
-        """Allocate the blocks of a running prompt's next chunk; False where the request itself had to be preempted."""
+        """Allocate the blocks of the next chunk of a running prompt, of `num_new_tokens` tokens; preempt requests until there
+        are enough.
+
+        Returns:
+            Whether they are allocated: not if the request itself had to be preempted.
+        """
         cache = self.kv_cache
         short = cache.blocks_of(request.num_computed_tokens + num_new_tokens) - request.num_blocks
         while short > cache.num_free_blocks:
@@ -252,7 +260,7 @@ class Scheduler:
         return True
 
     def resume_swapped(self) -> int:
-        """Bring requests back from the host in order, as long as slots and blocks are free; returns how many."""
+        """Bring swapped requests back from the host in order, as long as slots and blocks are free; returns their number."""
         before = len(self.running)
         cache = self.kv_cache
         while self.swapped and len(self.running) < self.max_num_seqs:
@@ -263,21 +271,28 @@ class Scheduler:
         return len(self.running) - before
 
     def admit_waiting(self, token_budget: int) -> None:
-        """Admit waiting requests in order, as long as slots, blocks and `token_budget` last. None passes another.
+        """Admit waiting requests in order, as long as slots, blocks and `token_budget` (new tokens) last. None passes another.
 
-        A prompt that may not be cut, and is longer than the budget, gets the step to itself.
+        A prompt that may not be cut goes with one microbatch, and has it to itself if it is longer than its part of the budget.
         """
         if self.swapped:
             return
+        more = 0 if self.policy.chunked_prefill else self.num_microbatches - 1
+        share = token_budget = token_budget // (more + 1)
+        begun = bool(self.prefills)
         policy, waiting, running, cache = self.policy, self.waiting, self.running, self.kv_cache
-        while waiting and len(running) + self.num_leaving < self.max_num_seqs:
+        slots = min(self.max_num_seqs - self.num_leaving, len(running) + self.max_admissions)
+        while waiting and len(running) < slots:
             request = waiting.first()
             if request.arrival_time > self.known_until:
                 return
             free = cache.num_free_blocks - (cache.watermark_blocks if running else 0)
             if policy.full_prompt_must_fit and cache.blocks_of(request.num_tokens) > free:
                 return
-            num_new_tokens = self._first_chunk(request, token_budget)
+            num_new_tokens = self._first_chunk(request, token_budget, begun=begun)
+            if num_new_tokens is None and more:
+                more, token_budget = more - 1, share
+                num_new_tokens = self._first_chunk(request, token_budget, begun=False)
             if num_new_tokens is None:
                 return
             num_blocks = policy.blocks_to_admit(self, request, num_new_tokens)
@@ -289,12 +304,13 @@ class Scheduler:
             self.prefilling.append(request)
             if num_new_tokens:
                 self.prefills.append((request, num_new_tokens))
+                begun = True
             if self.watch:
                 self.watch(("admit", self.now, request.index))
             token_budget -= num_new_tokens
 
-    def _first_chunk(self, request: Request, token_budget: int) -> int | None:
-        """New tokens of a waiting request in this step; None where it has to wait for another."""
+    def _first_chunk(self, request: Request, token_budget: int, *, begun: bool) -> int | None:
+        """New tokens of a waiting request in a microbatch, which has a prompt or not; None where it has to wait for another."""
         if self.kv_cache.enable_prefix_caching and request.num_preemptions:
             self.kv_cache.find_cached(request)
         if self.policy.static_batching:
@@ -304,12 +320,12 @@ class Scheduler:
             return num_new_tokens
         if self.policy.chunked_prefill:
             return token_budget if token_budget > 0 else None
-        return None if self.prefills else num_new_tokens
+        return None if begun else num_new_tokens
 
     # Requests that change state
 
     def preempt(self, request: Request) -> None:
-        """Free the blocks of a running request; it waits, with its cache on the host or without."""
+        """Preempt a running request: free its blocks, and let it wait, with its cache on the host or dropped."""
         cache = self.kv_cache
         del self.running[request]
         self.preempted = self.may_change = True
@@ -372,7 +388,7 @@ class Scheduler:
             cache.growth[-request.cache_offset % cache.block_size] += 1
 
     def prompt_computed(self, request: Request, time: float) -> None:
-        """The prompt of a request is computed, and its next token generated, at `time`."""
+        """Note that the prompt of a request is computed, and its next token generated, at `time`, in seconds."""
         self.prefilling.remove(request)
         if request.first_token_time < 0:
             request.first_token_time = time
@@ -388,7 +404,7 @@ class Scheduler:
             self._decode(request, request.num_tokens)
 
     def decode_ended(self, request: Request, num_cached_tokens: int, time: float) -> None:
-        """A request that decoded has its last token at `time`; the batch no longer has it."""
+        """End a request that has its last token at `time`, in seconds, and that the batch no longer has."""
         cache = self.kv_cache
         if cache.preallocates:
             self._finish(request, time, request.num_blocks)
@@ -449,6 +465,6 @@ class Scheduler:
             what = f"the prompt of request {self.prefilling[0].index} cannot go on"
         return NoProgressError(
             f"nothing can go on at {self.now:.6g} s under {self.policy.name}: {what}, and nothing runs that would end; "
-            f"{cache.num_free_blocks:,} of {cache.num_blocks:,} blocks are free, {len(self.running)} of {self.max_num_seqs} "
-            f"slots taken, {self.max_num_batched_tokens:,} tokens per step"
+            f"{cache.num_free_blocks:,} of {cache.num_gpu_blocks:,} blocks are free, {len(self.running)} of "
+            f"{self.max_num_seqs} slots taken, {self.max_num_batched_tokens:,} tokens per step"
         )

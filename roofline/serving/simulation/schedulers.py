@@ -14,7 +14,7 @@ from roofline.serving.simulation.scheduler import PriorityQueue, Scheduler, Sche
 # How a step is formed
 
 
-def decodes_first(scheduler: Scheduler) -> None:
+def _decodes_first(scheduler: Scheduler) -> None:
     """A token of each request that decodes, then prompts that were begun; what is left of the budget goes to waiting requests,
     unless one was preempted."""
     scheduler.decodes = True
@@ -38,7 +38,7 @@ def decodes_first(scheduler: Scheduler) -> None:
         scheduler.admit_waiting(token_budget)
 
 
-def prompts_first(scheduler: Scheduler) -> None:
+def _prompts_first(scheduler: Scheduler) -> None:
     """Prompts alone as long as any can be admitted, else decodes. None is admitted while a request is on the host."""
     scheduler.decodes = False
     if not scheduler.swapped:
@@ -51,7 +51,7 @@ def prompts_first(scheduler: Scheduler) -> None:
         scheduler.resume_swapped()
 
 
-def static_batches(scheduler: Scheduler) -> None:
+def _static_batches(scheduler: Scheduler) -> None:
     """A batch is admitted when the last one has ended; its prompts are computed, then it decodes until its last end."""
     scheduler.decodes = False
     if not scheduler.running:
@@ -67,17 +67,17 @@ def static_batches(scheduler: Scheduler) -> None:
 # Blocks at admission
 
 
-def blocks_of_chunk(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
+def _blocks_of_chunk(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
     """Blocks of the first chunk; the others are allocated when they are computed."""
     return scheduler.kv_cache.blocks_of(request.num_computed_tokens + num_new_tokens)
 
 
-def blocks_of_prompt(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
+def _blocks_of_prompt(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
     """Blocks of the whole prompt, and of the output before a preemption."""
     return scheduler.kv_cache.blocks_of(request.num_tokens)
 
 
-def blocks_of_last_step(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
+def _blocks_of_last_step(scheduler: Scheduler, request: Request, num_new_tokens: int) -> int:
     """Blocks of the final length, reserved at admission. The output length is assumed to be known."""
     return scheduler.kv_cache.blocks_of(request.max_cached_tokens)
 
@@ -85,17 +85,17 @@ def blocks_of_last_step(scheduler: Scheduler, request: Request, num_new_tokens: 
 # Preemption candidates
 
 
-def last_admitted(scheduler: Scheduler) -> Request:
+def _last_admitted(scheduler: Scheduler) -> Request:
     """The end of the running list, as vLLM's V1 does."""
     return next(reversed(scheduler.running))
 
 
-def last_arrived(scheduler: Scheduler) -> Request:
+def _last_arrived(scheduler: Scheduler) -> Request:
     """The request that arrived last, as vLLM's V0 does: first come, first served, also after a preemption."""
     return max(scheduler.running, key=lambda request: (request.arrival_time, request.index))
 
 
-def least_important(scheduler: Scheduler) -> Request:
+def _least_important(scheduler: Scheduler) -> Request:
     """Of the last class, the request that arrived last."""
     return max(scheduler.running, key=lambda request: (request.class_index, request.arrival_time, request.index))
 
@@ -106,9 +106,9 @@ VLLM_V0 = SchedulingPolicy(
     name="vllm-v0",
     about="prompts first, in steps of their own; the last arrived is preempted",
     # NB: V0 wants a free block for each sequence that decodes, needed or not; here it has to be needed
-    schedule=prompts_first,
-    blocks_to_admit=blocks_of_prompt,
-    preemption_candidate=last_arrived,
+    schedule=_prompts_first,
+    blocks_to_admit=_blocks_of_prompt,
+    preemption_candidate=_last_arrived,
     watermark=0.01,
     source="vLLM 0.6, vllm/core/scheduler.py (Scheduler._schedule_default); Kwon et al. 2023, arXiv:2309.06180, section 4.5",
 )
@@ -116,9 +116,9 @@ VLLM_V0 = SchedulingPolicy(
 VLLM_V1 = SchedulingPolicy(
     name="vllm-v1",
     about="decodes first, prompts in chunks within one budget; the last admitted is preempted",
-    schedule=decodes_first,
-    blocks_to_admit=blocks_of_chunk,
-    preemption_candidate=last_admitted,
+    schedule=_decodes_first,
+    blocks_to_admit=_blocks_of_chunk,
+    preemption_candidate=_last_admitted,
     # `scheduler_reserve_full_isl`, the default since 0.19; before, the first chunk had to fit
     full_prompt_must_fit=True,
     chunked_prefill=True,
@@ -139,7 +139,7 @@ PRIORITY = replace(
     VLLM_V1,
     name="priority",  # vLLM's `--scheduling-policy priority`
     about="as vllm-v1; the first class is next, and the last class is preempted",
-    preemption_candidate=least_important,
+    preemption_candidate=_least_important,
     queue=lambda: PriorityQueue(lambda request: request.class_index),
     source="vLLM 0.19, vllm/v1/core/sched/request_queue.py (PriorityRequestQueue)",
 )
@@ -156,9 +156,9 @@ SJF = replace(
 SARATHI = SchedulingPolicy(
     name="sarathi",
     about="decodes first, prompts in chunks within 512 tokens; blocks for whole prompts; the last arrived is preempted",
-    schedule=decodes_first,
-    blocks_to_admit=blocks_of_prompt,
-    preemption_candidate=last_arrived,
+    schedule=_decodes_first,
+    blocks_to_admit=_blocks_of_prompt,
+    preemption_candidate=_last_arrived,
     chunked_prefill=True,
     watermark=0.01,
     max_num_batched_tokens=512,
@@ -169,19 +169,26 @@ ORCA = SchedulingPolicy(
     name="orca",
     about="whole prompts beside decodes; blocks reserved for the whole output, none is preempted",
     # NB: the output length is assumed to be known ("Orca (Oracle)" of arXiv:2309.06180, section 6.1)
-    schedule=decodes_first,
-    blocks_to_admit=blocks_of_last_step,
-    preemption_candidate=last_admitted,
+    schedule=_decodes_first,
+    blocks_to_admit=_blocks_of_last_step,
+    preemption_candidate=_last_admitted,
     reserves_output=True,
     source="Yu et al. 2022 (Orca), OSDI, algorithm 1",
+)
+
+NO_EVICT = replace(
+    ORCA,
+    name="no-evict",
+    about="TensorRT-LLM's default: as orca, a request starts once blocks for all of it are free, and none is preempted",
+    source="TensorRT-LLM, CapacitySchedulerPolicy.GUARANTEED_NO_EVICT (llmapi/llm_args.py, SchedulerConfig)",
 )
 
 STATIC = SchedulingPolicy(
     name="static",
     about="a batch runs until all its requests have ended",
-    schedule=static_batches,
-    blocks_to_admit=blocks_of_last_step,
-    preemption_candidate=last_admitted,
+    schedule=_static_batches,
+    blocks_to_admit=_blocks_of_last_step,
+    preemption_candidate=_last_admitted,
     reserves_output=True,
     static_batching=True,
     source="Yu et al. 2022 (Orca), OSDI, section 2: the baseline",
@@ -189,7 +196,7 @@ STATIC = SchedulingPolicy(
 
 SCHEDULERS: Registry[SchedulingPolicy] = Registry(
     "scheduler",
-    (ORCA, PRIORITY, SARATHI, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
+    (NO_EVICT, ORCA, PRIORITY, SARATHI, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
     group="roofline.schedulers",
     accepts=SchedulingPolicy,
 )

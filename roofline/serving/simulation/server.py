@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from roofline import formatting
 from roofline.errors import InputError, RooflineError, UnknownNameError
 from roofline.predict.memory import StageMemory
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.serving.preemption.copies import HostCopyOptions
+from roofline.serving.queueing.replica import HOLD_STEPS
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.preemption import PreemptionPolicy, preemption_policy
 from roofline.serving.simulation.router import ROUTERS
@@ -18,7 +19,7 @@ from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.step_tables import StepTables
 from roofline.serving.simulation.step_time import Basis
 from roofline.serving.simulation.workload import MAX_UNFINISHED
-from roofline.specs.source import Assumption
+from roofline.specs.source import Assumption, Origin
 from roofline.specs.workload import Segment
 from roofline.units import parse_count
 
@@ -30,12 +31,25 @@ MAX_REPLICAS = 10_000
 
 
 class OutOfKVBlocksError(RooflineError):
-    """Not one KV block fits beside the weights."""
+    """Not one KV cache block fits beside the weights."""
 
 
 @dataclass(frozen=True)
-class Server:
-    """Replicas of a deployment: all that a run needs of them."""
+class ServerConfig:
+    """Configuration of the simulated server: replicas of one deployment behind a router.
+
+    Args:
+        request: the deployment of each replica.
+        scheduler: how each replica forms its steps.
+        config: limits of each replica, its KV capacity (`num_gpu_blocks`) among them.
+        max_model_len: tokens of the longest sequence, prompt and output.
+        tables: seconds of the steps of a replica.
+        preemption: what preempting does with a cache.
+        replicas: their number.
+        router: name of what deals requests to them.
+        stepwise: form every step on its own.
+        attention_dp_balance: prompts are held until every data-parallel rank can start one.
+    """
 
     request: ResolvedRequest
     scheduler: SchedulingPolicy
@@ -46,6 +60,7 @@ class Server:
     replicas: int
     router: str
     stepwise: bool = False
+    attention_dp_balance: bool = False
 
 
 def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> ResolvedRequest:
@@ -57,28 +72,48 @@ def resolve_replica(model: Any, hardware: Any, deployment: dict[str, Any]) -> Re
         deployment: the options of `roofline analyze` that describe a deployment.
 
     Raises:
-        roofline.errors.RooflineError: an unknown name, a wrong value, an option that is not simulated.
+        roofline.errors.RooflineError: an unknown name, a wrong value, an option that is not simulated (a shared prefix,
+            data-parallel ranks that do not share experts, or in a pipeline).
     """
     request = prepare(model, hardware, **deployment, batch=1, input_len=1, context=1)
-    if request.deployment.data_parallel_size > 1:
-        raise InputError("--data-parallel-size: replicas here are independent of each other; give --replicas")
+    sizes = request.deployment
+    if (ranks := sizes.data_parallel_size) > 1:
+        if sizes.expert_parallel_size <= sizes.tensor_parallel_size:
+            raise InputError("--data-parallel-size: ranks that share no experts are independent of each other; give --replicas")
+        if sizes.pipeline_parallel_size > 1:
+            raise InputError("--data-parallel-size: ranks that step together are not simulated in a pipeline")
+        request = prepare(model, hardware, **deployment, batch=ranks, input_len=1, context=1)
     if request.deployment.conventions.shared_prefix:
         raise InputError("--shared-prefix is not simulated: leave it out")
     return request
 
 
-def make_server(
+def resolve_server(
     request: ResolvedRequest, *, scheduler: str | None, preemption: str | None, basis: str | None,
     replicas: Any, balancer: str | None, stepwise: bool, notes: list[Assumption], num_gpu_blocks_override: Any = None,
-    host_options: HostCopyOptions | None = None, enable_prefix_caching: bool = False,
-) -> Server:  # fmt: skip
-    """Return a server from the options of `simulate`.
+    host_options: HostCopyOptions | None = None, enable_prefix_caching: bool = False, attention_dp_balance: bool = False,
+) -> ServerConfig:  # fmt: skip
+    """Return the configuration of a server from the options of `simulate`.
+
+    Args:
+        request: the deployment of each replica.
+        scheduler: name of a policy; None: the engine's, else `vllm-v1`.
+        preemption: `recompute`, `swap` or `cheaper`; None: `recompute`.
+        basis: `estimate` or `bound` of step times; None: the estimate where kernels were measured.
+        replicas: number of replicas; None: 1.
+        balancer: name of a router; None: `round-robin`.
+        stepwise: form every step on its own.
+        notes: gets what is assumed.
+        num_gpu_blocks_override: KV cache blocks of a replica; None: those that fit in memory.
+        host_options: of copies to the host.
+        enable_prefix_caching: a preempted request finds those of its blocks that have not been reallocated meanwhile.
+        attention_dp_balance: hold prompts until every data-parallel rank can start one.
 
     Raises:
-        OutOfKVBlocksError: the model does not fit.
+        OutOfKVBlocksError: not one KV cache block fits beside the weights.
         InputError: an unknown name, a wrong value.
     """
-    policy = SCHEDULERS[scheduler or DEFAULT_SCHEDULER]
+    policy = SCHEDULERS[scheduler or request.engine.scheduler or DEFAULT_SCHEDULER]
     notes.append(Assumption("scheduler", policy.name, "given" if scheduler else "default", policy.about))
     config = engine_config(request, policy, notes, num_gpu_blocks_override, enable_prefix_caching=enable_prefix_caching)
     step_basis = _basis(basis, request, notes)
@@ -89,7 +124,17 @@ def make_server(
             "under its part of the load"
         )
     router = ROUTERS[balancer or "round-robin"].name
-    if num_replicas > 1 and balancer is None:
+    ranks = request.deployment.data_parallel_size
+    if attention_dp_balance and ranks == 1:
+        raise InputError("--attention-dp-balance: there is one data-parallel rank; give --data-parallel-size")
+    if ranks > 1:
+        why = (
+            f"prompts are held until every rank can start one, for at most {HOLD_STEPS} steps" if attention_dp_balance
+            else "a rank starts a prompt when it has one, and all ranks wait for it"
+        )  # fmt: skip
+        origin: Origin = "given" if attention_dp_balance else "default"
+        notes.append(Assumption("attention_dp_balance", attention_dp_balance, origin, why))
+    if num_replicas * ranks > 1 and balancer is None:
         notes.append(Assumption("balancer", router, "default", "requests are dealt to the replicas in turn"))
     if enable_prefix_caching:
         why = "a preempted request finds those of its blocks that were not reallocated; prompts have nothing in common"
@@ -98,22 +143,23 @@ def make_server(
         why = "no prompt finds its tokens cached, nor does one that is computed again"
         notes.append(Assumption("prefix_caching", False, "default", why))
     longest = max_model_len(request)
-    return Server(
+    return ServerConfig(
         request=request,
         scheduler=policy,
         config=config,
         max_model_len=longest,
         # a sequence that runs has a block at least
-        tables=StepTables(request, step_basis, longest, min(config.max_num_seqs, config.num_blocks, MAX_UNFINISHED)),
+        tables=StepTables(request, step_basis, longest, min(config.max_num_seqs, config.num_gpu_blocks, MAX_UNFINISHED)),
         preemption=preemption_policy(request, preemption, notes, host_options),
         replicas=num_replicas,
         router=router,
         stepwise=stepwise,
+        attention_dp_balance=attention_dp_balance,
     )
 
 
 def max_model_len(request: ResolvedRequest) -> int:
-    """Return the tokens of the longest sequence, prompt and output."""
+    """Return the tokens of the longest sequence, prompt and output: the deployment's limit, else the model's."""
     return request.deployment.max_model_len or request.model.max_position_embeddings
 
 
@@ -121,7 +167,7 @@ def engine_config(
     request: ResolvedRequest, policy: SchedulingPolicy, notes: list[Assumption], num_gpu_blocks_override: Any = None, *,
     enable_prefix_caching: bool = False,
 ) -> EngineConfig:  # fmt: skip
-    """Return the limits of a replica; its KV blocks are those of the pipeline stage with the fewest.
+    """Return the limits of a replica; its KV cache blocks are those of the pipeline stage with the fewest.
 
     Activations are those of the largest step, as engines measure them before they start. Where all layers cache all tokens a
     block is the engine's. Else it has as many bytes of the layers that cache all tokens, and what a sequence has beside them (a
@@ -152,27 +198,31 @@ def engine_config(
         msg = f"--max-num-batched-tokens {budget:,} is less than the {max_num_seqs:,} sequences that may run (--max-num-seqs)"
         raise InputError(f"{msg}: each of them takes a token per step")
     longest = max_model_len(request)
-    step = (Segment(1, min(budget, longest), 0),)
+    step = (Segment(deployment.data_parallel_size, min(budget, longest), 0),)
     usable = [stage.usable_bytes(step) for stage in request.memory.stages]
     stages = zip(request.memory.stages, usable, strict=True)
-    num_blocks, size, num_fixed = min(_blocks(stage, num_bytes, longest) for stage, num_bytes in stages)
-    if num_blocks < 1:
+    num_gpu_blocks, size, num_fixed = min(kv_cache_blocks(stage, num_bytes, longest) for stage, num_bytes in stages)
+    if num_gpu_blocks < 1:
         left = min(usable)
         why = f"{formatting.binary(max(left, 0))} are left for the KV cache" if left > 0 else "the weights alone do not fit"
         raise OutOfKVBlocksError(
             f"{request.model.name} does not run on {request.hardware.name}: {why}; roofline analyze says what would fit"
         )
     if num_gpu_blocks_override is not None:
-        without_activations = (_blocks(stage, stage.capacity - stage.weights_bytes, longest) for stage in request.memory.stages)
-        num_blocks = _override(num_gpu_blocks_override, min(without_activations)[0], size)
-        notes.append(Assumption("blocks", num_blocks, "given", f"of {size} tokens, in a replica"))
+        without_activations = (
+            kv_cache_blocks(stage, stage.capacity - stage.weights_bytes, longest) for stage in request.memory.stages
+        )
+        num_gpu_blocks = _override(num_gpu_blocks_override, min(without_activations).num_gpu_blocks, size)
+        notes.append(Assumption("blocks", num_gpu_blocks, "given", f"of {size} tokens, in a replica"))
     elif num_fixed:
         why = f"of {size} tokens, {num_fixed} of them for what a sequence has beside its tokens (state, full windows)"
-        notes.append(Assumption("blocks", num_blocks, "assumed", why))
+        notes.append(Assumption("blocks", num_gpu_blocks, "assumed", why))
     else:
-        notes.append(Assumption("blocks", num_blocks, "default", f"of {size} tokens, in a replica"))
-    tokens_per_step = budget * deployment.pipeline_parallel_size
-    return EngineConfig(num_blocks, size, max_num_seqs, tokens_per_step, num_fixed, enable_prefix_caching)
+        notes.append(Assumption("blocks", num_gpu_blocks, "default", f"of {size} tokens, in a replica"))
+    microbatches = deployment.pipeline_parallel_size
+    return EngineConfig(
+        num_gpu_blocks, size, max_num_seqs, budget * microbatches, num_fixed, enable_prefix_caching, microbatches
+    )
 
 
 def _override(override: Any, max_blocks: int, size: int) -> int:
@@ -185,18 +235,41 @@ def _override(override: Any, max_blocks: int, size: int) -> int:
     return num_blocks
 
 
-def _blocks(stage: StageMemory, usable: float, longest: int) -> tuple[int, int, int]:
-    """Number of blocks in usable bytes, tokens per block, and fixed blocks per sequence."""
+class KVCacheBlocks(NamedTuple):
+    """KV capacity of a device in blocks, as vLLM counts them.
+
+    Args:
+        num_gpu_blocks: blocks that fit in its memory.
+        block_size: tokens per block.
+        num_fixed_blocks: blocks of each sequence for what does not grow with its tokens (a state, full windows).
+    """
+
+    num_gpu_blocks: int
+    block_size: int
+    num_fixed_blocks: int
+
+
+def kv_cache_blocks(stage: StageMemory, usable_bytes: float, max_model_len: int) -> KVCacheBlocks:
+    """The KV cache blocks that fit in some bytes of a device.
+
+    Where all layers cache all tokens, the block is the engine's. Else it has the bytes of the layers that cache all tokens, and
+    windows, chunks and states count as fixed blocks. Without a layer that caches all tokens, one block holds a sequence.
+
+    Args:
+        stage: the device's pipeline stage.
+        usable_bytes: memory for the KV cache, bytes; may be negative, then no block fits.
+        max_model_len: tokens of the longest sequence, prompt and output.
+    """
     layout = stage.layout
     growing = [kind for kind in layout.kinds if kind.window is kind.chunk is None]
     others = [kind for kind in layout.kinds if kind not in growing]
     # a window or chunk, once it is full, on the way to a step of one token
-    fixed = layout.state_bytes + sum(kind.blocks(longest, 1) * kind.block_bytes for kind in others)
-    if not growing:  # a sequence takes the same, however long it is: one block holds it
-        return int(usable // fixed) if fixed else 2**40, longest, 0
+    fixed = layout.state_bytes + sum(kind.blocks(max_model_len, 1) * kind.block_bytes for kind in others)
+    if not growing:  # a sequence takes the same, however long it is
+        return KVCacheBlocks(int(usable_bytes // fixed) if fixed else 2**40, max_model_len, 0)
     size = growing[0].block * (growing[0].ratio or 1)
     block = sum(kind.block_bytes * size / (kind.block * (kind.ratio or 1)) for kind in growing)
-    return int(usable // block), size, -int(-fixed // block)
+    return KVCacheBlocks(int(usable_bytes // block), size, -int(-fixed // block))
 
 
 def _basis(name: str | None, request: ResolvedRequest, notes: list[Assumption]) -> Basis:

@@ -10,6 +10,7 @@ from typing import Any
 
 from roofline import files
 from roofline.blocks.model import Model
+from roofline.documents import __version__
 from roofline.errors import InputError
 from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import parse_host_copy
@@ -17,13 +18,12 @@ from roofline.serving.simulation.perfetto import Trace
 from roofline.serving.simulation.request_writer import RequestWriter
 from roofline.serving.simulation.result import Simulation, summarize, without_fit
 from roofline.serving.simulation.run import Interrupts, Observers, Run, run
-from roofline.serving.simulation.server import OutOfKVBlocksError, Server, make_server, resolve_replica
+from roofline.serving.simulation.server import OutOfKVBlocksError, ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.serving.traffic.scalars import parse_share
 from roofline.specs.hardware import Hardware
 from roofline.specs.source import Assumption
 from roofline.units import parse_count
-from roofline.version import __version__
 
 WARM_UP = 0.1
 """Share of the requests that are not counted where runs are repeated."""
@@ -49,6 +49,7 @@ def simulate(
     tpot: float | str | None = None,
     replicas: int | str | None = None,
     balancer: str | None = None,
+    attention_dp_balance: bool = False,
     scheduler: str | None = None,
     preemption: str | None = None,
     num_gpu_blocks_override: int | str | None = None,
@@ -76,19 +77,22 @@ def simulate(
         hardware: likewise.
         trace: a CSV or Parquet file of requests with their arrivals; or without, beside a rate or a workload.
         workload: `poisson:8`, `gamma:8:2`, `constant:8`, `bursty:8:4`, `closed:32`, `at-once:1000`, or a YAML file of traffic.
-        rate: requests/s; the arrivals of a trace are stretched.
+        rate: requests/s, or a text such as `300/min`; the arrivals of a trace are stretched.
         input_len: prompt tokens, a distribution such as `lognormal:1155:900`; a trace has its own.
         output_len: output tokens, likewise.
-        requests: how many arrive, at most.
+        requests: maximum number of requests.
         until: seconds (or a text with a unit) after which none arrives; those that have arrived are served.
-        ttft: objective for the time to first token, s.
-        tpot: objective for the time per output token after the first, s, on average over a request.
+        ttft: objective for the time to first token: seconds, or a text with a unit.
+        tpot: objective for the time per output token after the first, on average over a request, likewise.
         replicas: copies of the deployment behind the balancer.
-        balancer: `round-robin` or `least-loaded`.
-        scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sarathi`, `orca`, `static`, `sjf`, `priority`.
+        balancer: `round-robin` or `least-loaded`: of the replicas, and of the data-parallel ranks of each.
+        attention_dp_balance: hold prompts until every data-parallel rank can start one, for at most 50 steps.
+        scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sarathi`, `orca`, `no-evict` (default with the engine
+            `trtllm`), `static`, `sjf`, `priority`.
         preemption: `recompute` (default), `swap`, or `cheaper`: of the two, by the closed form.
-        num_gpu_blocks_override: KV blocks of a replica, instead of those that fit.
-        host_link: bytes/s of large copies to the host in one direction. The next four are of these copies too.
+        num_gpu_blocks_override: KV cache blocks of a replica, instead of those that fit.
+        host_link: bytes/s (or a text with a unit) of large copies to the host in one direction. The next four are of these
+            copies too.
         pinned: whether the host's memory is page-locked.
         coalesced: blocks are gathered and cross in one call each way, not in one per block, layer and tensor.
         gpus_per_link: devices behind one link to the host; those of a replica copy at the same time.
@@ -102,7 +106,7 @@ def simulate(
         perfetto: a `.json` or `.json.gz` file for a trace of one run, which ui.perfetto.dev shows.
         stepwise: form every step on its own: slower, for checking.
         interrupts: what Ctrl-C does: with it the run ends, and the result is of what was served so far (`interrupted`).
-        progress: called now and then with how many requests have ended, of how many (None: unknown).
+        progress: called now and then with the number of requests that have ended, and of all (None: unknown).
         **deployment: the options of `roofline analyze` that describe the deployment.
 
     Returns:
@@ -110,7 +114,7 @@ def simulate(
         `roofline simulate --json`.
 
     Raises:
-        roofline.errors.RooflineError: an unknown name, a wrong value, a broken file.
+        roofline.errors.RooflineError: an unknown name, a wrong value, an invalid file, a scheduler that makes no progress.
     """
     notes: list[Assumption] = []
     load = read_workload(
@@ -122,10 +126,10 @@ def simulate(
     )
     replica = resolve_replica(model, hardware, deployment)
     try:
-        server = make_server(
+        server = resolve_server(
             replica, scheduler=scheduler, preemption=preemption, basis=basis, replicas=replicas, balancer=balancer,
             stepwise=stepwise, notes=notes, num_gpu_blocks_override=num_gpu_blocks_override, host_options=host_options,
-            enable_prefix_caching=bool(deployment.get("enable_prefix_caching")),
+            enable_prefix_caching=bool(deployment.get("enable_prefix_caching")), attention_dp_balance=attention_dp_balance,
         )  # fmt: skip
     except OutOfKVBlocksError as error:
         return without_fit(replica, load, [*notes, *_assumptions(replica)], str(error))
@@ -151,7 +155,7 @@ def simulate(
 
 
 def _replicate(
-    server: Server, workload: Workload, seed: int, num_runs: int, warm_up_share: float, observers: Observers
+    server: ServerConfig, workload: Workload, seed: int, num_runs: int, warm_up_share: float, observers: Observers
 ) -> list[Run]:
     """Runs with other seeds: all, or those that were whole when the user ended it, or what there is of the first."""
     runs: list[Run] = []
@@ -171,7 +175,7 @@ def _assumptions(request: ResolvedRequest) -> list[Assumption]:
     return [note for note in request.assumptions if note.name not in _OF_A_STEP]
 
 
-def _trace(path: Path, server: Server, source: str, interrupts: Interrupts | None) -> Trace:
+def _trace(path: Path, server: ServerConfig, source: str, interrupts: Interrupts | None) -> Trace:
     metadata = {
         "tool": f"roofline {__version__}", "model": server.request.model.name, "hardware": server.request.hardware.name,
         "scheduler": server.scheduler.name, "preemption": server.preemption.mode, "basis": server.tables.basis,

@@ -54,12 +54,12 @@ class StepLog:
         self.recomputed: list[float] = []
 
     def clear(self) -> None:
-        """Empty the rows, in place."""
+        """Empty all rows, in place; counts stay."""
         for row in (self.runs, self.chunks, self.gaps, self.ends, self.swapped, self.dropped, self.recomputed):
             row.clear()
 
     def end(self, request: Request, time: float, replica: int) -> None:
-        """Log a request that ends at `time`."""
+        """Log a request that ends at `time`, in seconds, on the replica with a number."""
         self.num_ended += 1
         self.ends.extend((
             request.index, request.arrival_time, request.num_prompt_tokens, request.max_tokens, request.first_token_time, time,

@@ -15,6 +15,9 @@ not), and pasts between those of the grid. Together at most 1 %: tests/unit/serv
 In a pipeline of p stages a step is a round: the sequences are dealt to p microbatches, each in another stage. It takes as long
 as one microbatch through all stages, or the slowest stage for all of them (`predict/timing.py`). A prompt goes with one
 microbatch.
+
+Of data-parallel ranks that step together, every table is of steps in which each rank has the same; X is the part of R that
+depends on the tokens of all ranks. Where the mean rank has fewer tokens than the fullest, n, a step is X(n) - X(mean) shorter.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ _COARSE = 1.02  # ratio of the entries beyond
 
 
 def knots(longest: int, ratio: float = _RATIO, first: int = 16) -> list[int]:
-    """Return 0, and whole numbers in steps of a ratio, up to the longest and no further than needed."""
+    """Return the points of a grid, ascending: 0, whole numbers from `first` on in steps of a ratio, and `longest`."""
     points, at = [0], float(first)
     while at < longest:
         points.append(round(at))
@@ -55,8 +58,12 @@ def knots(longest: int, ratio: float = _RATIO, first: int = 16) -> list[int]:
 
 
 def cells(contexts: Sequence[float], seconds: Sequence[float], tolerance: float = _TOLERANCE) -> list[Cell]:
-    """Return chords between points, as few as stay within a share of the points between: (below, base, slope), the last to
-    infinity.
+    """Return pieces between points, as few as stay within a share of the points between; the last holds up to infinity.
+
+    Args:
+        contexts: cached tokens, ascending, at least two.
+        seconds: of a step at each of them.
+        tolerance: as a share of the seconds.
 
     >>> cells([0, 1, 2, 4], [1.0, 2.0, 3.0, 9.0])
     [(2, 1.0, 1.0), (inf, -3.0, 3.0)]
@@ -145,16 +152,30 @@ class StepTables:
         """Microbatches at a time."""
         return self.request.deployment.pipeline_parallel_size
 
+    @cached_property
+    def ranks(self) -> int:
+        """Data-parallel ranks, which step together."""
+        return self.request.deployment.data_parallel_size
+
+    def shared_excess(self, fullest: int, mean: float) -> float:
+        """Return the seconds by which a step is shorter if the mean rank has `mean` tokens, not as many as the fullest."""
+        shared = self._shared
+        if shared is None or mean >= fullest:
+            return 0.0
+        whole = int(mean)
+        low = shared(whole)
+        return shared(fullest) - (low + (mean - whole) * (shared(whole + 1) - low))
+
     # A StepTime
 
     def cells(self, num_sequences: int) -> list[Cell]:
-        """Return the seconds of a step that decodes, as pieces that are affine in the cached tokens."""
+        """Return the seconds of a step that decodes, as pieces that are affine in the tokens that all sequences have cached."""
         if num_sequences not in self._round:
             self._tabulate((num_sequences - 1) // _BLOCK)
         return self._round[num_sequences]
 
     def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
-        """Return the seconds of a step with prompts."""
+        """Return the seconds of a step with chunks of prompts."""
         if self.num_microbatches > 1:
             return self._mixed_round(num_sequences, num_cached_tokens, chunks)
         exact, own, head, of_prompts = self._exact
@@ -218,10 +239,12 @@ class StepTables:
         contexts = np.array(self._contexts, dtype=np.float64)
         num_microbatches = np.minimum(self.num_microbatches, num_sequences)[:, None]
         batch = np.ceil(num_sequences[:, None] / num_microbatches)
-        stages = [parts.total for parts in self.costs.seconds((Segment(batch, 1, contexts, decode=True),))]
+        stages = [parts.total for parts in self.costs.seconds((Segment(batch * self.ranks, 1, contexts, decode=True),))]
         shape = (len(num_sequences), len(contexts))
         alone = np.broadcast_to(np.sum(stages, axis=0), shape) + self._added(batch)
-        whole = alone if self.num_microbatches == 1 else np.maximum(alone, num_microbatches * np.max(stages, axis=0))
+        host = self.request.stage_seconds(batch) if self.basis == "estimate" else 0.0
+        slowest = np.max(stages, axis=0) + host
+        whole = alone if self.num_microbatches == 1 else np.maximum(alone, num_microbatches * slowest)
         for number, one, all_of_them in zip(num_sequences.tolist(), alone.tolist(), whole.tolist(), strict=True):
             at = [context * number for context in self._contexts]
             self._round[number] = cells(at, all_of_them)
@@ -246,8 +269,8 @@ class StepTables:
         return float(self._added(0))
 
     @cached_property
-    def _prompts(self) -> tuple[Line, Line | None, Line, float]:
-        """Of one prompt by its tokens: R, F (None: there is nothing of the kind) and Q; the slowest stage's share."""
+    def _prompts(self) -> tuple[Line, Line | None, Line, Line, float]:
+        """Of one prompt by its tokens: R, F (None: there is nothing of the kind), Q and X; the slowest stage's share."""
         import numpy as np
 
         exact = min(self.request.memory.max_num_batched_tokens + self.max_num_seqs, _EXACT)
@@ -255,13 +278,13 @@ class StepTables:
         while far[-1] < max(self.max_model_len, exact + 1):
             far.append(math.ceil(far[-1] * _COARSE))
         at = np.array([*range(1, exact + 1), *far[1:]], dtype=np.float64)
-        stages = self.costs.seconds((Segment(1, at, 0),))
+        stages = self.costs.seconds((Segment(self.ranks, at, 0),))
         lines = []
-        for name in ("rest", "prompts", "own"):
+        for name in ("rest", "prompts", "own", "shared"):
             values = np.broadcast_to(sum(getattr(parts, name) for parts in stages), at.shape).tolist()
             lines.append(Line([0.0, *values[:exact]], far, values[exact - 1 :]))
         sums = [float(parts.total[exact - 1]) for parts in stages]
-        return lines[0], lines[1] if any(lines[1].exact) else None, lines[2], max(sums) / sum(sums)
+        return lines[0], lines[1] if any(lines[1].exact) else None, lines[2], lines[3], max(sums) / sum(sums)
 
     @cached_property
     def _rest(self) -> Line:
@@ -276,8 +299,12 @@ class StepTables:
         return self._prompts[2]
 
     @cached_property
+    def _shared(self) -> Line | None:
+        return self._prompts[3] if self.ranks > 1 else None
+
+    @cached_property
     def _slowest(self) -> float:
-        return self._prompts[3]
+        return self._prompts[4]
 
     @cached_property
     def _head(self) -> list[float]:
@@ -285,8 +312,8 @@ class StepTables:
         import numpy as np
 
         at = np.arange(1, self.max_num_seqs + 1, dtype=np.float64)
-        several = sum(parts.rest for parts in self.costs.seconds((Segment(at, 8, 0),)))
-        one = sum(parts.rest for parts in self.costs.seconds((Segment(1, 8 * at, 0),)))
+        several = sum(parts.rest for parts in self.costs.seconds((Segment(at * self.ranks, 8, 0),)))
+        one = sum(parts.rest for parts in self.costs.seconds((Segment(self.ranks, 8 * at, 0),)))
         return [0.0, *np.broadcast_to(several - one, at.shape).tolist()]
 
     @cached_property
@@ -300,8 +327,8 @@ class StepTables:
         xs = sorted({1, 2, 4, 8, *knots(budget, 1.1)[1:], *(edge for edge in edges if edge < budget)})
         ys = [1, 2, 4, 8, *knots(self.max_model_len, _PAST)[1:]]
         new, before = np.array(xs, dtype=np.float64)[:, None], np.array(ys, dtype=np.float64)
-        with_past = sum(parts.total for parts in self.costs.seconds((Segment(1, new, before),)))
-        without = sum(parts.total for parts in self.costs.seconds((Segment(1, new, 0),)))
+        with_past = sum(parts.total for parts in self.costs.seconds((Segment(self.ranks, new, before),)))
+        without = sum(parts.total for parts in self.costs.seconds((Segment(self.ranks, new, 0),)))
         return BilinearTable(xs, ys, np.asarray(with_past - without).tolist())
 
 

@@ -7,12 +7,12 @@ of any segments is a sum of parts that depend on two numbers each, at most, and 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from roofline.errors import InputError
 from roofline.graph.build import Graph, build
 from roofline.graph.sharding import Stage, stages
 from roofline.predict.bounds import times
@@ -39,40 +39,17 @@ class StepTime(Protocol):
     """Seconds of the steps of one replica. Both methods are called at every event: they have to be fast."""
 
     def cells(self, num_sequences: int) -> Sequence[Cell]:
-        """Return a step that decodes one token per sequence, as pieces that are affine in the tokens that all have cached, in
-        ascending order; the last holds up to infinity."""
+        """Return the seconds of a step that decodes one token of each sequence, as pieces that are affine in the tokens that
+        all of them have cached together, ascending; the last holds up to infinity."""
 
     def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
-        """Return the seconds of a step that decodes one token per sequence (maybe of none), with `num_cached_tokens` cached
-        together, beside chunks of prompts (maybe none)."""
+        """Return the seconds of a step with chunks of prompts (maybe none).
 
-
-@dataclass(frozen=True, slots=True)
-class AffineStepTime:
-    """A step as a sum of seconds: per step, per sequence that decodes, per token cached for those, per prompt token, and per
-    pair of a prompt token with one before it in its prompt.
-
-    >>> times = AffineStepTime(1.0, sequence=0.5, cached=0.25, token=0.125)
-    >>> times.cells(2), times.mixed(2, 8, [(4, 0)])  # 1 + 2/2 + 8/4, and 4/8
-    ([(inf, 2.0, 0.25)], 4.5)
-    """
-
-    base: float
-    sequence: float = 0.0
-    cached: float = 0.0
-    token: float = 0.0
-    pair: float = 0.0
-
-    def cells(self, num_sequences: int) -> list[Cell]:
-        """Return one cell."""
-        return [(math.inf, self.base + self.sequence * num_sequences, self.cached)]
-
-    def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
-        """Return the sum."""
-        seconds = self.base + self.sequence * num_sequences + self.cached * num_cached_tokens
-        for new, before in chunks:
-            seconds += new * (self.token + self.pair * before)
-        return seconds
+        Args:
+            num_sequences: sequences that decode one token each; may be 0.
+            num_cached_tokens: tokens that those have cached together.
+            chunks: of prompts, each as its new tokens and those computed before.
+        """
 
 
 _SEGMENT_NAMES = frozenset({"0", "1"})
@@ -81,15 +58,17 @@ _SEGMENT_NAMES = frozenset({"0", "1"})
 
 @dataclass(frozen=True, slots=True)
 class StepParts:
-    """Seconds of a step: what depends on all segments together, on all that are prompts, and on each segment alone."""
+    """Seconds of a step: what depends on all segments together, on all that are prompts, and on each segment alone; and of the
+    first what depends on the tokens of all data-parallel ranks (the experts)."""
 
     rest: Array
     prompts: Array
     own: Array
+    shared: Array
 
     @property
     def total(self) -> Array:
-        """The whole step."""
+        """Seconds of the whole step."""
         return self.rest + self.prompts + self.own
 
 
@@ -100,18 +79,23 @@ class StepCosts:
     request: ResolvedRequest
     basis: Basis
 
+    def __post_init__(self) -> None:
+        if self.request.deployment.microbatch_overlap:
+            msg = "microbatches that overlap are not simulated: steps add up their parts. Leave out --microbatch-overlap"
+            raise InputError(msg)
+
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """Pipeline stages."""
+        """The pipeline stages, each with its layers."""
         return stages(self.request.model, self.request.deployment.pipeline_parallel_size)
 
     def seconds(self, step: Step) -> list[StepParts]:
-        """Return the parts of a step in each pipeline stage."""
+        """Return the seconds of a step in each pipeline stage, by the basis, without what the engine adds."""
         return [self._parts(stage, step, self.basis) for stage in self.stages]
 
     def utilization(self, step: Step) -> dict[str, list[StepParts]]:
-        """Return, for each pipeline stage, for how long the matrix units and the memory of a device would be busy at their
-        peaks: `matrix` and `memory`."""
+        """Return the seconds for which the matrix units (`matrix`) and the memory (`memory`) of a device would work at their
+        peaks in a step, for each pipeline stage."""
         return {name: [self._parts(stage, step, name) for stage in self.stages] for name in ("matrix", "memory")}
 
     def _graph(self, stage: Stage, step: Step) -> Graph:
@@ -119,15 +103,20 @@ class StepCosts:
         return build(request.model, request.deployment, request.precision, step, stage)
 
     def _parts(self, stage: Stage, step: Step, quantity: str) -> StepParts:
-        sums = (Sum(), Sum(), Sum())
+        sums = (Sum(), Sum(), Sum(), Sum())
         graph = self._graph(stage, step)
         if quantity == "estimate":
             for kernel in kernels(graph):
-                sums[self._part(kernel.paths[0])].add(self.request.estimator.terms(kernel)["total"] * kernel.repeat)
+                seconds = self.request.estimator.terms(kernel)["total"] * kernel.repeat
+                sums[self._part(kernel.paths[0])].add(seconds)
+                if kernel.paths[0] in self._of_ranks:
+                    sums[3].add(seconds)
         else:
             for path, (operator, repeat) in graph.items():
                 bounds = times(operator, operator.cost(), self.request.hardware)
                 sums[self._part(path)].add(getattr(bounds, quantity) * repeat)
+                if path in self._of_ranks:
+                    sums[3].add(getattr(bounds, quantity) * repeat)
         return StepParts(*(each.total() for each in sums))
 
     def _part(self, path: str) -> int:
@@ -157,3 +146,13 @@ class StepCosts:
             prompts, decodes = (self._graph(stage, (one,)) for one in (Segment(1, 2, 0), Segment(1, 1, 1, decode=True)))
             paths |= prompts.keys() - decodes.keys()
         return frozenset(paths - self._of_segments)
+
+    @cached_property
+    def _of_ranks(self) -> frozenset[str]:
+        """Paths of operators that the tokens of other data-parallel ranks change."""
+        ranks = self.request.deployment.data_parallel_size
+        paths: set[str] = set()
+        for stage in self.stages if ranks > 1 else ():
+            one, each = (self._graph(stage, (Segment(count, 8, 0),)) for count in (1, ranks))
+            paths |= {path for path, (operator, _) in each.items() if one[path][0] != operator}
+        return frozenset(paths)

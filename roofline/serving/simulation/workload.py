@@ -14,7 +14,7 @@ from roofline.errors import InputError
 from roofline.serving.simulation.arrivals import CHUNK, Arrivals, Clients, Constant, Gamma, Poisson, parse_arrivals
 from roofline.serving.simulation.request import Request
 from roofline.serving.traffic.build import load_traffic, single
-from roofline.serving.traffic.classes import Class, Traffic
+from roofline.serving.traffic.classes import RequestClass, Traffic
 from roofline.serving.traffic.lengths import around
 from roofline.serving.traffic.scalars import parse_rate, parse_seconds
 from roofline.serving.traffic.trace import Trace, read_trace
@@ -47,7 +47,7 @@ class Workload:
         source: as the user gave it.
     """
 
-    classes: tuple[Class, ...] = ()
+    classes: tuple[RequestClass, ...] = ()
     arrivals: tuple[Arrivals, ...] = ()
     clients: tuple[Clients, ...] = ()
     trace: Trace | None = None
@@ -59,17 +59,17 @@ class Workload:
 
     @property
     def closed(self) -> bool:
-        """Whether requests arrive because others have ended."""
+        """Whether requests arrive because others have ended: a closed loop of clients."""
         return bool(self.clients)
 
     @property
     def random(self) -> bool:
-        """Whether another seed makes another run."""
+        """Whether another seed makes another run; not so for a trace."""
         return self.trace is None
 
     @property
     def rate(self) -> float | None:
-        """Mean requests/s; None for clients, and for requests that arrive all at once."""
+        """Mean rate in requests/s; None for clients, and for requests that arrive all at once."""
         if self.trace is not None:
             return self.trace.rate / self.stretch if self.trace.rate else None
         rates = [one.rate for one in self.arrivals]
@@ -94,12 +94,12 @@ class Workload:
         return min(sum(one.clients for one in self.clients), self.requests or _UNKNOWN)
 
     def starts(self) -> list[float]:
-        """Return when each client sends its first request, ascending. They begin in turn, so that of more clients than requests
-        the later ones have nothing to send."""
+        """Return when each client sends its first request, in seconds, ascending. They begin in turn, so that of more clients
+        than requests the later ones have nothing to send."""
         return list(islice(heapq.merge(*(one.starts() for one in self.clients)), self.num_senders))
 
     def open_requests(self, seed: Sequence[int]) -> Iterator[Request]:
-        """Yield the requests of an open loop, in the order of their arrival."""
+        """Yield the requests of an open loop in the order of their arrival, up to `requests` and `until`."""
         requests = self._traced(self.trace) if self.trace is not None else self._drawn(seed)
         for request in islice(requests, self.requests):
             if request.arrival_time > self.until:
@@ -148,7 +148,7 @@ class Workload:
 
 
 def _arrivals(
-    one: Class, arrivals: Arrivals, class_index: int, rng: np.random.Generator
+    one: RequestClass, arrivals: Arrivals, class_index: int, rng: np.random.Generator
 ) -> Iterator[tuple[float, int, int, int]]:
     """Time, class, prompt and output tokens of the requests of a class."""
     left = arrivals.count
@@ -163,7 +163,7 @@ def _arrivals(
                 return
 
 
-def _lengths(one: Class, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+def _lengths(one: RequestClass, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
     while True:
         lengths = one.sample(rng, CHUNK)
         yield from zip(lengths[:, 0].tolist(), lengths[:, 1].tolist(), strict=True)
@@ -230,7 +230,7 @@ def read_workload(
     return Workload(classes=(one,), arrivals=(arrivals,), source=source, **limits)
 
 
-def _class(arrivals: Arrivals | Clients, trace: Trace | None, lengths: dict[str, Any]) -> Class:
+def _class(arrivals: Arrivals | Clients, trace: Trace | None, lengths: dict[str, Any]) -> RequestClass:
     """The one class: its lengths and its objectives. Requests that arrive all at once need no rate."""
     if not isinstance(arrivals, Clients):
         load = {"rate": arrivals.rate} if arrivals.rate is not None else {"concurrency": 1}
@@ -248,7 +248,7 @@ def _class(arrivals: Arrivals | Clients, trace: Trace | None, lengths: dict[str,
 
 
 def _closed(
-    classes: tuple[Class, ...], clients: tuple[Clients, ...], source: str, limits: _Limits, notes: list[Assumption]
+    classes: tuple[RequestClass, ...], clients: tuple[Clients, ...], source: str, limits: _Limits, notes: list[Assumption]
 ) -> Workload:
     """Clients, and how the run begins and ends, on which TTFT depends more than on anything else."""
     num_clients = sum(one.clients for one in clients)
@@ -322,7 +322,7 @@ def _of_traffic(traffic: Traffic, rate: float | None, limits: _Limits, source: s
     return Workload(classes=classes, arrivals=arrivals, source=source, **limits)
 
 
-def _arrivals_of_class(one: Class, rate: float) -> Arrivals:
+def _arrivals_of_class(one: RequestClass, rate: float) -> Arrivals:
     """Poisson arrivals, or with the burstiness of the class."""
     if one.burstiness == 1:
         return Poisson(rate)

@@ -11,7 +11,7 @@ from pydantic import Field, WithJsonSchema
 
 from roofline.errors import InputError
 from roofline.serving.traffic import scalars
-from roofline.serving.traffic.classes import PERCENTILE, Class, Traffic
+from roofline.serving.traffic.classes import PERCENTILE, RequestClass, Traffic
 from roofline.serving.traffic.lengths import Lengths, around, parse_lengths, parse_range
 from roofline.serving.traffic.pairs import Pairs
 from roofline.serving.traffic.profile import Profile, parse_profile
@@ -65,14 +65,15 @@ def single(
         skip_bad_rows: leave broken rows of the trace out.
 
     Raises:
-        InputError: what is wrong, by flag, and what is allowed.
+        InputError: a missing, wrong or contradictory value, by its flag, with what is allowed.
+        SpecError: an invalid trace, file of lengths or profile.
     """
     options = {
         "name": name, "rate": rate, "concurrency": concurrency, "input_len": input_len, "output_len": output_len,
         "trace": trace, "ttft": ttft, "tpot": tpot, "percentile": percentile, "prefix_hit": prefix_hit,
         "burstiness": burstiness,
     }  # fmt: skip
-    builder = ClassBuilder(options, _flag_error, skip_bad_rows=skip_bad_rows)
+    builder = _ClassBuilder(options, _flag_error, skip_bad_rows=skip_bad_rows)
     built = builder.build()
     day, peak = _profile_or_peak(profile, peak_factor, _flag_error)
     return Traffic(classes=(built,), profile=day, peak=peak, assumptions=tuple(builder.assumptions))
@@ -133,8 +134,12 @@ class TrafficFile(Spec):
 def load_traffic(path: str | Path, skip_bad_rows: bool = False) -> Traffic:
     """Load the traffic of a YAML file. Paths in it (traces, lengths, a profile) are relative to its folder.
 
+    Args:
+        path: the file.
+        skip_bad_rows: leave broken rows of its traces out and count them; else the first one is an error.
+
     Raises:
-        SpecError: a wrong key or value, with its place in the file.
+        SpecError: no such file, a wrong, missing or contradictory key, with its place in the file.
     """
     location = Path(path).expanduser()
     file = read_yaml(location)
@@ -142,9 +147,9 @@ def load_traffic(path: str | Path, skip_bad_rows: bool = False) -> Traffic:
     if not content.classes:
         raise SectionErrors(file)("classes", "at least one class is needed")
     assumptions = []
-    classes: list[Class] = []
+    classes: list[RequestClass] = []
     for index, entry in enumerate(content.classes):
-        builder = ClassBuilder(entry.model_dump(), SectionErrors(file, ("classes", index)), location.parent, skip_bad_rows)
+        builder = _ClassBuilder(entry.model_dump(), SectionErrors(file, ("classes", index)), location.parent, skip_bad_rows)
         built = builder.build()
         if built.name in [other.name for other in classes]:
             raise builder.fail("name", f"two classes are called {built.name!r}: give each a name of its own")
@@ -156,7 +161,7 @@ def load_traffic(path: str | Path, skip_bad_rows: bool = False) -> Traffic:
 
 
 @dataclass(slots=True)
-class ClassBuilder:
+class _ClassBuilder:
     """Builds one class from options by key, and collects what it assumed.
 
     Args:
@@ -172,7 +177,7 @@ class ClassBuilder:
     skip_bad_rows: bool = False
     assumptions: list[Assumption] = field(default_factory=list)
 
-    def build(self) -> Class:
+    def build(self) -> RequestClass:
         """Build the class.
 
         Raises:
@@ -194,7 +199,7 @@ class ClassBuilder:
         if percentile is None:
             percentile = PERCENTILE
             self._assume(name, "percentile", PERCENTILE, "default", "of the requests meet the SLO")
-        return Class(
+        return RequestClass(
             name=name,
             input_len=input_len,
             output_len=output_len,

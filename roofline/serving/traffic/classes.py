@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 PERCENTILE = 0.95
+"""Default share of requests that have to meet each objective."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Class:
+class RequestClass:
     """Requests of one kind: an open loop, which arrives at a rate, or a closed loop of clients, each of which sends its next
     request when it has the response.
 
@@ -42,6 +43,9 @@ class Class:
         prefix_hit: share of a prompt's tokens that are in the prefix cache.
         burstiness: standard deviation of the times between arrivals over their mean; 1: Poisson.
         pairs: observed requests, whose prompt and output lengths correlate; None: independent lengths.
+
+    Raises:
+        InputError: neither or both of a rate and a concurrency; a rate that is not above 0 and finite; a concurrency below 1.
     """
 
     name: str
@@ -69,23 +73,27 @@ class Class:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Files that it was read from."""
+        """Files that the lengths were read from."""
         return (self.pairs.source,) if self.pairs else (*self.input_len.inputs, *self.output_len.inputs)
 
     def sample_pairs(self, n: int) -> Array:
-        """Represent the class by `n` equally likely (prompt, output) lengths: int64, shape (n, 2). Deterministic."""
+        """Represent the class by `n` equally likely pairs of prompt and output tokens: int64, shape (n, 2). Deterministic.
+
+        Raises:
+            InputError: `n` is below 1.
+        """
         return self.pairs.sample_pairs(n) if self.pairs else independent(self.input_len, self.output_len, n)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw random (prompt, output) lengths: int64, shape (size, 2)."""
+        """Draw `size` random pairs of prompt and output tokens: int64, shape (size, 2)."""
         import numpy as np
 
         if self.pairs:
             return self.pairs.sample(rng, size)
         return np.stack([self.input_len.sample(rng, size), self.output_len.sample(rng, size)], axis=1)
 
-    def scaled(self, factor: float) -> Class:
-        """The class at `factor` times the load: the rate, or the clients, rounded up."""
+    def scaled(self, factor: float) -> RequestClass:
+        """The class at `factor` times its load: of its rate in requests/s, or of its number of clients, rounded up."""
         if self.rate is not None:
             return replace(self, rate=self.rate * factor)
         assert self.concurrency is not None  # noqa: S101 - narrows the type
@@ -103,9 +111,12 @@ class Traffic:
         peak: peak load over mean load, if there is no profile.
         source: the file that it was read from.
         assumptions: what was assumed.
+
+    Raises:
+        InputError: no class, two classes of one name, both a profile and a peak factor.
     """
 
-    classes: tuple[Class, ...]
+    classes: tuple[RequestClass, ...]
     profile: Profile | None = None
     peak: float | None = None
     source: Input | None = None
@@ -122,14 +133,14 @@ class Traffic:
 
     @property
     def peak_factor(self) -> float:
-        """Peak load over mean load; 1 if unknown."""
+        """Peak load over mean load, from the profile or as given; 1 if neither is."""
         if self.profile is not None:
             return self.profile.peak_factor
         return 1.0 if self.peak is None else self.peak
 
     @property
-    def at_peak(self) -> tuple[Class, ...]:
-        """The classes at peak load."""
+    def at_peak(self) -> tuple[RequestClass, ...]:
+        """The classes at `peak_factor` times their load."""
         return tuple(each.scaled(self.peak_factor) for each in self.classes)
 
     @property
@@ -151,7 +162,7 @@ class Traffic:
 
     @property
     def rate(self) -> float | None:
-        """Mean requests/s of all classes together; None if one is a closed loop."""
+        """Mean requests/s of all classes together over the day; None if one is a closed loop."""
         rates = [each.rate for each in self.classes if each.rate is not None]
         return sum(rates) if len(rates) == len(self.classes) else None
 

@@ -75,10 +75,10 @@ class EngineMeta:
         model: the model's name.
         version: of vLLM.
         device: the device's name, as the driver reports it.
-        device_bytes: its memory.
-        data_parallel_size: number of replicas.
+        device_bytes: its memory, bytes.
+        data_parallel_size: number of replicas; 1 where the file does not say.
         options: the deployment, as options of `roofline simulate`.
-        prefix_caching: whether it was on.
+        prefix_caching: whether prefix caching was on.
         asynchronous: whether a step is scheduled while the one before runs.
     """
 
@@ -94,7 +94,7 @@ class EngineMeta:
 
     @property
     def release(self) -> tuple[int, ...]:
-        """The version as numbers; empty if unknown.
+        """The leading numbers of vLLM's version; empty if unknown.
 
         >>> EngineMeta("", None, "0.19.0rc1", None, None, 1, {}, None, None).release
         (0, 19)
@@ -104,7 +104,7 @@ class EngineMeta:
 
     @property
     def ahead(self) -> bool | None:
-        """`asynchronous`, or else the default of the version; None if that is unknown too."""
+        """Whether steps were scheduled asynchronously: `asynchronous`, else the default of the version; None if unknown too."""
         if self.asynchronous is not None or not self.release:
             return self.asynchronous
         return self.release >= ASYNCHRONOUS
@@ -116,7 +116,7 @@ class EngineRun:
 
     Args:
         trace: arrivals and lengths.
-        first: seconds from the first arrival to the first token of each request; float64, read-only.
+        first: seconds from the first arrival to the first token of each request; float64, read-only, shape (requests,).
         last: the same to the last token.
         meta: the engine; None: unknown.
     """
@@ -131,7 +131,7 @@ class EngineRun:
 
     @property
     def arrived(self) -> Array:
-        """Seconds from the first arrival."""
+        """Arrival times in seconds from the first: float64, read-only, shape (requests,)."""
         arrived = self.trace.arrived
         assert arrived is not None  # noqa: S101 - a run always has them
         return arrived
@@ -145,7 +145,7 @@ def read_run(folder: str | Path, skip_bad_rows: bool = False) -> EngineRun:
         skip_bad_rows: leave broken lines out and count them; else the first one is an error.
 
     Raises:
-        SpecError: no such folder or file, a broken line with its number and key, no valid line.
+        SpecError: no such folder or file, a broken line with its number and key, no valid line, an invalid `meta.json`.
     """
     import numpy as np
 
@@ -182,7 +182,7 @@ def read_run(folder: str | Path, skip_bad_rows: bool = False) -> EngineRun:
         reasons=tuple(f"line {line}: {why}" for line, why in list(bad.items())[:_REASONS]),
         notes=(f"{late:,} lines arrived before the one above them: sorted by arrival",) if late else (),
     )
-    return EngineRun(trace, first, last, read_meta(location))
+    return EngineRun(trace, first, last, _read_meta(location))
 
 
 def _parse_lines(raw: bytes) -> tuple[list[tuple[float, ...]], dict[int, str]]:
@@ -239,7 +239,7 @@ def _quoted(value: object) -> str:
     return repr(clean(value)[:40]) if isinstance(value, str) else clean(json.dumps(value))[:40]
 
 
-def read_meta(folder: Path) -> EngineMeta | None:
+def _read_meta(folder: Path) -> EngineMeta | None:
     """Read the `meta.json` of a run; None if there is none.
 
     Raises:

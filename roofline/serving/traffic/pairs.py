@@ -33,12 +33,12 @@ class Pairs:
 
     @property
     def input_len(self) -> Lengths:
-        """Prompt lengths."""
+        """The distribution of prompt tokens alone."""
         return self._marginal("prompts", self.prompts)
 
     @property
     def output_len(self) -> Lengths:
-        """Output lengths."""
+        """The distribution of output tokens alone."""
         return self._marginal("outputs", self.outputs)
 
     def _marginal(self, which: str, values: Array) -> Lengths:
@@ -47,11 +47,14 @@ class Pairs:
         return Observed(f"{which} of {self.source.name}", self.source, np.sort(values))
 
     def sample_pairs(self, n: int) -> Array:
-        """Represent all requests by `n` equally likely (prompt, output) lengths: int64, shape (n, 2), shortest prompts first.
+        """Represent all requests by `n` equally likely pairs of prompt and output tokens: int64, shape (n, 2). Deterministic.
 
         Requests are sorted by prompt and cut into about sqrt(n) strata, each of which is sorted by output and cut again, so
         that every cell holds 1/n of the requests (one at a border counts in both, in proportion). A pair is the mean of its
         cell, rounded; the sums of prompts and of outputs are off by at most half a token.
+
+        Raises:
+            InputError: `n` is below 1.
         """
         import numpy as np
 
@@ -79,7 +82,7 @@ class Pairs:
         return np.stack([_round_sum(means[0]), _round_sum(means[1])], axis=1)
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw requests with replacement: int64, shape (size, 2)."""
+        """Draw `size` requests with replacement, as pairs of prompt and output tokens: int64, shape (size, 2)."""
         import numpy as np
 
         chosen = rng.integers(0, len(self), size)
@@ -87,10 +90,13 @@ class Pairs:
 
 
 def independent(prompts: Lengths, outputs: Lengths, n: int) -> Array:
-    """Represent independent lengths by `n` equally likely (prompt, output) pairs: int64, shape (n, 2). Deterministic.
+    """Represent independent lengths by `n` equally likely pairs of prompt and output tokens: int64, shape (n, 2).
 
     Each column is `quantiles(n)` of its distribution. Outputs are dealt to prompts in the order of the fractions of i/phi (a
     Latin hypercube on a Fibonacci lattice), rotated by the shift that leaves the least correlation.
+
+    Raises:
+        InputError: `n` is below 1.
 
     Source: Niederreiter 1992, Random Number Generation and Quasi-Monte Carlo Methods, section 5.1 (good lattice points).
     """

@@ -24,7 +24,7 @@ _ALLOWED = "weights of the parts of a day, such as 1,1,2,4,3,1, or a .yaml or .c
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Load over a day that repeats: `factors` of equal parts of the day, from midnight, with a mean of 1."""
+    """Load over a day that repeats: `factors` of the mean load in equal parts of the day, from midnight, with a mean of 1."""
 
     name: str
     factors: tuple[float, ...]
@@ -37,11 +37,11 @@ class Profile:
 
     @property
     def part(self) -> float:
-        """Length of a part, s."""
+        """Length of a part of the day, s."""
         return DAY / len(self.factors)
 
     def at(self, seconds: float) -> float:
-        """The factor at a time in seconds after midnight."""
+        """Load over mean load at a time in seconds after midnight, of any day."""
         return self.factors[int(seconds % DAY / self.part) % len(self.factors)]
 
 
@@ -62,10 +62,11 @@ def parse_profile(value: object, folder: Path | None = None) -> Profile:
 
     Args:
         value: a profile, weights, or a path.
-        folder: the folder that paths are relative to.
+        folder: the folder that paths are relative to; None: the working directory.
 
     Raises:
-        InputError: a weight is no number or negative, all are zero, there are fewer than two, no such file.
+        InputError: a weight is no number or negative, all are zero, there are fewer than 2 or more than 86,400.
+        SpecError: no such file, or one of these in a file, with the line.
     """
     if isinstance(value, Profile):
         return value

@@ -18,8 +18,12 @@ _TINY, _HUGE = 1e-9, 1e9
 def number(value: object, what: str) -> float:
     """Convert a number or a text to a finite float.
 
+    Args:
+        value: what the user gave.
+        what: what it must be, for the message.
+
     Raises:
-        InputError: it is not one; the message says that it must be `what`.
+        InputError: a boolean, NaN, an infinity, or no number.
     """
     try:
         parsed = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]  # what float() refuses is refused
@@ -31,7 +35,10 @@ def number(value: object, what: str) -> float:
 
 
 def parse_rate(value: object) -> float:
-    """Parse requests/s, more than 0: `8`, `8/s`, `8 requests/s`, `300/min`.
+    """Parse a rate into requests/s: `8`, `8/s`, `8 requests/s`, `300/min`, `7200/h`.
+
+    Raises:
+        InputError: no rate, another unit, or outside 1e-9 to 1e9 requests/s.
 
     >>> parse_rate(8), parse_rate("300 requests/min"), parse_rate("7200/h")
     (8.0, 5.0, 2.0)
@@ -49,7 +56,10 @@ def parse_rate(value: object) -> float:
 
 
 def parse_percentile(value: object) -> float:
-    """Parse the share of requests that have to meet an objective, as a fraction: `95`, `p95`, `95%` and `0.95` are 0.95.
+    """Parse the share of requests that have to meet an objective into a fraction: `95`, `p95`, `95%` and `0.95` are 0.95.
+
+    Raises:
+        InputError: no number, or outside p50 to p99.9.
 
     >>> parse_percentile("p99.9"), parse_percentile(0.5), parse_percentile("95")
     (0.999, 0.5, 0.95)
@@ -68,7 +78,10 @@ def parse_percentile(value: object) -> float:
 
 
 def parse_share(value: object) -> float:
-    """Parse a fraction from 0 to below 1: `0.3` or `30%`.
+    """Parse a share into a fraction from 0 to below 1: `0.3` or `30%`.
+
+    Raises:
+        InputError: no number, or outside that range.
 
     >>> parse_share("30%"), parse_share(0)
     (0.3, 0.0)
@@ -83,7 +96,11 @@ def parse_share(value: object) -> float:
 
 
 def parse_burstiness(value: object) -> float:
-    """Parse the coefficient of variation of the times between arrivals, 0 or more."""
+    """Parse the coefficient of variation of the times between arrivals, 0 to 1000; 1 is Poisson.
+
+    Raises:
+        InputError: no number, or outside that range.
+    """
     allowed = (
         "the standard deviation of the times between arrivals over their mean: 1 for Poisson arrivals, 0 for a steady beat"
     )
@@ -94,7 +111,11 @@ def parse_burstiness(value: object) -> float:
 
 
 def parse_peak_factor(value: object) -> float:
-    """Parse peak load over mean load, at least 1."""
+    """Parse peak load over mean load, 1 to 1e6.
+
+    Raises:
+        InputError: no number, or outside that range.
+    """
     allowed = "the peak load over the mean load, 1 or more, such as 2.5"
     factor = number(value, allowed)
     if not 1 <= factor <= 1e6:
@@ -103,7 +124,10 @@ def parse_peak_factor(value: object) -> float:
 
 
 def parse_seconds(value: object) -> float:
-    """Parse a time above 0 into seconds: a text with a unit, or, from Python, a number of seconds.
+    """Parse a time into seconds: a text with a unit, or, from Python, a number of seconds.
+
+    Raises:
+        InputError: no time, another unit, not above 0.
 
     >>> parse_seconds("50 ms"), parse_seconds("10 min"), parse_seconds(2.0)
     (0.05, 600.0, 2.0)

@@ -25,10 +25,14 @@ class Table:
 
 
 def read_bytes(path: Path, what: str = "a trace") -> bytes:
-    """The content of a file; `what` it is stands in messages.
+    """The bytes of a file.
+
+    Args:
+        path: the file.
+        what: what the file is, for messages.
 
     Raises:
-        SpecError: no such file, a folder, too large, empty.
+        SpecError: no such file, a folder, more than 1 GiB, empty.
     """
     raw = files.read_bytes(path, _MAX_BYTES, what)
     if not raw.strip():
@@ -37,7 +41,11 @@ def read_bytes(path: Path, what: str = "a trace") -> bytes:
 
 
 def read_table(path: Path, what: str = "a trace") -> Table:
-    """The cells of a CSV file (comma, UTF-8).
+    """The cells of a CSV file (comma, UTF-8), as text.
+
+    Args:
+        path: the file.
+        what: what the file is, for messages.
 
     Raises:
         SpecError: no such file, not a text file, empty, no CSV.

@@ -98,18 +98,18 @@ class Trace:
 
     @property
     def duration(self) -> float | None:
-        """Seconds from the first arrival to the last; None without arrivals."""
+        """Seconds from the first arrival to the last; None if the trace has no arrival times."""
         return None if self.arrived is None else float(self.arrived[-1] - self.arrived[0])
 
     @property
     def rate(self) -> float | None:
-        """Requests/s: intervals between arrivals over the duration; None without arrivals, or if all come at once."""
+        """Requests/s: times between arrivals over the duration; None without arrival times, or if all arrive at once."""
         return (len(self) - 1) / self.duration if self.duration else None
 
     @cached_property
     def interarrival_cv(self) -> float | None:
-        """Standard deviation of the times between arrivals over their mean: 1 for Poisson arrivals, more for bursts. None
-        where there is no rate."""
+        """Coefficient of variation of the times between arrivals: 1 for Poisson arrivals, more for bursts; None where `rate`
+        is."""
         if self.arrived is None or not self.duration:
             return None
         import numpy as np
@@ -118,7 +118,7 @@ class Trace:
         return float(gaps.std() / gaps.mean())
 
     def lengths(self) -> Pairs:
-        """Pairs of prompt and output lengths, without the arrivals."""
+        """Pairs of prompt and output tokens of every request, without the arrival times."""
         return Pairs(self.input, self.prompts, self.outputs)
 
 
@@ -133,7 +133,8 @@ def read_trace(path: str | Path, skip_bad_rows: bool = False) -> Trace:
         skip_bad_rows: leave broken rows out and count them; else the first one is an error.
 
     Raises:
-        SpecError: no such file, no table, a missing column, a broken row with its line, no valid row.
+        SpecError: no such file, no table, a missing or duplicate column, a broken row with its line, no valid row.
+        MissingExtraError: Parquet without pyarrow.
     """
     location = Path(path).expanduser()
     if files.is_folder(location):
@@ -386,7 +387,8 @@ def _number(name: str, text: str, dated: bool) -> float:
 
 
 def as_csv(trace: Trace) -> str:
-    """Format a trace as CSV: `arrived_at` (seconds to the microsecond, if known), `num_prefill_tokens`, `num_decode_tokens`."""
+    """Format a trace as CSV text with a header: `arrived_at` (seconds to the microsecond, if the trace has arrival times),
+    `num_prefill_tokens`, `num_decode_tokens`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = [trace.prompts.tolist(), trace.outputs.tolist()]
@@ -400,7 +402,7 @@ def as_csv(trace: Trace) -> str:
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
-    """Write a trace to a `.csv` file, which `read_trace` reads.
+    """Write a trace to a `.csv` file in the columns of `as_csv`, which `read_trace` reads.
 
     Raises:
         InputError: another suffix, or the file cannot be written.

@@ -40,7 +40,10 @@ class Reading:
 class Config:
     """One JSON object of a config: the whole file, or the part that describes the language model.
 
-    `outer` are keys of the file around a nested part that hold for it too, where it does not say otherwise.
+    `outer` are keys of the file around a nested part that hold for it too, where it does not say otherwise. Methods that hand
+    out a value take several names of one key: the first that is there counts, and others must agree with it. They raise a
+    `SpecError` with the line of the key where it is missing without a `default`, of the wrong type or out of range. A default
+    with a `why` is recorded as an assumption.
     """
 
     document: Document
@@ -57,7 +60,17 @@ class Config:
     # Values by kind. Each takes several names for one thing: the first that is there counts.
 
     def whole(self, *names: str, default: Any = REQUIRED, low: int = 1, why: str = "") -> Any:
-        """A whole number of at least `low`; null is the same as absent."""
+        """The value of an integer key; null is the same as absent.
+
+        Args:
+            names: of the key.
+            default: returned as it is where the key is absent; without one the key is required.
+            low: the least value allowed. The largest is 2^31 - 1, or 10,000 for a number of layers.
+            why: the reason for the default, put on record.
+
+        Raises:
+            SpecError: the key is missing, is no integer, or is out of range.
+        """
         name, value = self._take(names, default, why)
         if name is None:
             return value
@@ -69,35 +82,61 @@ class Config:
         return value
 
     def flag(self, *names: str, default: Any = REQUIRED, why: str = "") -> Any:
-        """True or false; null is not allowed, because readers differ on what it means."""
+        """The value of a boolean key; null is not allowed, because readers differ on what it means.
+
+        Raises:
+            SpecError: the key is missing, or neither true nor false.
+        """
         name, value = self._take(names, default, why, null=False)
         if name is not None and not isinstance(value, bool):
             self.refuse(name, f"must be true or false, not {_spelled(value)}")
         return value
 
     def choice(self, *names: str, of: Collection[str], default: Any = REQUIRED, why: str = "") -> Any:
-        """One of several words."""
+        """The value of a key that is one of the strings `of`.
+
+        Raises:
+            SpecError: the key is missing, or another value.
+        """
         name, value = self._take(names, default, why)
         if name is not None and (not isinstance(value, str) or value not in of):
             self.refuse(name, f"must be {' or '.join(map(repr, of))}, not {_spelled(value)}")
         return value
 
     def fraction(self, *names: str, default: Any = REQUIRED, why: str = "") -> Any:
-        """A number above 0, at most 1."""
+        """The value of a key that is a number above 0, at most 1.
+
+        Raises:
+            SpecError: the key is missing, no number, or out of range.
+        """
         name, value = self._take(names, default, why)
         if name is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1):
             self.refuse(name, f"must be a number above 0, at most 1, not {_spelled(value)}")
         return value
 
     def text(self, *names: str, default: Any = REQUIRED) -> Any:
-        """A word or line."""
+        """The value of a string key.
+
+        Raises:
+            SpecError: the key is missing, or no string.
+        """
         name, value = self._take(names, default, "")
         if name is not None and not isinstance(value, str):
             self.refuse(name, f"must be a text, not {_spelled(value)}")
         return value
 
     def words(self, name: str, count: int, of: Collection[str], default: Any = REQUIRED) -> Any:
-        """One word for each of `count` layers."""
+        """The value of a key that lists one string per layer.
+
+        Args:
+            name: of the key.
+            count: number of layers.
+            of: strings that are allowed.
+            default: returned where the key is absent; without one the key is required.
+
+        Raises:
+            SpecError: the key is missing, no list, of another length, or an entry is unknown.
+        """
         key, value = self._take((name,), default, "")
         if key is None:
             return value
@@ -111,7 +150,11 @@ class Config:
         return value
 
     def wholes(self, name: str, count: int, default: Any = REQUIRED, low: int = 0) -> Any:
-        """One whole number for each of `count` layers."""
+        """The value of a key that lists one integer, at least `low`, for each of `count` layers.
+
+        Raises:
+            SpecError: the key is missing, no such list, or of another length.
+        """
         key, value = self._take((name,), default, "")
         if key is None:
             return value
@@ -123,7 +166,11 @@ class Config:
         return value
 
     def indices(self, name: str, count: int, default: Any = REQUIRED) -> Any:
-        """Numbers of layers, from 0 to count - 1."""
+        """The value of a key that lists layers by their index, from 0 to count - 1.
+
+        Raises:
+            SpecError: the key is missing, or no such list.
+        """
         key, value = self._take((name,), default, "")
         if key is None:
             return value
@@ -133,8 +180,16 @@ class Config:
         return value
 
     def part(self, name: str, default: Any = REQUIRED, *, looked_at: bool = True) -> Any:
-        """An object inside this one, as a config of its own. Its keys are looked at with those of this one, unless it is
-        one of those whose keys hardly count anything (rotations)."""
+        """An object inside this one, as a `Config` of its own.
+
+        Args:
+            name: of the key.
+            default: returned where the key is absent; without one the key is required.
+            looked_at: whether `finish` checks its keys as well; not so for objects that hardly change counts (rotations).
+
+        Raises:
+            SpecError: the key is missing, or no object.
+        """
         key, value = self._take((name,), default, "")
         if key is None:
             return value
@@ -153,18 +208,35 @@ class Config:
         return inner
 
     def raw(self, *names: str, default: Any = None) -> Any:
-        """Whatever stands there."""
+        """The value of a key, whatever its type; `default` where it is absent or null.
+
+        Raises:
+            SpecError: two of the names have different values.
+        """
         return self._take(names, default, "")[1]
 
     def only(self, name: str, allowed: Any, why: str) -> None:
-        """Refuse every value but one (or an absent key): others would change counts in a way that is not known here."""
+        """Refuse every value of a key but one; an absent key is allowed.
+
+        Args:
+            name: of the key.
+            allowed: the value whose effect on counts is known.
+            why: the reason, for the message.
+
+        Raises:
+            SpecError: the key has another value.
+        """
         key, value = self._take((name,), allowed, "")
         # NB: Python takes true for equal to 1
         if key is not None and (value != allowed or isinstance(value, bool) != isinstance(allowed, bool)):
             self.refuse(name, f"{_spelled(value)} is not understood: {why}")
 
     def off(self, *names: str) -> None:
-        """Refuse what is switched on by any of these keys; absent, null, false, 0 and empty are off."""
+        """Refuse what any of these keys switches on; absent, null, false, 0 and empty are off.
+
+        Raises:
+            SpecError: one of the keys is on.
+        """
         for name in names:
             _, value = self._take((name,), None, "")
             if value:
@@ -173,34 +245,60 @@ class Config:
                 )
 
     def has(self, name: str) -> bool:
-        """Whether a key stands there with a value."""
+        """Whether a key is there with a value other than null."""
         return self.data.get(name) is not None
 
     def note(self, name: str, value: Any, why: str) -> None:
-        """Put a choice on record."""
+        """Record an assumption: the value taken for a key that the config leaves open, and the reason."""
         self.readings.append(Reading(name, value, why))
 
     def needs(self, message: str, name: str, *others: str) -> NoReturn:
-        """Refuse values that do not go together, at the first of the keys."""
+        """Refuse values that contradict each other, at the first of the keys.
+
+        Raises:
+            SpecError: always.
+        """
         self.refuse(name, message + (f" (see also {', '.join(others)})" if others else ""))
 
     def divides(self, smaller: tuple[str, int], larger: tuple[str, int]) -> None:
-        """Refuse unless one number divides another."""
+        """Refuse a number that does not divide another.
+
+        Args:
+            smaller: the key and value of the divisor.
+            larger: the name and value of the other.
+
+        Raises:
+            SpecError: there is a remainder.
+        """
         if larger[1] % smaller[1]:
             self.refuse(smaller[0], f"{smaller[1]} does not divide {larger[0]} ({larger[1]})")
 
     def refuse(self, name: str, message: str) -> NoReturn:
-        """Raise an error at a key."""
+        """Refuse the config because of a key.
+
+        Args:
+            name: of the key.
+            message: what is wrong with it.
+
+        Raises:
+            SpecError: always, with the place of the key in the file.
+        """
         raise self.document.error(self._place(name), f"{self._path(name)}: {message}")
 
     # Keys that were not read
 
     def harmless(self, *names: str) -> None:
-        """Keys of this family that change no count."""
+        """Accept keys of this family that change no count, so that `finish` does not refuse them."""
         self.requested.update(names)
 
     def finish(self) -> None:
-        """Look at the keys that the family did not read: refuse those that may change counts, put the others on record."""
+        """Check the keys that the family did not read: refuse those that may change counts, record the others in `ignored`.
+
+        With `lenient`, keys that may change counts are recorded as assumptions instead.
+
+        Raises:
+            SpecError: a key is unknown, and is like one that the family reads or may change counts.
+        """
         absent = sorted(name for name in self.requested if name not in self.data)
         for name, value in self.data.items():
             if name in self.requested or changes_no_count(name, value):
@@ -317,12 +415,12 @@ _DIMENSION = re.compile(
 
 
 def changes_no_count(name: str, value: Any) -> bool:
-    """Whether a key is known to change no parameter, byte or FLOP."""
+    """Whether a key is known to change no parameter, byte or FLOP, in any family."""
     return _NO_COUNT.fullmatch(name) is not None
 
 
 def may_change_counts(name: str, value: Any) -> bool:
-    """Whether an unknown key looks like a dimension or a switch that is on."""
+    """Whether an unknown key looks like a dimension, or like a switch that is on."""
     if value is None or value is False or value in (0, "", [], {}):
         return False
     if isinstance(value, dict):

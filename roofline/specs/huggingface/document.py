@@ -19,7 +19,7 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The content of a file, its text and a hash of it."""
+    """A JSON file: its path, content and text."""
 
     path: Path | str
     data: dict[str, Any]
@@ -27,23 +27,44 @@ class Document:
 
     @property
     def sha256(self) -> str:
-        """Hash of the text."""
+        """The SHA-256 hash of the text, in hexadecimal."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def error(self, place: Place, message: str) -> SpecError:
-        """An error at a key, or at the nearest key around it that stands in the file."""
+        """An error at the line and column of a key, or of the nearest object around it that is in the file.
+
+        Args:
+            place: keys and list indices that lead to it, from the outside.
+            message: what is wrong.
+        """
         marks = _marks(self.text)
         line, column = next((marks[place[:n]] for n in range(len(place), -1, -1) if place[:n] in marks), (1, 1))
         return SpecError(message, path=self.path, line=line, column=column)
 
 
 def read_json(path: Path, limit: int = MAX_BYTES) -> Document:
-    """Read a file that holds one JSON object. `Infinity` and `NaN` are read as Python writes them."""
+    """The content of a file that holds one JSON object. `Infinity` and `NaN` are read as Python writes them.
+
+    Args:
+        path: of the file.
+        limit: bytes; a larger file is refused.
+
+    Raises:
+        SpecError: the file cannot be read, is too large, is not JSON, has a key twice in one object, or holds no object.
+    """
     return parse_json(files.read_text(path, limit, "a JSON file", encoding="utf-8-sig"), path)
 
 
 def parse_json(text: str, path: Path | str) -> Document:
-    """The text of a config as a document."""
+    """The content of a text that holds one JSON object.
+
+    Args:
+        text: of the file.
+        path: of the file, for messages.
+
+    Raises:
+        SpecError: the text is not JSON, has a key twice in one object, or holds no object.
+    """
     try:
         data = json.loads(text, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:

@@ -10,7 +10,7 @@ Section = dict[str, Any]
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer. `name` is what its type is called; `rest` are the other keys of a layer type."""
+    """One layer as plain data. `name` is that of its type; `rest` are the other keys of a layer type, such as `parallel`."""
 
     name: str
     mixer: Section | None = None
@@ -18,21 +18,24 @@ class Layer:
     rest: Section = field(default_factory=dict)
 
     def section(self) -> Section:
-        """As `layer_types` of a model's file has it."""
+        """The layer as an entry of `layer_types` in a model's file."""
         parts = {"mixer": self.mixer, "mlp": self.mlp}
         return {**{name: part for name, part in parts.items() if part is not None}, **self.rest}
 
 
 @dataclass
 class Draft:
-    """A model without its name, as plain data. `keys` are those of a model's file that are not layers."""
+    """A model without its name, as plain data: its layers one by one, and the `keys` of a model's file that are not layers."""
 
     layers: list[Layer]
     keys: Section
     notes: list[str] = field(default_factory=list)
 
     def model(self) -> Section:
-        """Types and patterns instead of layers."""
+        """The keys of a model's file, with `layer_types` and repeated patterns (`layers`) instead of layers one by one.
+
+        Layers of one name that differ get numbered types.
+        """
         names: list[str] = []
         types: dict[str, Section] = {}
         for layer in self.layers:
@@ -46,7 +49,9 @@ class Draft:
 
 
 def patterns(names: list[str]) -> list[tuple[list[str], int]]:
-    """A sequence as patterns that repeat: at each place the pattern whose repeats reach furthest, the shortest of equals.
+    """A sequence of layer types as repeated patterns: (pattern, repeats), in order.
+
+    At each place the pattern whose repeats reach furthest, the shortest of equals.
 
     >>> patterns(["dense", "moe", "moe", "moe"])
     [(['dense'], 1), (['moe'], 3)]

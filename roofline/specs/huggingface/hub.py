@@ -36,7 +36,7 @@ class Repository:
 
 
 def repository(name: str) -> Repository | None:
-    """What a name stands for on Hugging Face; None where it has another form.
+    """The repository on Hugging Face that a name stands for; None if it does not have the form org/name[@revision].
 
     >>> repository("meta-llama/Llama-3.1-8B@main")
     Repository(name='meta-llama/Llama-3.1-8B', revision='main')
@@ -51,12 +51,15 @@ def repository(name: str) -> Repository | None:
 
 @cache
 def fetch(wanted: Repository, hint: str = "") -> Path:
-    """Where the cache of huggingface_hub holds a config.json, which is fetched if it is not there. The hint ends up
-    in errors.
+    """The path of a model's config.json in the cache of huggingface_hub; it is downloaded if it is not there.
+
+    Args:
+        wanted: the repository and its revision.
+        hint: a sentence that is added to errors.
 
     Raises:
         MissingExtraError: huggingface_hub is not installed.
-        InputError: the model, its revision or the file is not there, or nothing can be reached.
+        InputError: the model, its revision or the file does not exist, needs a login, or cannot be reached.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # read when the library is imported
     try:

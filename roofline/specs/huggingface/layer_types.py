@@ -16,7 +16,10 @@ _CALLED = {FULL: "full", SLIDING: "sliding", CHUNKED: "chunked", LINEAR: "linear
 
 
 def layer_names(*features: list[str]) -> list[str]:
-    """What each layer is called: after the features in which layers differ.
+    """The name of each layer's type, made of the features in which layers differ; "decoder" if all are alike.
+
+    Args:
+        features: words of `layer_types` or `mlp_layer_types`, one per layer; several lists of the same length.
 
     >>> layer_names(["sliding_attention", "full_attention"], ["sparse", "sparse"])
     ['sliding', 'full']
@@ -32,32 +35,46 @@ def layer_names(*features: list[str]) -> list[str]:
 
 
 def attention_kinds(config: Config, count: int, of: Collection[str], rule: Callable[[int], str] | None = None) -> list[str]:
-    """`layer_types`, or for a config without them the rule of the class for layer i, from 0."""
+    """The kind of attention of each layer: `layer_types`, or for a config without them the rule of the class.
+
+    Args:
+        config: of the model.
+        count: number of layers.
+        of: kinds that are allowed.
+        rule: the kind of a layer, by its index from 0; None: `layer_types` is required.
+
+    Raises:
+        SpecError: `layer_types` is missing, of another length, or has an unknown entry.
+    """
     given = config.words("layer_types", count, of, default=REQUIRED if rule is None else None)
     return list(given) if given is not None or rule is None else [rule(index) for index in range(count)]
 
 
 def sparse_by_step(config: Config, count: int) -> list[str]:
-    """Qwen's rule: every `decoder_sparse_step`-th layer is a mixture of experts, unless `mlp_only_layers` names it."""
+    """SPARSE or DENSE for each layer by Qwen's rule: each `decoder_sparse_step`-th is sparse, unless in `mlp_only_layers`."""
     step = config.whole("decoder_sparse_step")
     dense = config.indices("mlp_only_layers", count, default=[])
     return [DENSE if index in dense or (index + 1) % step else SPARSE for index in range(count)]
 
 
 def sparse_after(config: Config, count: int, key: str = "first_k_dense_replace") -> list[str]:
-    """The first layers are dense, all others mixtures of experts."""
+    """SPARSE or DENSE for each layer: the first are dense, as many as `key` says, and all others are mixtures of experts."""
     first = config.whole(key, low=0)
     return [DENSE if index < first else SPARSE for index in range(count)]
 
 
 def dense_block(config: Config, blocks: list[str], key: str = "intermediate_size") -> Section | None:
-    """The gated block of the dense layers. Without any, their width may be there, and does nothing."""
+    """The gated MLP of the dense layers; None if no layer is dense, where its width may be given and has no effect."""
     config.harmless(key)
     return gated_mlp(config.whole(key)) if DENSE in blocks else None
 
 
 def window_width(config: Config, longest: int, *, default: Any = REQUIRED) -> int | None:
-    """Tokens that a query sees; none where the key is null, or where the window holds the `longest` context."""
+    """The sliding window in tokens; None where the key is null, or the window covers the `longest` context (in tokens).
+
+    Raises:
+        SpecError: the key is missing without a default, or no integer.
+    """
     name = "sliding_window"
     if name in config.data and config.data[name] is None:
         config.harmless(name)
@@ -70,9 +87,13 @@ def window_width(config: Config, longest: int, *, default: Any = REQUIRED) -> in
 
 
 def last_of_each(config: Config, layers: int, every: int, why: str) -> list[str]:
-    """SLIDING or FULL for each layer: `layer_types`, or where there is none the last of each `every` layers is full.
+    """SLIDING or FULL for each layer: `layer_types`, or without it the last of each `every` layers is full.
 
-    `why` says whose rule that is.
+    Args:
+        config: of the model.
+        layers: number of layers.
+        every: layers of a period.
+        why: whose rule that is, put on record.
     """
     if not config.has("layer_types"):
         config.note("layer_types", f"full every {every} layers", why)
@@ -80,12 +101,18 @@ def last_of_each(config: Config, layers: int, every: int, why: str) -> list[str]
 
 
 def window_key(kind: str, width: int | None) -> Section:
-    """The key of a mixer for a layer of a kind."""
+    """The `sliding_window` key of a mixer in a layer of a kind; empty for layers without a window."""
     return {"sliding_window": width} if kind == SLIDING and width is not None else {}
 
 
 def windows(config: Config, kinds: list[str], *keys: str) -> list[int | None]:
-    """The window of each layer: that of the config where the layer slides. It has to be there if any does."""
+    """The sliding window of each layer in tokens, None where it does not slide.
+
+    Args:
+        config: of the model.
+        kinds: SLIDING or another kind, one per layer.
+        keys: names of the window's key (default: `sliding_window`); it is required if any layer slides.
+    """
     keys = keys or ("sliding_window",)
     if SLIDING not in kinds:
         config.harmless(*keys)
@@ -95,9 +122,14 @@ def windows(config: Config, kinds: list[str], *keys: str) -> list[int | None]:
 
 
 def switched_windows(config: Config, count: int, rule: Callable[[int], str]) -> list[int | None]:
-    """Windows that `use_sliding_window` switches on. Switched off, a `sliding_window` that stands there does nothing.
+    """The sliding window of each layer in tokens, None without one, where `use_sliding_window` switches windows on.
 
-    `rule` says which layers slide where there are no `layer_types`.
+    Switched off, a `sliding_window` in the config has no effect.
+
+    Args:
+        config: of the model.
+        count: number of layers.
+        rule: the kind of a layer, by its index from 0, where there are no `layer_types`.
     """
     why = "the default of the class: `sliding_window` does nothing" if config.has("sliding_window") else ""
     if not config.flag("use_sliding_window", default=False, why=why):
@@ -110,7 +142,7 @@ def switched_windows(config: Config, count: int, rule: Callable[[int], str]) -> 
 
 
 def sliding_from_layer(config: Config) -> Callable[[int], str]:
-    """The rule of Qwen2 and Qwen3: layers from `max_window_layers` on slide."""
+    """The rule of Qwen2 and Qwen3, for `switched_windows`: layers from `max_window_layers` on slide."""
     first: list[int] = []
 
     def rule(index: int) -> str:
@@ -122,5 +154,5 @@ def sliding_from_layer(config: Config) -> Callable[[int], str]:
 
 
 def kinds_of_windows(widths: list[int | None]) -> list[str]:
-    """The kind of each layer, from its window."""
+    """FULL or SLIDING for each layer, from its window (None: full)."""
     return [FULL if window is None else SLIDING for window in widths]

@@ -397,5 +397,5 @@ BY_FAMILY: dict[str, tuple[Names, ...]] = {
 
 
 def names(family: str) -> tuple[Names, ...]:
-    """What checkpoints of a family may call their weights; nothing where that is not known."""
+    """The names that checkpoints of a family may have for their weights, the usual ones first; empty for an unknown family."""
     return tuple({**LLAMA, **own} for own in BY_FAMILY.get(family, ()))

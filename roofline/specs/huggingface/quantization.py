@@ -38,12 +38,16 @@ class Published:
     """Layers, and the roles that are not quantised there though they are elsewhere: `unquantized` of their types."""
 
     def plain(self) -> list[dict[str, Any]]:
-        """The schemes as plain data, without what is default."""
+        """The schemes as plain data, without keys at their defaults."""
         return [scheme.model_dump(mode="json", exclude_defaults=True) for scheme in self.quantization]
 
 
 def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The part of a whole config.json, or of an hf_quant_config.json, that says how weights are quantised; None: not at all."""
+    """The part of a config.json or an hf_quant_config.json that says how weights are quantised; None if they are not.
+
+    Raises:
+        InputError: it is no JSON object.
+    """
     for place in (config, *(config[name] for name in _NESTED if isinstance(config.get(name), Mapping))):
         for name in PLACES:
             if not (value := place.get(name)):
@@ -60,14 +64,19 @@ def section(config: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def read(config: Mapping[str, Any], modules: Modules, dtype: str = "bf16") -> Published:
-    """What a `quantization_config` does to the modules of a model, whose weights are otherwise in `dtype`.
+    """How a `quantization_config` stores the weights of a model: schemes by role, and the layers that are exempt.
 
     Routers, embeddings and norms stay as they are unless they are named; so does the LM head, but for methods that mean
     every linear layer.
 
+    Args:
+        config: the `quantization_config`, as `section` returns it.
+        modules: layer index and role of each module that holds a weight matrix, by its name.
+        dtype: of weights that are not quantised.
+
     Raises:
         InputError: a method, a format or a key that changes sizes is not known; a role is quantised in part of a layer, or
-            in two ways.
+            in two ways; the KV cache is quantised and no weights are.
     """
     rules = plan(config, dtype)
     states: dict[str, _States] = {}

@@ -45,7 +45,7 @@ class ModelKeys:
 
 
 def read_keys(document: Document, origin: Origin, assume: str | None = None) -> ModelKeys:
-    """The keys of a model's file, of the language model that a config describes.
+    """The keys of a model's file, from the config of a language model or of a multimodal model around one.
 
     Args:
         document: the parsed config.json.
@@ -54,6 +54,7 @@ def read_keys(document: Document, origin: Origin, assume: str | None = None) -> 
 
     Raises:
         SpecError: a key is missing, wrong, or not understood; the message names it and its place in the file.
+        UnknownNameError: no family is called `assume`.
     """
     config, wrapped = _language_model(document)
     config.lenient = assume is not None
@@ -196,13 +197,13 @@ def _check_class(config: Config, architectures: list[str], entry: Family) -> Non
 
 
 def origin_of(path: Path) -> Origin:
-    """What the config at a path is called: after its folder, or its own name where that says more than `config`."""
+    """The name of a model from the path of its config: of the folder for a config.json, else of the file."""
     title = path.resolve().parent.name if path.stem in ("config", "params") else path.stem
     return Origin(slug(title), title or "model")
 
 
 def origin_called(name: str) -> Origin:
-    """What a user calls a config: org/name on Hugging Face, a title, or an id.
+    """The name of a model from what a user calls it: org/name on Hugging Face, a title, or an id.
 
     >>> origin_called("my-org/My_Model-7B")
     Origin(name='my-model-7b', title='My_Model-7B', hf_id='my-org/My_Model-7B')
@@ -214,5 +215,5 @@ def origin_called(name: str) -> Origin:
 
 
 def slug(title: str) -> str:
-    """A name as ids are written: lower case, digits, dots and hyphens."""
+    """A name as ids are written: lower case, digits, dots and hyphens; "model" if nothing is left."""
     return re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.") or "model"

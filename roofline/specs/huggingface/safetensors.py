@@ -31,7 +31,7 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A tensor in a file: dtype as the format spells it, shape and bytes."""
+    """A tensor in a file: dtype as the format spells it ("BF16"), shape in elements, and size in bytes."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -48,20 +48,21 @@ class Checkpoint:
 
     @property
     def complete(self) -> bool:
-        """Whether every file is there."""
+        """Whether the files of all tensors are there."""
         return None not in self.tensors.values()
 
     @property
     def bytes(self) -> int:
-        """Of all tensors whose files are there."""
+        """Bytes of all tensors whose files are there."""
         return sum(stored.bytes for stored in self.tensors.values() if stored is not None)
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """The checkpoint in a folder: by its index, or all the files of which it consists; None where there is neither.
+    """The tensors of the checkpoint in a folder, from the headers of its safetensors files; None if it has no such files.
 
     Raises:
-        SpecError: a file is cut off or is not what it should be, or does not hold what the index says.
+        SpecError: a file is cut off, is no safetensors file, holds a tensor that another holds too, or does not hold what the
+            index says.
     """
     if files.is_file(folder / INDEX):
         return _indexed(folder)
@@ -101,7 +102,11 @@ def _total_size(document: Document) -> int | None:
 
 
 def read_header(path: Path) -> dict[str, Stored]:
-    """The tensors of one file, by name."""
+    """The tensors of one safetensors file, by name; only its header is read.
+
+    Raises:
+        SpecError: the file cannot be read, is cut off or too long, or its header is no valid one.
+    """
     with files.open_input(path, MAX_FILE, "a safetensors file") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(0)

@@ -17,31 +17,42 @@ _GROUPED_SINCE = (4, 31)
 _OF_CLASS = "the default of the class, where the key is absent"
 
 
-def lean(**keys: Any) -> Section:
-    """A section without what is absent or off."""
+def without_absent(**keys: Any) -> Section:
+    """The keys as a section, without those that are None or false."""
     return {name: value for name, value in keys.items() if value is not None and value is not False}
 
 
-def stream(config: Config, *, tie: Any = REQUIRED, positions: Any = REQUIRED, vocab: Any = REQUIRED, **keys: Any) -> Section:
-    """Width, vocabulary, longest context, tied embeddings and dtype: the keys of a model that are not layers.
+def model_keys(
+    config: Config, *, tie: Any = REQUIRED, positions: Any = REQUIRED, vocab: Any = REQUIRED, **keys: Any
+) -> Section:
+    """The keys of a model's file that are not layers: width, vocabulary, longest context, tied embeddings, dtype, and `keys`.
 
-    `tie`, `positions` and `vocab` are for files without those keys.
+    Args:
+        config: of the model.
+        tie: whether embeddings are tied where the config does not say; without it the key is required.
+        positions: the longest context where the config does not say, in tokens.
+        vocab: the vocabulary size where the config does not say.
+        keys: further keys, as they are.
     """
     section = {
         "hidden_size": config.whole("hidden_size"),
         "vocab_size": config.whole("vocab_size", default=vocab),
         "max_position_embeddings": config.whole("max_position_embeddings", default=positions, why=_OF_CLASS),
     }
-    return {**section, **rest(config, tie=tie), **keys}
+    return {**section, **tied_and_dtype(config, tie=tie), **keys}
 
 
-def rest(config: Config, *, tie: Any = REQUIRED) -> Section:
-    """Tied embeddings and the dtype of the published weights."""
+def tied_and_dtype(config: Config, *, tie: Any = REQUIRED) -> Section:
+    """The keys `tie_word_embeddings` and `dtype` of a model's file; `tie` as in `model_keys`."""
     return {"tie_word_embeddings": tied(config, tie), **dtype(config)}
 
 
 def tied(config: Config, default: Any = REQUIRED) -> bool:
-    """Whether the LM head is the embedding table. A nested language model and the file around it have to agree."""
+    """Whether the LM head is the embedding table.
+
+    Raises:
+        SpecError: the key is missing without a default, or a nested language model and the file around it disagree.
+    """
     why = f"the default of {config.data.get('model_type', 'the class')} configs, where the key is absent"
     name = "tie_word_embeddings"
     value = bool(config.flag(name, default=default, why=why))
@@ -52,7 +63,11 @@ def tied(config: Config, default: Any = REQUIRED) -> bool:
 
 
 def dtype(config: Config) -> Section:
-    """The dtype of the published weights; bf16 where nothing is said."""
+    """The `dtype` key of a model's file: that of the published weights; empty (bf16) where the config does not say.
+
+    Raises:
+        SpecError: the dtype is unknown.
+    """
     name = config.text("torch_dtype", "dtype", default=None)
     if name is None:
         config.note("dtype", "bf16", "config.json names none")
@@ -65,21 +80,27 @@ def dtype(config: Config) -> Section:
 
 
 def layers_of(config: Config) -> int:
-    """How many layers there are."""
+    """The number of layers, `num_hidden_layers`."""
     return int(config.whole("num_hidden_layers"))
 
 
 def heads(
     config: Config, *, kv: Any = REQUIRED, head_dim: int | None = None, widths: tuple[str, ...] = ("head_dim",)
 ) -> tuple[int, int, int]:
-    """Query heads, KV heads and the width of a head.
+    """The numbers of query heads and KV heads, and the width of a head in elements.
 
-    `kv`: the number of KV heads where the config says nothing (default: it has to, unless it was written before there
-    were fewer of them than query heads). `head_dim`: the default of the class; none: hidden_size over the heads.
-    `widths`: the names that the width of a head has.
+    Args:
+        config: of the model.
+        kv: the number of KV heads where the config does not say (default: it has to, unless it was written before there were
+            fewer KV heads than query heads); None: as many as query heads.
+        head_dim: the default of the class in elements; None: hidden_size over the heads.
+        widths: the names that the width of a head has.
+
+    Raises:
+        SpecError: a key is missing or wrong, KV heads do not divide query heads, or there is no whole width.
     """
     n_q = config.whole("num_attention_heads")
-    if kv is REQUIRED and older(config, _GROUPED_SINCE):
+    if kv is REQUIRED and written_before(config, _GROUPED_SINCE):
         kv = None
     n_kv = config.whole("num_key_value_heads", default=kv)
     if n_kv is None:
@@ -90,19 +111,38 @@ def heads(
     return n_q, n_kv, width_of_head(config, n_q, head_dim, *widths)
 
 
-def grouped(config: Config) -> Any:
-    """For `heads`: the number of KV heads has to be said, and null says that there are as many as query heads."""
+def explicit_kv_heads(config: Config) -> Any:
+    """The `kv` of `heads` for families that require the number of KV heads; null there means as many as query heads."""
     return None if config.data.get("num_key_value_heads", 0) is None else REQUIRED
 
 
-def divided(config: Config, heads: tuple[str, int], width: tuple[str, int]) -> int:
-    """The width of a head where it is the hidden size over the heads and nothing else."""
+def head_dim_from_hidden(config: Config, heads: tuple[str, int], width: tuple[str, int]) -> int:
+    """The width of a head in elements: the hidden size over the number of heads.
+
+    Args:
+        config: of the model.
+        heads: the key and value of the number of heads.
+        width: the key and value of the hidden size.
+
+    Raises:
+        SpecError: there is a remainder.
+    """
     config.divides(heads, width)
     return width[1] // heads[1]
 
 
 def width_of_head(config: Config, n_q: int, default: int | None = None, *names: str) -> int:
-    """head_dim as the config says, or the default of the class, or hidden_size over the heads."""
+    """The width of a head in elements: as the config says, or the default of the class, or hidden_size over the heads.
+
+    Args:
+        config: of the model.
+        n_q: number of query heads.
+        default: of the class.
+        names: of the key (default: `head_dim`).
+
+    Raises:
+        SpecError: the key is null where the class has a default, or there is no whole width.
+    """
     width = config.whole(*(names or ("head_dim",)), default=None)
     if width is not None:
         return int(width)
@@ -119,8 +159,8 @@ def width_of_head(config: Config, n_q: int, default: int | None = None, *names: 
     return int(hidden // n_q)
 
 
-def older(config: Config, version: tuple[int, int]) -> bool:
-    """Whether a config was written by a transformers older than a version."""
+def written_before(config: Config, version: tuple[int, int]) -> bool:
+    """Whether a config says that it was written by a version of transformers older than (major, minor)."""
     written = config.data.get("transformers_version")
     if not isinstance(written, str):
         return False
@@ -129,9 +169,13 @@ def older(config: Config, version: tuple[int, int]) -> bool:
 
 
 def rotary(config: Config, head_dim: int, default: float | None = None, *names: str) -> Section:
-    """`rotary_dim`, where not all of a head is rotated.
+    """The key `rotary_dim` of a mixer, in elements; empty where all of a head is rotated.
 
-    `names` are those that the share had before it was partial_rotary_factor.
+    Args:
+        config: of the model.
+        head_dim: elements of a head.
+        default: rotated share of a head where the config does not say; None: all.
+        names: other names of `partial_rotary_factor`.
     """
     parameters = config.part("rope_parameters", default=None, looked_at=False)
     inside = None if parameters is None else parameters.fraction("partial_rotary_factor", default=None)
@@ -142,7 +186,14 @@ def rotary(config: Config, head_dim: int, default: float | None = None, *names: 
 
 
 def rotary_of(config: Config, kind: str, head_dim: int, default: float | None = None) -> Section:
-    """`rotary_dim` of one kind of layer, where `rope_parameters` are given kind by kind."""
+    """The key `rotary_dim` of a mixer, for one kind of layer, where `rope_parameters` are given by kind.
+
+    Args:
+        config: of the model.
+        kind: of the layer, as in `layer_types`.
+        head_dim: elements of a head.
+        default: rotated share of a head where the config does not say; None: all.
+    """
     parameters = config.part("rope_parameters", default=None, looked_at=False)
     of_kind = None if parameters is None else parameters.part(kind, default=None, looked_at=False)
     share = None if of_kind is None else of_kind.fraction("partial_rotary_factor", default=None)
@@ -155,30 +206,39 @@ def _rotated(head_dim: int, share: float | None) -> Section:
     return {} if share is None or share == 1 else {"rotary_dim": int(head_dim * share)}
 
 
-def gqa(n_q: int, n_kv: int, head_dim: int, **rest_of_it: Any) -> Section:
-    """Softmax attention."""
+def gqa(n_q: int, n_kv: int, head_dim: int, **keys: Any) -> Section:
+    """The section of softmax attention (`kind: gqa`): heads, their width in elements, and further keys that are on."""
     sizes = {"num_attention_heads": n_q, "num_key_value_heads": n_kv, "head_dim": head_dim}
-    return {"kind": "gqa", **sizes, **lean(**rest_of_it)}
+    return {"kind": "gqa", **sizes, **without_absent(**keys)}
 
 
-def gated_mlp(width: int, **rest_of_it: Any) -> Section:
-    """down(act(gate) * up)."""
-    return {"kind": "gated_mlp", "intermediate_size": width, **lean(**rest_of_it)}
+def gated_mlp(width: int, **keys: Any) -> Section:
+    """The section of a gated feed-forward block, down(act(gate(x)) * up(x)), `width` elements wide inside."""
+    return {"kind": "gated_mlp", "intermediate_size": width, **without_absent(**keys)}
 
 
-def mlp(width: int, **rest_of_it: Any) -> Section:
-    """down(act(up))."""
-    return {"kind": "mlp", "intermediate_size": width, **lean(**rest_of_it)}
+def mlp(width: int, **keys: Any) -> Section:
+    """The section of a plain feed-forward block, down(act(up(x))), `width` elements wide inside."""
+    return {"kind": "mlp", "intermediate_size": width, **without_absent(**keys)}
 
 
-def moe(experts: int, top_k: int, width: int, **rest_of_it: Any) -> Section:
-    """A mixture of experts."""
+def moe(experts: int, top_k: int, width: int, **keys: Any) -> Section:
+    """The section of a mixture of experts, from numbers of experts and of those per token, and the inner width of one."""
     sizes = {"num_experts": experts, "num_experts_per_tok": top_k, "moe_intermediate_size": width}
-    return {"kind": "moe", **sizes, **lean(**{key: value for key, value in rest_of_it.items() if value != 0})}
+    return {"kind": "moe", **sizes, **without_absent(**{key: value for key, value in keys.items() if value != 0})}
 
 
 def experts_of(config: Config, experts: tuple[str, ...], top_k: tuple[str, ...] = ("num_experts_per_tok",)) -> tuple[int, int]:
-    """Routed experts, and how many a token goes to."""
+    """The numbers of routed experts and of those that a token uses.
+
+    Args:
+        config: of the model.
+        experts: names of the former's key.
+        top_k: names of the latter's key.
+
+    Raises:
+        SpecError: a key is missing or wrong, or a token uses more experts than there are.
+    """
     count, chosen = config.whole(*experts), config.whole(*top_k)
     if chosen > count:
         config.refuse(top_k[0], f"{chosen} is more than the {count} experts")
@@ -186,14 +246,14 @@ def experts_of(config: Config, experts: tuple[str, ...], top_k: tuple[str, ...] 
 
 
 def flat_notes(config: Config) -> list[str]:
-    """What to say of a file in which the keys of the language model stand beside those of other parts."""
+    """Notes for a config in which the keys of the language model are next to those of other parts, which are not counted."""
     parts = [key for key, value in config.data.items() if key.endswith("_config") and isinstance(value, dict)]
     others = ", ".join(key for key in parts if key != "quantization_config")
     return [f"What is counted is the language model alone, not {others}."] if others else []
 
 
 def mtp(config: Config, *names: str) -> None:
-    """Layers for multi-token prediction: they stand apart, and the result says so."""
+    """Record that layers for multi-token prediction are not counted, if one of the keys `names` is above 0."""
     for name in names:
         if config.whole(name, default=0, low=0):
             config.note(name, config.data[name], "layers for multi-token prediction are not counted")
@@ -203,10 +263,15 @@ def mtp(config: Config, *names: str) -> None:
 _KINDS = {"dense": "dense", "sparse": "moe"}
 
 
-def mla(config: Config, *, biases: bool = True, **rest_of_it: object) -> Section:
-    """Multi-head latent attention. `biases`: whether the family's class heeds `attention_bias`.
+def mla(config: Config, *, biases: bool = True, **keys: object) -> Section:
+    """The section of multi-head latent attention (`kind: mla`).
 
-    There are no KV heads: what is cached is the latent, whatever num_key_value_heads and head_dim say.
+    There are no KV heads: the latent is cached, whatever num_key_value_heads and head_dim are.
+
+    Args:
+        config: of the model.
+        biases: whether the family's class reads `attention_bias`.
+        keys: further keys of the section.
     """
     config.harmless("num_key_value_heads", "head_dim", "qk_head_dim")
     config.only("partial_rotary_factor", 1, "what is rotated is qk_rope_head_dim, all of it")
@@ -214,12 +279,12 @@ def mla(config: Config, *, biases: bool = True, **rest_of_it: object) -> Section
     return {
         "kind": "mla",
         "num_attention_heads": config.whole("num_attention_heads"),
-        **lean(q_lora_rank=_rank_of_queries(config)),
+        **without_absent(q_lora_rank=_rank_of_queries(config)),
         "kv_lora_rank": config.whole("kv_lora_rank"),
         "qk_nope_head_dim": config.whole("qk_nope_head_dim"),
         "qk_rope_head_dim": config.whole("qk_rope_head_dim"),
         "v_head_dim": config.whole("v_head_dim"),
-        **lean(attention_bias=biased, **rest_of_it),
+        **without_absent(attention_bias=biased, **keys),
     }
 
 
@@ -241,15 +306,26 @@ KIMI_LINEAR: ExpertKeys = {
 }  # fmt: skip
 
 
-def latent_experts(config: Config, names: ExpertKeys) -> Section:
+def _latent_experts(config: Config, names: ExpertKeys) -> Section:
     """Routed experts of moe_intermediate_size, and shared ones that are one block of their joint width."""
     count, chosen = experts_of(config, _EXPERTS, names["chosen"])
     width = config.whole("moe_intermediate_size")
-    return moe(count, chosen, width, shared_intermediate_size=config.whole(*names["shared"]) * width)
+    keys = {"n_group": config.whole("n_group", default=None), "topk_group": config.whole("topk_group", default=None)}
+    limited: dict[str, int] = {}
+    if None not in keys.values() and keys["topk_group"] < keys["n_group"] and config.raw("topk_method") != "greedy":
+        limited = keys
+    elif list(keys.values()).count(None) == 1:
+        absent = next(key for key, value in keys.items() if value is None)
+        config.note(absent, 1, "absent: experts of all groups can be chosen")
+    return moe(count, chosen, width, shared_intermediate_size=config.whole(*names["shared"]) * width, **limited)
 
 
 def kinds_of_mlp(config: Config, count: int) -> list[str]:
-    """`dense` or `moe` for each layer: the first ones are dense."""
+    """One of "dense" and "moe" for each of `count` layers: the first `first_k_dense_replace` are dense.
+
+    Raises:
+        SpecError: a key is missing or wrong, or `moe_layer_freq` is not 1.
+    """
     # NB: the class of transformers does not look at the step, older code does; there is no model with another one.
     config.only("moe_layer_freq", 1, "code of different age reads another step in different ways")
     dense = config.whole("first_k_dense_replace", low=0)
@@ -257,7 +333,11 @@ def kinds_of_mlp(config: Config, count: int) -> list[str]:
 
 
 def listed_kinds_of_mlp(config: Config, count: int) -> list[str]:
-    """As `mlp_layer_types` lists them, where it is there; else as before it was."""
+    """One of "dense" and "moe" for each of `count` layers: `mlp_layer_types` where it is given, else as `kinds_of_mlp`.
+
+    Raises:
+        SpecError: the list is wrong, or `first_k_dense_replace` disagrees with it.
+    """
     listed = config.words("mlp_layer_types", count, _KINDS, default=None)
     if listed is None:
         return kinds_of_mlp(config, count)
@@ -269,13 +349,23 @@ def listed_kinds_of_mlp(config: Config, count: int) -> list[str]:
 
 
 def dense_and_moe(config: Config, kinds: list[str], mixers: list[Section], names: ExpertKeys = DEEPSEEK) -> list[Layer]:
-    """Layers whose feed-forward blocks are dense or of experts; each with its mixer."""
-    blocks = {"dense": gated_mlp(config.whole("intermediate_size")), "moe": latent_experts(config, names)}
+    """Layers with a dense feed-forward block or experts, as `kinds` says, and a mixer each.
+
+    Args:
+        config: of the model.
+        kinds: "dense" or "moe", one per layer.
+        mixers: sections, one per layer.
+        names: keys for the numbers of chosen and of shared experts.
+    """
+    blocks = {"dense": gated_mlp(config.whole("intermediate_size")), "moe": _latent_experts(config, names)}
     return [Layer(kind, mixer, blocks[kind]) for kind, mixer in zip(kinds, mixers, strict=True)]
 
 
 def correction_biases(layers: list[Layer]) -> dict[str, Section]:
-    """One number for each expert, which the router adds to choose and not to weigh: a buffer, no parameter."""
+    """The key `apart` of a model's file for the router's correction biases, one per expert; empty without experts.
+
+    The router adds them to choose experts and not to weigh them: they are a buffer, not parameters.
+    """
     sizes = [layer.mlp["num_experts"] for layer in layers if layer.mlp and layer.mlp["kind"] == "moe"]
     return {"apart": {"router_correction_bias": sum(sizes)}} if sizes else {}
 
@@ -288,7 +378,11 @@ KEYS_OF_BAMBA = (
 
 
 def state_dtype(config: Config, key: str) -> Section:
-    """The dtype of recurrent state that a config asks for, where it does."""
+    """The key `state_dtype` of a model's file, where the config has `key`; else empty.
+
+    Raises:
+        SpecError: the dtype is unknown.
+    """
     name = config.text(key, default=None)
     if name is None:
         return {}
@@ -300,9 +394,24 @@ def state_dtype(config: Config, key: str) -> Section:
 
 def mamba2(
     config: Config, heads: int, head_dim: int, groups: int, state: int, *, conv_kernel: int, conv_bias: bool,
-    chunk_size: int, **rest_of_it: object,
+    chunk_size: int, **keys: object,
 ) -> Section:  # fmt: skip
-    """Mamba-2 of the given sizes."""
+    """The section of a Mamba-2 mixer (`kind: mamba2`) of the given sizes.
+
+    Args:
+        config: of the model, for messages.
+        heads: number of heads.
+        head_dim: elements of a head.
+        groups: groups of heads that share B and C.
+        state: elements of state per channel.
+        conv_kernel: tokens that the convolution sees.
+        conv_bias: whether the convolution has a bias.
+        chunk_size: tokens of a chunk in the scan of a prompt.
+        keys: further keys of the section.
+
+    Raises:
+        SpecError: groups do not divide heads.
+    """
     if heads % groups:
         name = next((name for name in ("mamba_n_groups", "n_groups") if config.has(name)), "n_groups")
         config.refuse(name, f"{groups} groups do not divide the {heads} heads of the state-space layers")
@@ -315,12 +424,16 @@ def mamba2(
         "conv_kernel": conv_kernel,
         "chunk_size": chunk_size,
         "use_conv_bias": conv_bias,
-        **lean(**rest_of_it),
+        **without_absent(**keys),
     }
 
 
 def mamba2_of_bamba(config: Config) -> Section:
-    """Mamba-2 in the keys of Bamba, which Granite 4 took over."""
+    """The section of a Mamba-2 mixer from the keys of Bamba, which Granite 4 has too.
+
+    Raises:
+        SpecError: a key is missing or wrong, or heads and their width do not make the inner width.
+    """
     inner = config.whole("mamba_expand") * config.whole("hidden_size")
     heads = config.whole("mamba_n_heads")
     config.divides(("mamba_n_heads", heads), ("the state-space layers' width", inner))
@@ -341,7 +454,7 @@ def mamba2_of_bamba(config: Config) -> Section:
     )
 
 
-def rank_of_steps(config: Config, name: str) -> int:
+def _rank_of_steps(config: Config, name: str) -> int:
     """Rank of the step Delta: a number, or "auto": a sixteenth of hidden_size, rounded up."""
     if config.data.get(name) == "auto":
         config.harmless(name)
@@ -350,15 +463,26 @@ def rank_of_steps(config: Config, name: str) -> int:
 
 
 def mamba(
-    config: Config, inner: int, *, state: str, rank: str, kernel: str, conv_bias: str, bias: str, **rest_of_it: object
+    config: Config, inner: int, *, state: str, rank: str, kernel: str, conv_bias: str, bias: str, **keys: object
 ) -> Section:
-    """Mamba-1 of `inner` channels; the other arguments are the names under which a family has its sizes."""
+    """The section of a Mamba-1 mixer (`kind: mamba`).
+
+    Args:
+        config: of the model.
+        inner: channels.
+        state: the name of the key for elements of state per channel.
+        rank: the name of the key for the rank of the step Delta.
+        kernel: the name of the key for tokens that the convolution sees.
+        conv_bias: the name of the key for a bias of the convolution.
+        bias: the name of the key for biases of the projections.
+        keys: further keys of the section.
+    """
     return {
         "kind": "mamba",
         "mamba_d_inner": inner,
         "ssm_state_size": config.whole(state),
-        "time_step_rank": rank_of_steps(config, rank),
+        "time_step_rank": _rank_of_steps(config, rank),
         "conv_kernel": config.whole(kernel),
         "use_conv_bias": config.flag(conv_bias),
-        **lean(use_bias=config.flag(bias), **rest_of_it),
+        **without_absent(use_bias=config.flag(bias), **keys),
     }

@@ -8,28 +8,42 @@ means on the command line. Other packages add theirs by the entry-point group `r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, reduce
-from operator import or_
+from functools import cache
 from typing import Annotated, Any, get_args
 
-from pydantic import BeforeValidator, Field, GetCoreSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic import BeforeValidator
 
 from roofline.errors import UnknownNameError
 from roofline.registry import Registry
+from roofline.specs.base import AnyOf
 from roofline.specs.quantization.base import Scheme
-from roofline.specs.quantization.floats import Fp8, Fp8Block, Mxfp4, Mxfp8, Nf4, Nvfp4
-from roofline.specs.quantization.integers import Awq, Gptq, Int8, LlmInt8, PackQuantized
 
 
 def name_of(scheme: type[Scheme]) -> str:
-    """The name under which a scheme is registered: the literal of its key `name`."""
+    """The name of a class of schemes: the only value that its key `name` allows."""
     return str(get_args(scheme.model_fields["name"].annotation)[0])
 
 
 SCHEMES: Registry[type[Scheme]] = Registry(
     "quantisation scheme",
-    (Awq, Fp8, Fp8Block, Gptq, Int8, LlmInt8, Mxfp4, Mxfp8, Nf4, Nvfp4, PackQuantized),
+    {
+        "awq": "roofline.specs.quantization.integers:Awq",
+        "fp8": "roofline.specs.quantization.floats:Fp8",
+        "fp8_block": "roofline.specs.quantization.floats:Fp8Block",
+        "gptq": "roofline.specs.quantization.integers:Gptq",
+        "int8": "roofline.specs.quantization.integers:Int8",
+        "llm_int8": "roofline.specs.quantization.integers:LlmInt8",
+        "mxfp4": "roofline.specs.quantization.floats:Mxfp4",
+        "mxfp8": "roofline.specs.quantization.floats:Mxfp8",
+        "nf4": "roofline.specs.quantization.floats:Nf4",
+        "nvfp4": "roofline.specs.quantization.floats:Nvfp4",
+        "pack_quantized": "roofline.specs.quantization.integers:PackQuantized",
+        "w4a16": "roofline.specs.quantization.widths:W4A16",
+        "w4a4": "roofline.specs.quantization.widths:W4A4",
+        "w4a8": "roofline.specs.quantization.widths:W4A8",
+        "w8a16": "roofline.specs.quantization.widths:W8A16",
+        "w8a8": "roofline.specs.quantization.widths:W8A8",
+    },
     group="roofline.quantization",
     key=name_of,
     accepts=Scheme,
@@ -43,10 +57,13 @@ def schemes() -> dict[str, type[Scheme]]:
 
 
 def scheme(name: str) -> Scheme:
-    """The scheme of that name, as it is where nothing more is said.
+    """The scheme of that name with default values of its other keys. Case does not matter, and `-` is `_`.
 
     >>> scheme("mxfp4").format.bytes, scheme("awq").format.metadata_bytes([(4096, 4096)])
     (0.5, 327680)
+
+    Raises:
+        UnknownNameError: no such scheme; the message lists all.
     """
     known = _known(name)
     return schemes()[known].model_validate({"name": known})
@@ -74,14 +91,8 @@ def _one_or_several(value: Any) -> Any:
     return listed
 
 
-class _OneOrSeveral:
-    """Schemes of any name of the registry. NB: looked up when a model is first checked, not on import."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        one: Any = Annotated[reduce(or_, schemes().values()), Field(discriminator="name")]
-        read = BeforeValidator(_one_or_several, json_schema_input_type=one | tuple[one, ...] | None)
-        return handler.generate_schema(Annotated[tuple[one, ...], read])
-
-
-ModelQuantization = Annotated[tuple[Scheme, ...], _OneOrSeveral()]
+_One: Any = Annotated[Scheme, AnyOf("name", SCHEMES.get, lambda: schemes().values())]
+ModelQuantization = Annotated[
+    tuple[_One, ...], BeforeValidator(_one_or_several, json_schema_input_type=_One | tuple[_One, ...] | None)
+]
 """How the published weights of a model are quantised: one scheme, or several for different roles."""

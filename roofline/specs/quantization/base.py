@@ -1,4 +1,4 @@
-"""What every quantisation scheme is."""
+"""The base class of quantization schemes, and helpers for the scales that they store."""
 
 from __future__ import annotations
 
@@ -35,18 +35,20 @@ class Scheme(Spec):
 
     source: ClassVar[str]
     """Where the layout is said."""
+    activation_bits: ClassVar[int | None] = None
+    """Width of activations in products, where the scheme's name states it: `--activation-dtype` then does not decide it."""
     name: str
     roles: tuple[str, ...] = Field(default=("linear", "experts"), description="which weights: " + ", ".join(ROLES))
     kv_cache_dtype: str | None = Field(default=None, description="of the KV cache, where the checkpoint says how it is scaled")
 
     @property
     def format(self) -> Format:
-        """Elements of the weights and what is stored beside them."""
+        """The format of the weights: bytes per element, the dtype that is multiplied, and metadata such as scales."""
         raise NotImplementedError
 
     @property
     def described(self) -> str:
-        """The format in words."""
+        """The format in words: bits per element, and the size of the metadata."""
         metadata = "; ".join(f"{tensor.name}: {tensor.bytes} B {_of(tensor)}" for tensor in self.format.metadata)
         return f"{self.format.bytes * 8:g} bits an element; {metadata}"
 
@@ -65,7 +67,11 @@ class Scheme(Spec):
 
 
 def known_roles(roles: tuple[str, ...]) -> tuple[str, ...]:
-    """The roles, if all are known. A part of one (`attention/o_proj`) is known if the whole is."""
+    """Return the roles unchanged, if all are known; a part such as `attention/o_proj` is known if `attention` is.
+
+    Raises:
+        ValueError: an unknown role, with the list of all; pydantic turns it into a message with its place in the file.
+    """
     for role in roles:
         if role.split("/")[0] not in ROLES:
             raise ValueError(str(UnknownNameError("role", role, ROLES, list_all=True)))
@@ -73,17 +79,17 @@ def known_roles(roles: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def scales(name: str, dtype: ScaleDtype, rows: int | None = 1, columns: int | None = None) -> Metadata:
-    """A scale for each block of rows x columns; None: of all."""
+    """Metadata of one scale per block of `rows` outputs x `columns` inputs of a matrix; None: all of them."""
     return Metadata(name, _BYTES[dtype], rows, columns)
 
 
-def a_tensor(name: str, size: int) -> Metadata:
-    """Something that each matrix has once."""
+def per_matrix(name: str, size: int) -> Metadata:
+    """Metadata of `size` bytes that each matrix has once."""
     return Metadata(name, size, None, None)
 
 
-def group(size: int) -> int | None:
-    """The columns of a block, from `group_size`: -1 is all of them."""
+def scale_columns(size: int) -> int | None:
+    """The number of inputs that share a scale, from the key `group_size`: -1 becomes None, all of them."""
     return None if size == -1 else size
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from roofline.dtypes import Format, Metadata
 from roofline.specs.base import Whole
-from roofline.specs.quantization.base import ActivationScheme, ScaleDtype, Scheme, a_tensor, scales
+from roofline.specs.quantization.base import ActivationScheme, ScaleDtype, Scheme, per_matrix, scales
 
 
 class Fp8(Scheme):
@@ -99,9 +99,9 @@ class Nf4(Scheme):
     @property
     def format(self) -> Format:
         """`weight` [n*k/2] uint8, `absmax`, the 16 values of `quant_map`, and the tables of the second quantisation."""
-        metadata = [Metadata("absmax", 1 if self.double_quant else 4, elements=64), a_tensor("quant_map", 16 * 4)]
+        metadata = [Metadata("absmax", 1 if self.double_quant else 4, elements=64), per_matrix("quant_map", 16 * 4)]
         if self.double_quant:
-            metadata += [Metadata("nested_absmax", 4, elements=64 * 256), a_tensor("nested_quant_map", 256 * 4)]
+            metadata += [Metadata("nested_absmax", 4, elements=64 * 256), per_matrix("nested_quant_map", 256 * 4)]
         return Format("nf4", 0.5, None, tuple(metadata))
 
 
@@ -116,7 +116,7 @@ class Nvfp4(Scheme):
     @property
     def format(self) -> Format:
         """`weight` [n, k/2] uint8, `weight_scale` [n, k/16] fp8, `weight_scale_2` and `input_scale`, one fp32 each."""
-        metadata = [Metadata("weight_scale", 1, 1, 16), a_tensor("weight_scale_2", 4)]
+        metadata = [Metadata("weight_scale", 1, 1, 16), per_matrix("weight_scale_2", 4)]
         if self.activation_scheme == "static":
-            metadata.append(a_tensor("input_scale", 4))
+            metadata.append(per_matrix("input_scale", 4))
         return Format("nvfp4", 0.5, None if self.activation_scheme == "none" else "fp4", tuple(metadata))

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from roofline.dtypes import Format, Metadata
 from roofline.numeric import ratio
-from roofline.specs.quantization.base import ActivationScheme, GroupSize, ScaleDtype, Scheme, a_tensor, group, scales
+from roofline.specs.quantization.base import ActivationScheme, GroupSize, ScaleDtype, Scheme, per_matrix, scale_columns, scales
 
 
 class Awq(Scheme):
@@ -26,7 +26,7 @@ class Awq(Scheme):
     @property
     def format(self) -> Format:
         """`qweight` [k, n/8], `qzeros` [k/group, n/8], both int32, and `scales` [k/group, n]."""
-        columns = group(self.group_size)
+        columns = scale_columns(self.group_size)
         return Format("awq", 0.5, None, (Metadata("scales", 2, 1, columns), Metadata("qzeros", 4, 8, columns)))
 
 
@@ -46,7 +46,7 @@ class Gptq(Scheme):
     @property
     def format(self) -> Format:
         """`qweight` [k*bits/32, n], `qzeros` [k/group, n*bits/32], `g_idx` [k], all int32, and `scales` [k/group, n]."""
-        columns = group(self.group_size)
+        columns = scale_columns(self.group_size)
         metadata = (
             Metadata("scales", 2, 1, columns),
             Metadata("qzeros", 4 * self.bits, 32, columns),
@@ -87,7 +87,7 @@ class LlmInt8(Scheme):
     @property
     def format(self) -> Format:
         """`weight` [n, k] int8, `SCB` [n] fp32, and a byte that names the layout."""
-        return Format("llm_int8", 1, "int8", (scales("SCB", "fp32"), a_tensor("weight_format", 1)))
+        return Format("llm_int8", 1, "int8", (scales("SCB", "fp32"), per_matrix("weight_format", 1)))
 
 
 class PackQuantized(Scheme):
@@ -108,8 +108,8 @@ class PackQuantized(Scheme):
     @property
     def format(self) -> Format:
         """`weight_packed` [n, k*bits/32] int32, `weight_scale` [n, k/group], `weight_shape` [2] int64, ..."""
-        columns = group(self.group_size)
-        metadata = [scales("weight_scale", self.scale_dtype, 1, columns), a_tensor("weight_shape", 16)]
+        columns = scale_columns(self.group_size)
+        metadata = [scales("weight_scale", self.scale_dtype, 1, columns), per_matrix("weight_shape", 16)]
         if not self.symmetric:
             metadata.append(Metadata("weight_zero_point", 4, 32 // self.bits, columns))
         if self.g_idx:

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from roofline.documents import DATA_VERSION, __version__, code_cell, markdown_cell, notebook_json
 from roofline.errors import InputError
 from roofline.report.page import as_json, csp_hash, deflated, environment, inlined, page_scripts, style_sheets
 from roofline.report.svg import svg
@@ -20,13 +21,11 @@ from roofline.teach.lessons.items import Item, Table, flattened
 from roofline.teach.lessons.live.play import script as program_script
 from roofline.teach.lessons.questions import Question
 from roofline.teach.markdown import Ids, checked, html_of, inline_of, preformatted
-from roofline.teach.notebook import code_cell, markdown_cell, notebook_json
-from roofline.version import DATA_VERSION, __version__
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The lessons, the files that were written, and why some were not."""
+    """The lessons, the files that were written, and the reason if PNG files were not."""
 
     lessons: tuple[ExecutedLesson, ...]
     files: tuple[Path, ...]
@@ -48,7 +47,7 @@ def build(folder: Path, to: Path, progress: Callable[[str], object] = str, *, pn
         png: whether to write PNG files of the figures, which needs a browser.
 
     Raises:
-        InputError: the folder has no lesson, or a lesson has an error.
+        InputError: the folder has no lesson, or a lesson breaks a rule; what else a cell raises is raised too.
     """
     paths = sources(folder)
     if not paths:
@@ -66,7 +65,7 @@ def build(folder: Path, to: Path, progress: Callable[[str], object] = str, *, pn
         links = [(f"{one.name}.html", f"{word}: {one.title}") for one, word in neighbours]
         written.append(_write(to / f"{lesson.name}.html", page(lesson, links)))
         written.append(_write(to / "notebooks" / f"{lesson.name}.ipynb", notebook(lesson)))
-        pictures += write_svg(lesson, to / "figures")
+        pictures += _write_svg(lesson, to / "figures")
     written.append(_write(to / "index.html", index(lessons)))
     drawn, why = write_png(pictures) if png else ([], "PNG is switched off")
     return Built(tuple(lessons), (*written, *pictures, *drawn), f"no PNG of the figures: {why}" if why else "")
@@ -79,13 +78,13 @@ def _write(path: Path, text: str) -> Path:
 
 
 WHEEL = f"roofline-{__version__}-py3-none-any.whl"
-"""The wheel that `lessons/build.py` puts beside the notebooks: the package is not on an index."""
+"""The wheel that `lessons/build.py` puts next to the notebooks: the package is not on an index."""
 # For Colab and the like; does nothing if roofline is installed.
-SETUP = f"try:\n    import roofline\nexcept ImportError:  # the wheel lies beside the notebooks\n    %pip install -q ./{WHEEL}"
+SETUP = f"try:\n    import roofline\nexcept ImportError:  # the wheel is next to the notebooks\n    %pip install -q ./{WHEEL}"
 
 
 def notebook(lesson: ExecutedLesson) -> str:
-    """Return a lesson as a notebook with the outputs of its execution: the same on every machine."""
+    """Return a lesson as the JSON text of a notebook with its outputs: the same on every machine."""
     cells: list[dict[str, Any]] = []
     count = 0
     for executed in lesson.cells:
@@ -121,11 +120,19 @@ _STYLES = ("style", "figures", "print", "lesson")
 _SCRIPTS = ("packed", "state", "controls", "elements", "view", "lesson")
 _COMPUTED = (Formula, Plot, Table)
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>')
-COURSE = "Inference, computed: eight lessons"
+_COURSE = "Inference, computed: eight lessons"
 
 
 def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> str:
-    """Return a lesson as a page that needs no other file. `neighbours`: (address, text) of the lessons before and after."""
+    """Return a lesson as HTML that needs no other file.
+
+    Args:
+        lesson: after its execution.
+        neighbours: (address, text) of the links to the lessons before and after.
+
+    Raises:
+        InputError: a text has a formula that is typed, or a symbol that is not known.
+    """
     body = _body(lesson)
     contents = [{"id": name, "title": title} for name, title in _HEADING.findall(body)]
     play = lesson.play
@@ -136,7 +143,7 @@ def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> 
     return _render(
         title=lesson.title,
         about=lesson.head.about,
-        above=COURSE,
+        above=_COURSE,
         contents=contents,
         body=body,
         neighbours=[{"href": href, "text": text} for href, text in neighbours],
@@ -149,7 +156,7 @@ def page(lesson: ExecutedLesson, neighbours: Sequence[tuple[str, str]] = ()) -> 
 
 
 def index(lessons: Sequence[ExecutedLesson]) -> str:
-    """Return the page that lists all lessons."""
+    """Return the page that lists all lessons, as HTML."""
     entries = "".join(
         f'<li>\n<h2><a href="{lesson.name}.html">{inline_of(lesson.title)}</a></h2>\n<p>{inline_of(lesson.head.about)}</p>\n'
         f'<p class="note">{sum(minutes for minutes, _ in lesson.head.plan)} minutes. '
@@ -162,7 +169,7 @@ def index(lessons: Sequence[ExecutedLesson]) -> str:
     )
     body = f'<ol class="course">\n{entries}</ol>\n'
     return _render(
-        title=COURSE, about=about, above="", contents=[], body=body, neighbours=[], packed={}, controls_json="", data=False,
+        title=_COURSE, about=about, above="", contents=[], body=body, neighbours=[], packed={}, controls_json="", data=False,
         scripts=(), script="",
     )  # fmt: skip
 
@@ -226,7 +233,7 @@ _SCALE = 3
 """Pixels of a PNG per pixel of its SVG: sharp on a projector."""
 
 
-def write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:
+def _write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:
     """Write every figure of a lesson as `NN-key.svg`, for light slides, and as `NN-key-dark.svg`."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -240,7 +247,11 @@ def write_svg(lesson: ExecutedLesson, folder: Path) -> list[Path]:
 
 
 def write_png(pictures: Iterable[Path]) -> tuple[list[Path], str]:
-    """Write a PNG next to each SVG; return the files, and the reason if there are none."""
+    """Write a PNG next to each SVG, three pixels per pixel of the SVG.
+
+    Returns:
+        The files, and the reason if there are none: Playwright or Chromium is not installed.
+    """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

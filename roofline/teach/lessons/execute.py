@@ -52,10 +52,11 @@ class ExecutedLesson:
 
 
 def execute(path: Path) -> ExecutedLesson:
-    """Run a lesson. An exception in a cell is raised with a note that names the line in which the cell begins.
+    """Run the cells of a lesson in one namespace.
 
     Raises:
-        InputError: the lesson has no title or no head, or more than one `play(...)`.
+        InputError: the file cannot be split into cells, or has no title, not one head, or more than one `play(...)`.
+        Exception: whatever a cell raises, with a note that names the line in which the cell begins.
     """
     listed = cells(path)
     if not listed or listed[0].kind != "markdown" or not listed[0].text.startswith("# "):
@@ -103,7 +104,7 @@ _MARK = re.compile(r'# %%(?P<markdown> \[markdown\])?(?P<open> tags=\["open"\])?
 
 
 def cells(path: Path) -> list[Cell]:
-    """Return the cells of a file.
+    """Return the cells of a file in jupytext's py:percent format.
 
     NB: this reads the part of jupytext's format that lessons use, with the line numbers that errors need.
 

@@ -64,11 +64,12 @@ class Plot(Item):
             rows = [tuple(cell.text for cell in row) for row in own.rows]
             return Table([column.name for column in own.columns], rows, own.title, own.note)
         figure = self.figure
-        lies = figure.y.scale == "category"
-        axis, values = (figure.y, figure.x) if lies else (figure.x, figure.y)
-        heads = list(dict.fromkeys(spot for series in figure.series for spot in (series.y if lies else series.x)))
+        horizontal = figure.y.scale == "category"
+        axis, values = (figure.y, figure.x) if horizontal else (figure.x, figure.y)
+        heads = list(dict.fromkeys(spot for series in figure.series for spot in (series.y if horizontal else series.x)))
         listed = [
-            dict(zip(series.y if lies else series.x, series.x if lies else series.y, strict=True)) for series in figure.series
+            dict(zip(series.y if horizontal else series.x, series.x if horizontal else series.y, strict=True))
+            for series in figure.series
         ]
         rows = [(_cell_text(head, axis), *(_cell_text(points.get(head), values) for points in listed)) for head in heads]
         return Table([axis_title(axis) or "what", *(series.name for series in figure.series)], rows, figure.title, "")
@@ -83,7 +84,11 @@ def _cell_text(value: float | str | None, axis: Axis) -> str:
 
 
 def figure(plotted: Figure) -> Plot:
-    """Return a figure as an item of a lesson: made by `curves`, `bars`, or a function of `roofline.report`."""
+    """Return a figure as an item of a lesson: made by `curves`, `bars`, or a function of `roofline.report`.
+
+    Raises:
+        InputError: its note has a formula that is typed, or an unknown symbol.
+    """
     return Plot(plotted)
 
 
@@ -113,6 +118,10 @@ def curves(
         marks: (label, axis, value) of lines at a value of an axis.
         note: a remark below the caption.
         low: where the y axis begins.
+
+    Raises:
+        InputError: there are roles, but not one per line.
+        ValueError: a line has not as many x as y values.
     """
     chosen = list(roles) or ["estimate"] * len(lines)
     if len(chosen) != len(lines):
@@ -168,6 +177,9 @@ def bars(
         groups: lengths by category, by the name of the series.
         roles: the style of each series.
         note: a remark below the caption.
+
+    Raises:
+        InputError: there are roles, but not one per series.
     """
     chosen = list(roles) or ["estimate"] * len(groups)
     if len(chosen) != len(groups):
@@ -201,10 +213,14 @@ _MARGIN = 12.0
 
 
 def plain_svg(picture: str, *, dark: bool = False) -> str:
-    """Return a picture of the report with its background and colours written into its shapes.
+    """Return an SVG of the report with its background and colours written into its shapes.
 
     For slides, notebooks and programs that read no stylesheets. The rules are those of `reports/figures.css`, the colours
-    those of `looks.py`.
+    those of `roofline.report.styles`.
+
+    Args:
+        picture: as `roofline.report.svg.svg` returns it.
+        dark: whether to take the colours of the dark theme.
     """
     ET.register_namespace("", _SVG)
     root = ET.fromstring(picture)  # noqa: S314 - made by our own `svg`

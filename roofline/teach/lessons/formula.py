@@ -16,7 +16,7 @@ from roofline.teach.lessons.items import Item
 from roofline.teach.markdown import Ids, checked, inline_of
 from roofline.teach.quantities import amount
 
-TITLES = {
+_TITLES = {
     "parameters": "parameters",
     "kv_bytes_per_token": "KV cache of one more token",
     "kv_bytes_per_sequence": "KV cache of one sequence",
@@ -135,7 +135,8 @@ def formula(
         **options: those of `roofline.explain`.
 
     Raises:
-        UnknownNameError: it has no such part.
+        UnknownNameError: there is no such quantity, part, model or hardware, or no model is named.
+        InputError: the options contradict each other or the model.
     """
     if isinstance(subject, Explanation):
         explanation = subject
@@ -155,8 +156,8 @@ def formula(
 def title_of(name: str, part: str = "") -> str:
     """Return the caption of a formula: a quantity, or a part of one or of an operator."""
     if not part:
-        return TITLES.get(name, name)
+        return _TITLES.get(name, name)
     try:
         return f"{meaning(part)}: `{name}`"
     except KeyError:
-        return f"{TITLES.get(name, name)}: `{part}`"
+        return f"{_TITLES.get(name, name)}: `{part}`"

@@ -17,14 +17,14 @@ class Item(ABC):
 
     @abstractmethod
     def html(self, ids: Ids) -> str:
-        """HTML for a page, which has the styles and the script."""
+        """Return HTML for a page, which has the styles and the script; `ids` makes the names of its elements."""
 
     @abstractmethod
     def markdown(self) -> str:
-        """Markdown with LaTeX for a notebook; hidden text is in `details`."""
+        """Return Markdown with LaTeX for a notebook; hidden text is in `details`."""
 
     def plain(self) -> str:
-        """Text for a terminal."""
+        """Return text for a terminal."""
         return re.sub(r"</?(?:details|summary)>|\*\*", "", self.markdown()).strip()
 
     def _repr_markdown_(self) -> str:
@@ -91,7 +91,11 @@ class Takeaway(Text):
 
 
 def say(text: str) -> Text:
-    """Return prose with computed numbers, as `say(f"... {amount(size, 'bytes')} ...")`. Only symbols stand in dollars."""
+    """Return prose with computed numbers, as `say(f"... {amount(size, 'bytes')} ...")`.
+
+    Raises:
+        InputError: a text between dollars is not a symbol of the nomenclature, or a formula is typed.
+    """
     return Text(text)
 
 
@@ -161,11 +165,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | float]], *, titl
         rows: texts and numbers; numbers are written in full, or to four digits. `amount(...)` formats one with its unit.
         title: the caption.
         note: a remark below the caption.
+
+    Raises:
+        InputError: a row has not as many cells as there are columns.
     """
     return Table(columns, rows, title, note)
 
 
-MINUTES = 50
+_MINUTES = 50
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,7 +198,7 @@ class Lesson(Item):
             '<div class="head">\n<div>\n<h2 class="minor" id="goals">After this lesson you can</h2>\n'
             f"{_list(self.goals)}</div>\n"
             f'<div>\n<h2 class="minor" id="prerequisites">What you need before</h2>\n{_list(self.prerequisites)}</div>\n'
-            f'<div>\n<h2 class="minor" id="plan">Plan, {MINUTES} minutes</h2>\n<table>\n<thead><tr>'
+            f'<div>\n<h2 class="minor" id="plan">Plan, {_MINUTES} minutes</h2>\n<table>\n<thead><tr>'
             f'<th scope="col" class="number">Time</th><th scope="col">Part</th></tr></thead>\n'
             f"<tbody>\n{plan}</tbody>\n</table>\n</div>\n</div>\n"
         )
@@ -203,7 +210,7 @@ class Lesson(Item):
         plan = "\n".join(f"| {minutes} min | {part} |" for minutes, part in self.plan)
         return (
             f"**After this lesson you can**\n\n{goals}\n\n**What you need before**\n\n{before}\n\n"
-            f"**Plan, {MINUTES} minutes**\n\n| time | part |\n|---:|---|\n{plan}"
+            f"**Plan, {_MINUTES} minutes**\n\n| time | part |\n|---:|---|\n{plan}"
         )
 
 
@@ -236,8 +243,8 @@ def lesson(
         InputError: the minutes are not 50.
     """
     spent = sum(minutes for minutes, _ in plan)
-    if spent != MINUTES:
-        raise InputError(f"lesson {number}: the plan takes {spent} minutes, not {MINUTES}")
+    if spent != _MINUTES:
+        raise InputError(f"lesson {number}: the plan takes {spent} minutes, not {_MINUTES}")
     for text in (about, *goals, *prerequisites):
         checked(text)
     return Lesson(number, title, about, tuple(goals), tuple(prerequisites), tuple(plan), tuple(exercises))

@@ -22,7 +22,7 @@ from roofline.teach.markdown import Ids, checked, inline_of
 from roofline.teach.quantities import amount
 
 Verdict = Literal["exact", "limit", "approximate", "derived", "disputed", "qualitative"]
-FILE = Path(__file__).with_name("published_figures.csv")
+_FILE = Path(__file__).with_name("published_figures.csv")
 _VERDICTS: dict[str, str] = {
     "exact": "exact",
     "limit": "exact in the limit",
@@ -37,9 +37,20 @@ _CLOSE = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure. `printed` is its text in the source, `value` the number, None if it is a shape or a formula.
+    """One published figure.
 
-    `tolerance` is by how much it may differ, as a share; `holds` what is exactly true.
+    Attributes:
+        id: such as "F02".
+        lesson: the number of the lesson that cites it.
+        subject: what it is a figure of, such as a model.
+        quantity: what it measures.
+        setting: under which conditions.
+        printed: its text in the source.
+        value: the number in `unit`; None if it is a shape or a formula.
+        unit: as in `amount`.
+        tolerance: by how much the computed number may differ, as a share of `value`.
+        verdict: how the two agree.
+        holds: what is exactly true, as text.
     """
 
     id: str
@@ -57,8 +68,8 @@ class Row:
 
 @cache
 def rows() -> dict[str, Row]:
-    """Return all rows by id."""
-    with FILE.open(encoding="utf-8", newline="") as file:
+    """Return all published figures by id."""
+    with _FILE.open(encoding="utf-8", newline="") as file:
         return {entry["id"]: _row(entry) for entry in csv.DictReader(file)}
 
 
@@ -88,7 +99,7 @@ class Published(Item):
         self.row, self.computed = row, checked(computed)
 
     def html(self, ids: Ids) -> str:
-        """A box with the role of a note."""
+        """Return a box with the role of a note."""
         row, name = self.row, ids.fresh("published")
         return (
             f'<div class="published" role="note" aria-labelledby="{name}" data-figure="{row.id}" '
@@ -101,12 +112,12 @@ class Published(Item):
 
     @property
     def about(self) -> str:
-        """Quantity, subject and setting."""
+        """Quantity, subject and setting, with commas between."""
         row = self.row
         return ", ".join(part for part in (row.quantity, row.subject, row.setting) if part)
 
     def markdown(self) -> str:
-        """A quotation of four lines."""
+        """Return a quotation of four lines."""
         row = self.row
         return (
             f"> **Published figure {row.id}: {self.about}**\n>\n> published: {row.printed}\n>\n> computed: {self.computed}\n>\n"

@@ -18,19 +18,19 @@ from roofline.teach.quantities import format_answer
 from roofline.teach.worksheets import TEMPLATES, make
 from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake
 from roofline.teach.worksheets.parsing import EXAMPLES
-from roofline.teach.worksheets.problem import Kind, Worked
+from roofline.teach.worksheets.problem import AnswerKind, Worked
 
 Part = str | Item
 _GUESS = 0.1
-"""How near a prediction has to be, as a share of the answer."""
+"""The tolerance of a prediction, as a share of the answer."""
 
 
-def html_of_parts(parts: Sequence[Part], ids: Ids) -> str:
+def _html_of_parts(parts: Sequence[Part], ids: Ids) -> str:
     """Render texts and items as HTML."""
     return "".join(html_of(part) if isinstance(part, str) else part.html(ids) for part in parts)
 
 
-def markdown_of_parts(parts: Sequence[Part]) -> str:
+def _markdown_of_parts(parts: Sequence[Part]) -> str:
     """Render texts and items as Markdown."""
     return "\n\n".join(part if isinstance(part, str) else part.markdown() for part in parts)
 
@@ -60,7 +60,7 @@ class Question(Item):
             f'<button type="submit">{button}</button>\n{skip}<p class="feedback" role="status"></p>\n</form>\n{self._listed()}'
             f'<script type="application/json">{data}</script>\n'
             f'<details class="answer">\n<summary>{answer}</summary>\n<p><strong>{inline_of(self.right)}</strong></p>\n'
-            f"{html_of_parts(self.after, ids)}</details>\n</div>\n"
+            f"{_html_of_parts(self.after, ids)}</details>\n</div>\n"
         )
 
     @property
@@ -94,7 +94,7 @@ class Question(Item):
         choices = "\n".join(f"{at}. {text}" for at, text in enumerate(self.key.choices, 1))
         return (
             f"**{title}**\n\n{self.text}\n\n{choices}\n\n<details><summary>{answer}</summary>\n\n**{self.right}**\n\n"
-            f"{markdown_of_parts(self.after)}\n\n</details>"
+            f"{_markdown_of_parts(self.after)}\n\n</details>"
         )
 
 
@@ -110,7 +110,7 @@ def predict(
     *,
     answer: float | str,
     why: Part | Sequence[Part],
-    kind: Kind = "ratio",
+    kind: AnswerKind = "ratio",
     tolerance: float = _GUESS,
     hints: Mapping[float, str] | None = None,
 ) -> Question:
@@ -119,14 +119,15 @@ def predict(
     Args:
         question: its text.
         choices: texts to choose from, or hints for them by text.
-        answer: one of the choices; without choices a number of a `kind` of the worksheets, in base units.
+        answer: one of the choices; without choices a number in the base unit of its `kind`.
         why: the explanation that follows.
         kind: what the number measures.
         tolerance: how near a number has to be, as a share of the answer.
         hints: hints by usual wrong number.
 
     Raises:
-        InputError: the answer is none of the choices, or a text instead of a number.
+        InputError: the answer is none of the choices, or a text instead of a number; or a text has a formula that is typed,
+            or an unknown symbol.
     """
     after = [why] if isinstance(why, str | Item) else list(why)
     if choices:
@@ -161,20 +162,24 @@ class WorkedProblem(Item):
         return (
             f'<div role="group" class="worked" id="{name}" aria-labelledby="{name}-title">\n'
             f'<p class="kind" id="{name}-title">Worked problem: {inline_of(self.title)}</p>\n'
-            f"{html_of_parts(self.problem, ids)}"
-            f'<details class="answer">\n<summary>Solution</summary>\n{html_of_parts(self.solution, ids)}</details>\n</div>\n'
+            f"{_html_of_parts(self.problem, ids)}"
+            f'<details class="answer">\n<summary>Solution</summary>\n{_html_of_parts(self.solution, ids)}</details>\n</div>\n'
         )
 
     def markdown(self) -> str:
         """The problem, with the solution in `details`."""
         return (
-            f"**Worked problem: {self.title}**\n\n{markdown_of_parts(self.problem)}\n\n<details><summary>Solution</summary>\n\n"
-            f"{markdown_of_parts(self.solution)}\n\n</details>"
+            f"**Worked problem: {self.title}**\n\n{_markdown_of_parts(self.problem)}\n\n"
+            f"<details><summary>Solution</summary>\n\n{_markdown_of_parts(self.solution)}\n\n</details>"
         )
 
 
 def worked(title: str, problem: Part | Sequence[Part], *solution: Part) -> WorkedProblem:
-    """Return a problem with its solution behind a click."""
+    """Return a worked problem, whose solution (texts and items) is hidden until a click.
+
+    Raises:
+        InputError: a text has a formula that is typed, or an unknown symbol.
+    """
     return WorkedProblem(title, [problem] if isinstance(problem, str | Item) else problem, solution)
 
 

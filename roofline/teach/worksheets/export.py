@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from roofline.documents import code_cell, markdown_cell, notebook_json
 from roofline.teach.markdown import plain, with_latex
-from roofline.teach.notebook import code_cell, markdown_cell, notebook_json
 from roofline.teach.worksheets.parsing import MEANING
 from roofline.teach.worksheets.problem import Numbered, Problem, Worked
 from roofline.teach.worksheets.sheet import Sheet
 
 
 def markdown(sheet: Sheet, *, answers: bool = False) -> str:
-    """Return the sheet as Markdown; with `answers`, solutions and usual mistakes come after the problems."""
+    """Return the sheet as Markdown with formulas in LaTeX; with `answers`, solutions and usual mistakes follow."""
     return "\n\n".join([*_head(sheet), *_problems(sheet), *(_answers(sheet) if answers else ())]) + "\n"
 
 
-def statement(problem: Problem) -> str:
+def _statement(problem: Problem) -> str:
     """The text of a problem, and its choices."""
     choices = "\n".join(f"* ({letter}) {choice}" for letter, choice in lettered(problem.answer.choices))
     return "\n\n".join(filter(None, [with_latex(problem.text), choices]))
 
 
-def worked_solution(problem: Problem) -> str:
+def _worked_solution(problem: Problem) -> str:
     """The way to the answer, and the answer."""
     steps = [_step(step) for step in problem.solution]
     return "\n\n".join([*steps, f"**Answer: {problem.right_answer}**"])
@@ -41,7 +41,7 @@ def _head(sheet: Sheet) -> Iterator[str]:
 def _problems(sheet: Sheet) -> Iterator[str]:
     for entry in sheet.problems:
         yield _title(entry)
-        yield statement(entry.problem)
+        yield _statement(entry.problem)
         near = entry.problem.tolerance
         yield f"Answer{f' ({near})' if near else ''}: ____________________"
 
@@ -51,7 +51,7 @@ def _answers(sheet: Sheet) -> Iterator[str]:
     yield "# Answers"
     for entry in sheet.problems:
         yield _title(entry)
-        yield worked_solution(entry.problem)
+        yield _worked_solution(entry.problem)
         if entry.problem.source:
             yield f"Source: {entry.problem.source}."
         yield "Usual mistakes:"
@@ -69,7 +69,7 @@ def _step(step: str | Worked) -> str:
 
 
 def lettered(choices: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Choices with their letters.
+    """Return choices with their letters, from "a" on.
 
     >>> lettered(("yes", "no"))
     [('a', 'yes'), ('b', 'no')]
@@ -102,12 +102,12 @@ def _cells(entry: Numbered, *, answers: bool) -> list[dict[str, Any]]:
     problem, number = entry.problem, entry.number
     title = f"## {number}. {problem.title} ({entry.minutes} min)"
     cells = [
-        markdown_cell(f"problem-{number}", f"{title}\n\n{statement(problem)}"),
+        markdown_cell(f"problem-{number}", f"{title}\n\n{_statement(problem)}"),
         code_cell(f"answer-{number}", f"answer_{number} = {_filled(entry) if answers else '...'}  # {_unit(entry)}"),
         code_cell(f"check-{number}", _check(entry)),
     ]
     if answers:
-        cells.append(markdown_cell(f"solution-{number}", worked_solution(problem)))
+        cells.append(markdown_cell(f"solution-{number}", _worked_solution(problem)))
     return cells
 
 

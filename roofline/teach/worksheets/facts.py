@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 from roofline import formatting
-from roofline.audit.claims.floor import Floor, floors
 from roofline.blocks.model import LayerGroup, Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
@@ -19,6 +18,7 @@ from roofline.graph.sharding import caches
 from roofline.operators.base import Operator
 from roofline.operators.gemm import Gemm
 from roofline.predict import parameters as of_model
+from roofline.predict.floor import Floor, floors
 from roofline.predict.memory import UNLIMITED
 from roofline.predict.parameters import Parameters, count_parameters
 from roofline.predict.request import ResolvedRequest, prepare
@@ -47,97 +47,118 @@ def model(name: str) -> Model:
 
 @cache
 def layer_weights(name: str) -> int:
-    """Weights of a dense model's layers that multiply every token of a prompt."""
+    """Return the number of weights in a dense model's layers that every token of a prompt is multiplied with."""
     operators = step_operators(name, 1, 1, 1).values()
     return int(sum(operator.parameters * layers for operator, layers in operators if layers > 1 and isinstance(operator, Gemm)))
 
 
 def of_other_depth(rng: Rng, name: str) -> str:
-    """The name of the model, or of the same model with another number of layers."""
+    """Draw the name of a model: the model itself, or `NAME@LAYERS` with 4, 8 or 12 layers more or fewer."""
     layers = model(name).num_hidden_layers
     return rng.choice((name, *(f"{name}@{layers + more}" for more in range(-12, 13, 4) if more)))
 
 
 @cache
 def hardware(name: str) -> Hardware:
-    """Shipped hardware."""
+    """Return shipped hardware by its id."""
     return load_hardware(shipped("hardware") / f"{name}.yaml")[0]
 
 
 @cache
 def mixer(name: str) -> Any:
-    """The attention of a model's first layer."""
+    """Return the section of a model's first attention (or other token mixer)."""
     spec = model(name)
     return spec.layer_types[spec.layer_sequence[0]].mixer
 
 
 @cache
 def mlp(name: str) -> Any:
-    """The feed-forward block of a model's last layer."""
+    """Return the section of the feed-forward block of a model's last layer."""
     spec = model(name)
     return spec.layer_types[spec.layer_sequence[-1]].mlp
 
 
 @cache
 def element_bytes(dtype: str) -> float:
-    """Bytes of an element of a format."""
+    """Return the bytes per element of a format, such as 2 for "bf16" and 0.5 for "int4"."""
     return _plain(parse_dtype(dtype).bytes)
 
 
 @cache
 def kv_bytes_per_token(name: str, dtype: str = "bf16") -> float:
-    """Bytes that one more token adds to the cache, below every window."""
+    """Return the bytes that one more token adds to the KV cache of all layers, below every window."""
     return _plain(of_model.kv_bytes_per_token(model(name)) / 2 * element_bytes(dtype))
 
 
 @cache
 def kv_bytes(name: str, tokens: int, dtype: str = "bf16") -> float:
-    """Bytes of the cache of a sequence: the tokens that every layer retains."""
+    """Return the bytes of the KV cache of a sequence of `tokens`: those that each layer retains."""
     elements = sum(cache.elements * cache.retained(tokens) * count for cache, count in caches(model(name), Deployment()))
     return _plain(elements * element_bytes(dtype))
 
 
 @cache
 def parameters(name: str) -> Parameters:
-    """The parameter counts of a model."""
+    """Return the parameter counts of a model."""
     return count_parameters(model(name))
 
 
 @cache
 def parameters_by_path(name: str) -> dict[str, tuple[float, int]]:
-    """Parameters of each operator by path, and the number of layers that have it."""
+    """Return the parameters of each operator by path, each with the number of layers that have it."""
     return of_model.parameters_by_path(model(name))
 
 
 @cache
 def request(name: str, card: str, **options: Any) -> ResolvedRequest:
-    """A deployment of a model, as `analyze` prepares it."""
+    """Return the resolved request of a model on an accelerator, as `analyze` prepares it.
+
+    Args:
+        name: the model, as in `model`.
+        card: the id of shipped hardware.
+        **options: those of `roofline.analyze`, hashable.
+
+    Raises:
+        RooflineError: the options contradict each other or the model.
+    """
     return prepare(model(name), hardware(card), **options)
 
 
 @cache
 def floor(name: str, card: str, batch: int, new: int, cached: int, **options: Any) -> Floor:
-    """The lower bound of a step (`roofline.audit.claims.floor`): bytes, and seconds of the bus and of the matrix units."""
+    """Return the lower bound of a step (`roofline.predict.floor`): bytes, and seconds of memory and of matrix units.
+
+    Args:
+        name: the model, as in `model`.
+        card: the id of shipped hardware.
+        batch: the number of sequences.
+        new: the number of new tokens of each sequence; 1 is a decode step.
+        cached: the number of cached tokens of each sequence.
+        **options: those of `roofline.analyze`, hashable.
+    """
     (bound,) = floors(request(name, card, **options), (Segment(batch, new, cached, decode=new == 1),))
     return bound
 
 
 @cache
 def max_batch(name: str, card: str, context: int, **options: Any) -> int:
-    """Number of sequences of `context` cached tokens that fit, as the engine allocates; 0 if not even one does."""
+    """Return the number of sequences of `context` cached tokens that fit, as the engine allocates.
+
+    0 if not even one does, or if memory sets no limit.
+    """
     fitting = request(name, card, **options).memory.max_batch(context)
     return 0 if fitting >= UNLIMITED else fitting
 
 
 @cache
 def step_operators(name: str, batch: int, new: int, cached: int) -> dict[str, tuple[Operator, int]]:
-    """The operators of a step at two bytes an element, by path, each with the number of layers that have it."""
+    """Return the operators of a step at two bytes per element, by path, each with the number of layers that have it."""
     graph = build(model(name), Deployment(), of_model.TWO_BYTES, (Segment(batch, new, cached, decode=new == 1),))
     return {path: (operator, int(repeat)) for path, (operator, repeat) in graph.items()}
 
 
 def title(name: str) -> str:
-    """The title of a model, with the layers if they are not its own.
+    """Return the title of a model, with the number of layers if it is not its own.
 
     >>> title("qwen3-8b"), title("qwen3-8b@40")
     ('Qwen3 8B', 'Qwen3 8B with 40 layers ($L$) instead of 36')
@@ -148,14 +169,17 @@ def title(name: str) -> str:
 
 
 def card(name: str) -> str:
-    """The title of an accelerator."""
+    """Return the title of an accelerator."""
     return hardware(name).accelerator.title
 
 
 def shape(name: str, *keys: str) -> str:
-    """Dimensions of a model in a sentence: `layers`, `hidden`, `queries`, `kv`, `head`, `inner`, `vocabulary`.
+    """Return dimensions of a model as text: `layers`, `hidden`, `queries`, `kv`, `head`, `inner`, `vocabulary`.
 
     The layers are left out if `title` has them.
+
+    Raises:
+        KeyError: a key is none of these.
 
     >>> shape("llama-3.1-8b", "layers", "kv", "head")
     '32 layers ($L$), 8 KV heads ($n_kv$), head width 128 ($d_head$)'
@@ -174,7 +198,7 @@ def shape(name: str, *keys: str) -> str:
 
 
 def peak_and_bandwidth(name: str, dtype: str = "bf16") -> str:
-    """Peak and bandwidth of an accelerator in a sentence."""
+    """Return the dense peak in a dtype and the memory bandwidth of an accelerator as text."""
     spec = hardware(name)
     peak, bandwidth = formatting.quantity(spec.peak(dtype), "FLOP/s"), formatting.quantity(spec.bandwidth, "B/s")
     return f"{peak} dense in {dtype} ($P$) and {bandwidth} of memory bandwidth ($beta$)"

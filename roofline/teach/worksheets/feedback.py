@@ -38,18 +38,21 @@ class AnswerKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """The status of an answer, and a sentence for the student."""
+    """The status of an answer, and a sentence for the student: right, a hint, off without one, empty, or not read."""
 
     status: Status
     text: str
 
 
 def judge(key: AnswerKey, text: str) -> Feedback:
-    """Judge an answer as it was written.
+    """Judge an answer as it was written, with any unit of its kind.
 
     Args:
         key: the right answer and the usual mistakes.
         text: what the student wrote; for a choice its index, from 0.
+
+    Raises:
+        ValueError: the text for a choice is not a number.
     """
     if text.strip() == "":
         if key.choices:
@@ -92,7 +95,7 @@ def _nearest(key: AnswerKey, value: float) -> KnownMistake | None:
 
 
 def is_near(value: float, right: float, tolerance: float) -> bool:
-    """Whether a number is another one, up to a share of the latter.
+    """Return whether a number is `right`, up to `tolerance` as a share of it.
 
     >>> is_near(131000, 131072, 0.01), is_near(128000, 131072, 0.01), is_near(113, 113, 0)
     (True, False, True)

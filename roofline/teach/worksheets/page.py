@@ -11,8 +11,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from roofline.formulas.javascript import translated
-from roofline.report.live import program
 from roofline.report.page import as_json, csp_hash, environment, inlined, style_sheets
+from roofline.report.page_program import new_program
 from roofline.specs.library import shipped
 from roofline.teach.markdown import html_of
 from roofline.teach.worksheets.feedback import AnswerKey, KnownMistake, judge
@@ -49,7 +49,7 @@ class _Entry:
 
 
 def page(sheet: Sheet, *, answers: bool = False) -> str:
-    """Return the page of a sheet; with `answers`, every problem has a solution to open, which is also printed."""
+    """Return the page of a sheet as HTML that needs no other file; with `answers`, every problem has a solution to open."""
     folder = shipped("reports")
     style = style_sheets(_STYLES)
     program, keys = translated(_program, lambda into: [into.encode(entry.problem.key) for entry in sheet.problems])
@@ -79,7 +79,7 @@ def page(sheet: Sheet, *, answers: bool = False) -> str:
 
 
 def _program() -> Program:
-    made = program()
+    made = new_program()
     made.export("judge", judge)
     # NB: what data is made of becomes part of the program when it is first met: here, so that all pages have the same one
     made.encode(AnswerKey(kind="", value=0.0, tolerance=0.0, choices=(), mistakes=(KnownMistake(value=0.0, hint=""),)))
@@ -94,7 +94,7 @@ def _entry(entry: Numbered, *, answers: bool) -> _Entry:
         number=entry.number,
         title=problem.title,
         minutes=entry.minutes,
-        text=Markup(text_html(problem.text)),  # noqa: S704 - escaped below, piece by piece
+        text=Markup(_text_html(problem.text)),  # noqa: S704 - escaped below, piece by piece
         choices=problem.answer.choices,
         example=EXAMPLES.get(problem.answer.kind, ""),
         near=problem.tolerance,
@@ -105,14 +105,14 @@ def _entry(entry: Numbered, *, answers: bool) -> _Entry:
     )
 
 
-def text_html(text: str) -> str:
+def _text_html(text: str) -> str:
     """A text as HTML; a symbol in brackets stays on one line."""
     return _BRACKETED.sub(r'<span class="whole">\g<0></span>', html_of(clean(text, keep_lines=True)))
 
 
 def _step(step: str | Worked) -> str:
     if isinstance(step, str):
-        return text_html(step)
+        return _text_html(step)
     from roofline.formulas.mathml import spaced
 
     formula = step.make()
@@ -120,4 +120,4 @@ def _step(step: str | Worked) -> str:
     unit = "" if formula.unit == "1" else f" {escape(formula.unit)}"
     lines = (formula.mathml, f"= {formula.substituted_mathml}", f"= {escape(value)}{unit}")
     rows = "".join(f"<div>{line}</div>" for line in lines)
-    return f'{text_html(step.lead)}<div class="worked" tabindex="0" role="group" aria-label="Formula">{rows}</div>\n'
+    return f'{_text_html(step.lead)}<div class="worked" tabindex="0" role="group" aria-label="Formula">{rows}</div>\n'

@@ -60,7 +60,7 @@ BASE: dict[str, str] = {
     "tokens/s": "tokens/s", "requests/s": "requests/s", "sequences": "sequences", "parameters": "parameters",
     "devices": "devices", "usd": "USD", "share": "", "ratio": "",
 }  # fmt: skip
-"""What a number without a unit is in."""
+"""The unit of a number that is written without one, by the kind of answer."""
 
 MEANING: dict[str, str] = {
     "bytes": "an amount of memory", "flop": "an amount of work", "flop/s": "a rate of work", "bytes/s": "a bandwidth",
@@ -84,7 +84,7 @@ _SEPARATORS = ",'" + _SPACES
 # Signs people put before a number, which say nothing about it.
 _BEFORE = "=~≈$"
 _TIMES = "*×·⋅"
-# What an amount is per: after a unit it changes nothing.
+# "per token" and the like after a unit change nothing.
 _OF = (
     "/tokens",
     "/token",
@@ -107,7 +107,7 @@ _BEYOND = "That number is far too large or too small."
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """The number in base units, or why there is none. `bits`: the unit counted bits."""
+    """The number in base units, or a sentence why there is none. `bits`: its unit counted bits."""
 
     value: float
     problem: str = ""
@@ -125,7 +125,7 @@ class ParsedNumber:
 
 
 def parse_answer(text: str, kind: str) -> ParsedAnswer:
-    """Parse a text as an answer of a kind (a key of `UNITS`).
+    """Parse a text as an answer of a kind (a key of `UNITS`), in the base unit of the kind; `problem` says why not.
 
     >>> [parse_answer(text, "bytes").value for text in ("131072", "128 KiB", "0.131 MB", "2^17", "2*32*8*128*2 B")]
     [131072.0, 131072.0, 131000.0, 131072.0, 131072.0]

@@ -19,21 +19,21 @@ FORMAT = 1
 
 Topic = Literal["transformer", "kv-cache", "roofline", "batching", "measured", "moe", "preemption", "serving"]
 TOPICS: tuple[str, ...] = get_args(Topic)
-Kind = Literal[
+AnswerKind = Literal[
     "bytes", "flop", "flop/s", "bytes/s", "flop/byte", "s", "tokens", "tokens/s", "requests/s", "sequences", "parameters",
     "devices", "usd", "share", "ratio", "choice",
 ]  # fmt: skip
-"""What an answer measures. A `share` is a fraction, printed in percent; a `ratio` a plain number; the value of a `choice` is
+"""The quantity of an answer. A `share` is a fraction, printed in percent; a `ratio` a plain number; the value of a `choice` is
 the index of the right one."""
 
-TOLERANCE = 0.01
+_TOLERANCE = 0.01
 """How far an answer may be from the right one, as a share of it: far less than mistakes differ by."""
 
 _MAX_DRAWS = 200
 _MISTAKE_DISTANCE = 2.0
 """Tolerances between a mistake and the answer at least, so that rounding never confuses them."""
 
-Item = TypeVar("Item")
+_T = TypeVar("_T")
 
 
 class Rng:
@@ -53,21 +53,25 @@ class Rng:
         self._drawn = 0
 
     def below(self, end: int) -> int:
-        """An integer from 0 to `end` - 1, all equally likely (to one in 2^200)."""
+        """Draw an integer from 0 to `end` - 1, all equally likely (to one in 2^200)."""
         digest = sha256(f"{self._key}#{self._drawn}".encode()).digest()
         self._drawn += 1
         return int.from_bytes(digest, "big") % end
 
-    def choice(self, items: Sequence[Item]) -> Item:
-        """One of several items."""
+    def choice(self, items: Sequence[_T]) -> _T:
+        """Draw one of several items.
+
+        Raises:
+            ZeroDivisionError: there are none.
+        """
         return items[self.below(len(items))]
 
     def integer(self, low: int, high: int, step: int = 1) -> int:
-        """One of low, low + step, ... up to `high`."""
+        """Draw one of low, low + step, ... up to `high`."""
         return low + step * self.below((high - low) // step + 1)
 
-    def shuffled(self, items: Sequence[Item]) -> list[Item]:
-        """All items in random order."""
+    def shuffled(self, items: Sequence[_T]) -> list[_T]:
+        """Draw an order of all items."""
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in items]
 
@@ -77,19 +81,19 @@ class Answer:
     """The right answer, in base units (byte, FLOP, second, ...)."""
 
     value: float
-    kind: Kind
-    tolerance: float = TOLERANCE
+    kind: AnswerKind
+    tolerance: float = _TOLERANCE
     """0: the exact number, as for a count of a few things."""
     choices: tuple[str, ...] = ()
 
     def format(self, value: float) -> str:
-        """A value of this answer's kind with its unit, or the text of a choice."""
+        """Format a value in base units of this answer's kind with its unit; for choices the text of that index."""
         return self.choices[int(value)] if self.choices else format_answer(value, self.kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A usual wrong answer, in the unit of the answer, and the hint for it."""
+    """A usual wrong answer, in the base unit of the answer, and the hint for it."""
 
     name: str
     value: float
@@ -129,7 +133,7 @@ class Problem:
 
     @property
     def right_answer(self) -> str:
-        """The answer as it is printed, with its unit.
+        """The right answer as it is printed, with its unit.
 
         >>> from roofline.teach.worksheets import TEMPLATES, make
         >>> make(TEMPLATES["kv-cache-per-token"], 1).right_answer
@@ -144,7 +148,7 @@ class Problem:
 
     @property
     def key(self) -> AnswerKey:
-        """What is needed to judge an answer."""
+        """The right answer and the usual mistakes, as `feedback.judge` needs them."""
         answer = self.answer
         return AnswerKey(
             kind=answer.kind,

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from roofline.documents import DATA_VERSION, __version__
 from roofline.errors import InputError, UnknownNameError
 from roofline.teach.worksheets.parsing import BASE
 from roofline.teach.worksheets.problem import FORMAT, TOPICS, Numbered, Template, make
 from roofline.teach.worksheets.templates import TEMPLATES
-from roofline.version import DATA_VERSION, __version__
 
 _TITLES = {
     "transformer": "What a transformer holds and does",
@@ -108,7 +108,12 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def answer_rows(sheets: Iterable[Sheet]) -> list[dict[str, Any]]:
-    """Return the answer key of several sheets, one row per problem: the answer in base units and as it is printed."""
+    """Return the answer key of several sheets, one row per problem.
+
+    Returns:
+        Dictionaries with `seed`, `problem` (its number), `template`, `answer` (in `unit`, or the text of the right choice),
+        `tolerance` (a fraction of the answer), `shown` (the answer as it is printed) and `minutes`.
+    """
     return [
         {
             "seed": sheet.seed,

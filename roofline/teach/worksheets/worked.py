@@ -12,7 +12,15 @@ _SHEET = "worksheet"
 
 
 def explained(lead: str, model: str, subject: str, card: str | None = None, **options: Any) -> Worked:
-    """A step with the formula that `roofline explain` has for a quantity."""
+    """Return a step with the formula of a quantity, as `roofline explain` has it.
+
+    Args:
+        lead: the text before it.
+        model: a model as in `facts.model`.
+        subject: the quantity.
+        card: the id of shipped hardware; None: the formula needs none.
+        **options: those of `roofline.explain`.
+    """
 
     def make() -> Any:
         from roofline.predict.explain import explain
@@ -34,9 +42,18 @@ def of_model(
     phase: Literal["decode", "prefill"] = "decode",
     **options: Any,
 ) -> Worked:
-    """A step with the sum of a field of the costs of some operators of a model, or of their `parameters`, over all layers.
+    """Return a step with the sum over operators and layers of a model of a field of their costs, or of their `parameters`.
 
     Symbols are those of the nomenclature, with the model's numbers.
+
+    Args:
+        lead: the text before it.
+        model: a model as in `facts.model`.
+        paths: of the operators.
+        field: of `roofline.cost.Cost`, or "parameters".
+        unit: of the value.
+        phase: the step.
+        **options: those of `roofline.analyze`.
     """
     chosen = tuple(paths)
 
@@ -60,9 +77,15 @@ def of_model(
 def of_operator(
     lead: str, kind: type[Operator], field: str, dimensions: Mapping[str, tuple[str, float]], unit: str, **others: Any
 ) -> Worked:
-    """A step with a field of an operator's cost (`matrix_flops`, `weight_bytes`, ...) or its `parameters`.
+    """Return a step with a field of an operator's cost, or its `parameters`.
 
-    `dimensions` gives each parameter of the operator its symbol of the nomenclature and its number; `others` are passed on.
+    Args:
+        lead: the text before it.
+        kind: the class of the operator.
+        field: of `roofline.cost.Cost`, or "parameters".
+        dimensions: the symbol of the nomenclature and the number of each dimension of the operator.
+        unit: of the value.
+        **others: the operator's other arguments.
     """
 
     def make() -> Any:
@@ -78,10 +101,14 @@ def of_operator(
 
 
 def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], unit: str) -> Worked:
-    """A step with a formula of a few symbols, in the syntax of Python: `"W / beta"`.
+    """Return a step with a formula of a few symbols.
 
-    `values` gives each symbol its number and, if it is not one of the nomenclature, its meaning. Only products, quotients,
-    sums, integers, `max` and `min` are allowed.
+    Args:
+        lead: the text before it.
+        written: the formula in the syntax of Python, such as "W / beta": sums, differences, products, quotients, integers,
+            `max` and `min` of two; anything else is a ValueError when the step is printed.
+        values: the number of each symbol and, if it is not one of the nomenclature, its meaning with the unit in brackets.
+        unit: of the value.
     """
 
     def make() -> Any:
@@ -90,7 +117,7 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
         from roofline.symbols import BY_NAME
 
         named = {
-            name: symbol(name) if name in BY_NAME else quantity(name, _latex(name), unit_of(meaning), meaning)
+            name: symbol(name) if name in BY_NAME else quantity(name, _latex(name), _unit_of(meaning), meaning)
             for name, (_, meaning) in values.items()
         }
         expr = _expression(written, named)
@@ -100,10 +127,10 @@ def formula(lead: str, written: str, values: Mapping[str, tuple[float, str]], un
     return Worked(lead, make)
 
 
-def unit_of(meaning: str) -> str:
-    """The unit in brackets at the end of a meaning.
+def _unit_of(meaning: str) -> str:
+    """The unit in brackets at the end of a meaning; "1" where there is none.
 
-    >>> unit_of("weights read [bytes]"), unit_of("share")
+    >>> _unit_of("weights read [bytes]"), _unit_of("share")
     ('bytes', '1')
     """
     return meaning.rpartition("[")[2].removesuffix("]") if meaning.endswith("]") else "1"

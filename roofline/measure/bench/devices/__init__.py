@@ -1,4 +1,4 @@
-"""Devices: what they are called, and how a call is timed on them."""
+"""Devices: their names and facts, and how a call is timed on them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from roofline.errors import InputError
 
 
 def best() -> str:
-    """The device to measure where none was named: a CUDA device if there is one."""
+    """The name of the device to measure where none was named: "cuda" if torch has a CUDA device, else "cpu"."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def device(name: str) -> Device:
-    """The device of that name: cuda (the first one) or cpu."""
+    """The device of a name: "cuda" (the first one) or "cpu".
+
+    Raises:
+        InputError: if there is no CUDA device, or the name is another one.
+    """
     if name == "cpu":
         from roofline.measure.bench.devices.cpu import Cpu
 
@@ -43,12 +47,12 @@ Run = Callable[[int], None]
 
 
 class DeviceLostError(Exception):
-    """The device is in a state that only a new process gets out of; the message says what it said last."""
+    """The device is in a state that only a new process gets out of; the message is that of its last error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of one call."""
+    """Seconds of one call: median, 10th and 90th percentile of `samples` samples of `calls` calls each."""
 
     median: float
     p10: float
@@ -64,7 +68,7 @@ class Timing:
 
 
 def timing(samples: list[float], calls: int, how: str) -> Timing:
-    """Median, 10th and 90th percentile of samples, each the mean of `calls` calls.
+    """The `Timing` of samples in seconds per call, each the mean of `calls` calls; `how` says how they were timed.
 
     >>> timing([3.0, 1.0, 2.0], 1, "test").median
     2.0
@@ -73,24 +77,24 @@ def timing(samples: list[float], calls: int, how: str) -> Timing:
 
     def quantile(q: float) -> float:
         # linear between order statistics: type 7 of Hyndman and Fan, The American Statistician 50(4), 1996
-        place = q * (len(ordered) - 1)
-        low = math.floor(place)
+        rank = q * (len(ordered) - 1)
+        low = math.floor(rank)
         high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+        return ordered[low] + (rank - low) * (ordered[high] - ordered[low])
 
     return Timing(quantile(0.5), quantile(0.1), quantile(0.9), len(samples), calls, how)
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingBudget:
-    """How long a point may be sampled, and how often at least and at most."""
+    """The seconds of sampling per point, and the number of samples at least and at most."""
 
     seconds: float
     least: int = 7
     most: int = 50
 
     def samples(self, each: float) -> int:
-        """Samples of this many seconds each."""
+        """The number of samples, if one takes `each` seconds."""
         return max(self.least, min(self.most, round(self.seconds / max(each, 1e-9))))
 
 
@@ -99,35 +103,46 @@ class Device:
 
     kind: ClassVar[Literal["cuda", "cpu"]]
     name: str
-    """What the driver or the system calls it."""
+    """Its name by the driver or the system."""
     cache_bytes: int
-    """The last cache before memory."""
+    """Bytes of the last cache before memory."""
     memory_bytes: int
     cores: Sequence[int] = ()
     """Cores of a host that is the device itself, where processes can be bound to them."""
 
     def free_bytes(self) -> int:
-        """Memory that may be taken now."""
+        """Bytes of memory that may be allocated now."""
         raise NotImplementedError
 
     def measure(self, run: Run, sets: int, effort: SamplingBudget, *, launches: bool, composed: bool) -> Timing:
-        """Time a call on `sets` sets of inputs in turn. `launches`: include what launching each call takes; `composed`: a
-        call is many kernels."""
+        """Time a call.
+
+        Args:
+            run: makes the call on the set of inputs with this index, modulo `sets`.
+            sets: the number of sets of inputs, which take turns.
+            effort: how long to sample.
+            launches: whether the time includes that of launching each call from the host.
+            composed: whether a call is many kernels.
+        """
         raise NotImplementedError
 
     def wait(self) -> None:
-        """Wait for all work."""
+        """Wait until the device has done all its work."""
 
     def finish(self) -> None:
-        """Wait, and give memory back. `DeviceLostError` where the device does not answer any more."""
+        """Wait, and release memory.
+
+        Raises:
+            DeviceLostError: if the device does not respond any more.
+        """
         raise NotImplementedError
 
     def noise(self) -> dict[str, float]:
-        """Seconds that the clock itself takes: the median and 90th percentile of timing nothing."""
+        """The seconds that timing itself takes: `timer_s` and `timer_p90_s`, median and 90th percentile of timing nothing."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """Clocks, power, temperature, and whatever else may change from run to run."""
+        """Clocks in MHz, power in W, temperature in °C, free bytes: what may change from run to run."""
         raise NotImplementedError
 
     def load_warning(self) -> str:
@@ -135,21 +150,21 @@ class Device:
         return ""
 
     def facts(self) -> dict[str, Any]:
-        """What stays the same: the device and its libraries."""
+        """What stays the same: the device and its libraries, as JSON values."""
         raise NotImplementedError
 
     @property
     def slug(self) -> str:
-        """The name as an id.
-
-        >>> slug("AMD EPYC 9R14 96-Core")
-        'amd-epyc-9r14-96-core'
-        """
-        return slug(self.name)
+        """The name as an id: lower case, with dashes."""
+        return _slug(self.name)
 
 
-def slug(name: str) -> str:
-    """A name as an id: lower case, with dashes."""
+def _slug(name: str) -> str:
+    """A name as an id.
+
+    >>> _slug("AMD EPYC 9R14 96-Core")
+    'amd-epyc-9r14-96-core'
+    """
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unknown"
 
 
@@ -158,7 +173,7 @@ CORES: tuple[int, ...] = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "
 
 
 def bind() -> None:
-    """Let each thread stay on its core, unless the user has said otherwise. To be called before torch is loaded.
+    """Bind each thread to its core, unless the environment says otherwise. To be called before torch is loaded.
 
     OpenMP, which runs torch's threads on a host, reads its environment when it is loaded, and then binds the first thread too:
     from then on the process seems to have one core.

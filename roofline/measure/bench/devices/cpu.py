@@ -35,7 +35,7 @@ class Cpu(Device):
         self.retained_pages = _retain_pages()
 
     def free_bytes(self) -> int:
-        """What the system says can be had without swapping."""
+        """Bytes that the system can give without swapping."""
         return _memory("MemAvailable")
 
     def measure(self, run: Run, sets: int, effort: SamplingBudget, *, launches: bool, composed: bool) -> Timing:
@@ -83,7 +83,7 @@ class Cpu(Device):
         return {"clock_mhz": clocks or None, "load_average": list(load) if load else None, "free_bytes": self.free_bytes()}
 
     def load_warning(self) -> str:
-        """A host that does something else is slower than it could be, ceilings and all."""
+        """A warning where other processes use the host: measured times, ceilings included, are then too long."""
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         if load < _MAX_LOAD * self.threads:
             return ""

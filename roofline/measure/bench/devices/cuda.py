@@ -42,7 +42,7 @@ class Cuda(Device):
         self._aside = torch.cuda.Stream()  # one for all points: each stream keeps a workspace of its own
 
     def free_bytes(self) -> int:
-        """What the driver says is free, and what torch holds without using it."""
+        """Bytes that the driver reports as free, and those that torch has reserved and does not use."""
         free, _ = torch.cuda.mem_get_info()
         return int(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
 
@@ -198,28 +198,28 @@ class _Nvml:
                 return self._library.nvmlDeviceGetHandleByUUID(f"GPU-{identity}".encode())
         return self._library.nvmlDeviceGetHandleByIndex(0)
 
-    def _ask(self, name: str, *arguments: Any) -> Any:
+    def _query(self, name: str, *arguments: Any) -> Any:
         """One question; None where the driver does not answer it."""
         try:
-            answer = getattr(self._library, name)(self._handle, *arguments)
+            value = getattr(self._library, name)(self._handle, *arguments)
         except Exception:  # noqa: BLE001 - each driver leaves something out
             return None
-        return answer.decode() if isinstance(answer, bytes) else answer
+        return value.decode() if isinstance(value, bytes) else value
 
     def state(self) -> dict[str, Any]:
         """What changes."""
         if self._library is None:
             return {"nvml": None}
         clocks = {
-            f"clock_{name}_mhz": self._ask("nvmlDeviceGetClockInfo", getattr(self._library, constant, 1))
+            f"clock_{name}_mhz": self._query("nvmlDeviceGetClockInfo", getattr(self._library, constant, 1))
             for name, constant in _CLOCKS.items()
         }
-        power = self._ask("nvmlDeviceGetPowerUsage")
-        reasons = self._ask("nvmlDeviceGetCurrentClocksThrottleReasons")
+        power = self._query("nvmlDeviceGetPowerUsage")
+        reasons = self._query("nvmlDeviceGetCurrentClocksThrottleReasons")
         return {
             **clocks,
             "power_w": None if power is None else power / 1000,
-            "temperature_c": self._ask("nvmlDeviceGetTemperature", 0),
+            "temperature_c": self._query("nvmlDeviceGetTemperature", 0),
             "throttle_reasons": None if reasons is None else self._words(reasons),
         }
 
@@ -240,10 +240,10 @@ class _Nvml:
         driver = None
         with suppress(Exception):
             driver = self._library.nvmlSystemGetDriverVersion()
-        limit = self._ask("nvmlDeviceGetPowerManagementLimit")
+        limit = self._query("nvmlDeviceGetPowerManagementLimit")
         return {
             "driver": driver.decode() if isinstance(driver, bytes) else driver,
             "power_limit_w": None if limit is None else limit / 1000,
-            "clock_sm_max_mhz": self._ask("nvmlDeviceGetMaxClockInfo", getattr(self._library, "NVML_CLOCK_SM", 1)),
-            "ecc": self._ask("nvmlDeviceGetEccMode"),
+            "clock_sm_max_mhz": self._query("nvmlDeviceGetMaxClockInfo", getattr(self._library, "NVML_CLOCK_SM", 1)),
+            "ecc": self._query("nvmlDeviceGetEccMode"),
         }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import causal_lower_right
 
 from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, first_line, whole
 from roofline.measure.bench.point import EAGER
@@ -18,35 +18,35 @@ from roofline.operators.attention import keys_read
 class _OverCache(Kernel):
     """What attention over a cache has in common."""
 
-    def masks(self, new: float, keys: float, window: Any = None) -> Any:
-        """The mask as a tensor, where one is needed."""
-        if self.whole_products:
+    def _mask(self, new: float, keys: float, window: Any = None) -> Any:
+        """The mask as a tensor where one is needed (`mask_of`), else None."""
+        if self.unmasked:
             return None
-        return mask_of(whole(new), whole(keys), window, self.point.backend, self.place.device)
+        return mask_of(whole(new), whole(keys), window, self.point.backend, self.factory.device)
 
-    def attend(self, q: Any, k: Any, v: Any, seen: Any) -> Any:
-        """Every query against what it sees."""
-        causal = q.shape[2] > 1 and not self.whole_products
+    def _attend(self, q: Any, k: Any, v: Any, seen: Any) -> Any:
+        """Attention of each query to the keys that it sees."""
+        causal = q.shape[2] > 1 and not self.unmasked
         return attend(q, k, v, backend=self.point.backend, causal=causal, seen=seen)
 
 
 class GroupedQueries(_OverCache):
-    """Attention whose keys and values lie as engines keep them: [batch, tokens, heads, width]."""
+    """Attention whose keys and values are laid out as in engines: [batch, tokens, heads, width]."""
 
     ops: ClassVar[tuple[str, ...]] = ("attention_prefill", "attention_decode")
 
     def inputs(self) -> tuple[Any, ...]:
-        """Queries, the keys and values in sight, and the mask where a window cuts it."""
-        op, place = self.operator(), self.place
+        """Queries, the keys and values inside the window, and the mask where one is needed."""
+        op, factory = self.operator(), self.factory
         keys, new = whole(keys_read(op.new, op.cached, op.window)), whole(op.new)
-        q = place.random(op.batch, new, op.n_heads, op.head_dim, dtype=self.dtype).transpose(1, 2)
-        k, v = (place.random(op.batch, keys, op.n_kv_heads, op.head_dim, dtype=self.dtype).transpose(1, 2) for _ in "kv")
-        return q, k, v, self.masks(new, keys, op.window)
+        q = factory.random(op.batch, new, op.n_heads, op.head_dim, dtype=self.dtype).transpose(1, 2)
+        k, v = (factory.random(op.batch, keys, op.n_kv_heads, op.head_dim, dtype=self.dtype).transpose(1, 2) for _ in "kv")
+        return q, k, v, self._mask(new, keys, op.window)
 
     def run(self, *inputs: Any) -> Any:
-        """Every query against what it sees."""
+        """Attention of each query to the keys that it sees."""
         q, k, v, seen = inputs
-        return self.attend(q, k, v, seen)
+        return self._attend(q, k, v, seen)
 
 
 class Latents(_OverCache):
@@ -57,24 +57,24 @@ class Latents(_OverCache):
 
     def inputs(self) -> tuple[Any, ...]:
         """Queries and latents, or queries, keys and values."""
-        op, place = self.operator(), self.place
+        op, factory = self.operator(), self.factory
         keys = op.new + op.cached
         width = op.r_kv + op.d_rope if op.absorbed else op.d_nope + op.d_rope
-        q = place.random(op.batch, op.new, op.n_heads, width, dtype=self.dtype).transpose(1, 2)
-        seen = self.masks(op.new, keys)
+        q = factory.random(op.batch, op.new, op.n_heads, width, dtype=self.dtype).transpose(1, 2)
+        seen = self._mask(op.new, keys)
         if op.absorbed:
-            return q, place.random(op.batch, keys, 1, width, dtype=self.dtype).transpose(1, 2), None, seen
-        k = place.random(op.batch, keys, op.n_heads, width, dtype=self.dtype).transpose(1, 2)
-        return q, k, place.random(op.batch, keys, op.n_heads, op.d_v, dtype=self.dtype).transpose(1, 2), seen
+            return q, factory.random(op.batch, keys, 1, width, dtype=self.dtype).transpose(1, 2), None, seen
+        k = factory.random(op.batch, keys, op.n_heads, width, dtype=self.dtype).transpose(1, 2)
+        return q, k, factory.random(op.batch, keys, op.n_heads, op.d_v, dtype=self.dtype).transpose(1, 2), seen
 
     def run(self, *inputs: Any) -> Any:
-        """Every query against what it sees."""
+        """Attention of each query to the keys that it sees."""
         q, k, v, seen = inputs
         op = self.operator()
-        return self.attend(q, k, k[..., : whole(op.r_kv)] if op.absorbed else v, seen)
+        return self._attend(q, k, k[..., : whole(op.r_kv)] if op.absorbed else v, seen)
 
 
-BACKENDS = {
+_BACKENDS = {
     "sdpa-flash": SDPBackend.FLASH_ATTENTION,
     "sdpa-cudnn": SDPBackend.CUDNN_ATTENTION,
     "sdpa-efficient": SDPBackend.EFFICIENT_ATTENTION,
@@ -83,7 +83,14 @@ BACKENDS = {
 
 
 def mask(new: int, keys: int, window: Expr | None, device: Any) -> Any:
-    """Which of the `keys` each of the `new` queries sees; the last query stands at the last key."""
+    """A causal mask: a boolean tensor of shape [new, keys], true where a query sees a key; the last query is at the last key.
+
+    Args:
+        new: the number of queries.
+        keys: the number of keys, at least `new`.
+        window: the number of keys that a query sees, its own included; None: all before it.
+        device: where the tensor is made.
+    """
     query = torch.arange(keys - new, keys, device=device).unsqueeze(1)
     key = torch.arange(keys, device=device)
     allowed = key <= query
@@ -91,26 +98,53 @@ def mask(new: int, keys: int, window: Expr | None, device: Any) -> Any:
 
 
 def mask_of(new: int, keys: int, window: Expr | None, backend: str, device: Any) -> Any:
-    """The mask as a tensor, where a flag does not say it to a kernel; None where it does, or where there is nothing to hide.
+    """The mask of `mask`, if the backend needs it as a tensor; None where a flag is enough, or every query sees every key.
 
-    NB: torch says "aligned at the last key" (a chunk of a prompt) to two of its CUDA kernels only.
+    NB: only two of torch's CUDA backends take a flag for a mask that is aligned at the last key (a chunk of a prompt).
     """
     if new == 1:
         return None
     windowed = window is not None and window < keys
     by_flag = new == keys or (device.type == "cuda" and backend in ("sdpa-flash", "sdpa-efficient"))
-    return mask(new, keys, window, device) if windowed or backend == EAGER or not by_flag else None
+    if windowed or backend == EAGER or not by_flag:
+        return mask(new, keys, window, device)
+    if new != keys:
+        _lower_right()  # imported here, where nothing is timed
+    return None
+
+
+@cache
+def _lower_right() -> Any:
+    """Return torch's mask that is aligned at the last key. NB: its module loads torch's compiler, which takes a second."""
+    from torch.nn.attention.bias import causal_lower_right
+
+    return causal_lower_right
 
 
 def attend(q: Any, k: Any, v: Any, *, backend: str, causal: bool, seen: Any = None) -> Any:
-    """Attention of q[B, n_q, S_q, d] to k, v[B, n_kv, S_kv, d]; `seen` is a mask where causality alone does not say it."""
+    """Attention of queries to keys, by one of torch's backends or written out.
+
+    Args:
+        q: shape [batch, query heads, new tokens, head width].
+        k: shape [batch, KV heads, all tokens, head width].
+        v: shape [batch, KV heads, all tokens, value width].
+        backend: "eager" or a key of `_BACKENDS`.
+        causal: whether a query sees only the keys up to its own; ignored where `seen` is given.
+        seen: a mask of shape [new tokens, all tokens], true where a query sees a key; "eager" masks by it alone.
+
+    Returns:
+        Shape [batch, query heads, new tokens, value width].
+
+    Raises:
+        NotRunnableError: if torch has no such kernel for these tensors.
+    """
     if backend == EAGER:
         return _eager(q, k, v, seen)
     whole = q.shape[2] == k.shape[2]
     bias = seen
     if causal and seen is None and not whole:
-        bias = causal_lower_right(q.shape[2], k.shape[2])
-    with sdpa_kernel(BACKENDS[backend]):
+        bias = _lower_right()(q.shape[2], k.shape[2])
+    with sdpa_kernel(_BACKENDS[backend]):
         try:
             return functional.scaled_dot_product_attention(
                 q, k, v, attn_mask=bias, is_causal=causal and whole and seen is None, enable_gqa=q.shape[1] != k.shape[1]
@@ -120,7 +154,7 @@ def attend(q: Any, k: Any, v: Any, *, backend: str, causal: bool, seen: Any = No
 
 
 def _eager(q: Any, k: Any, v: Any, seen: Any) -> Any:
-    """Scores, softmax, values. The queries that share keys are the rows of one product: no key is repeated."""
+    """Scores, softmax, values. The queries that share keys are the rows of one GEMM: no key is repeated."""
     batch, n_q, new, d = q.shape
     n_kv, keys = k.shape[1], k.shape[2]
     shared = q.reshape(batch, n_kv, n_q // n_kv * new, d)

@@ -1,4 +1,4 @@
-"""What every kernel is: inputs to make as often as needed, and a call on one set of them; where its tensors are made."""
+"""The base class of kernels: inputs to make as often as needed, and a call on one set of them; the factory of tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NotRunnableError(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    r"""What an error says, cut to a line.
+    r"""The first line of an error's message, at most 160 characters.
 
     >>> first_line(RuntimeError("")), first_line(ValueError("one\ntwo"))
     ('', 'one')
@@ -26,33 +26,46 @@ def first_line(error: BaseException) -> str:
 
 
 class Kernel:
-    """Runs the operators of a point, whose dimensions it reads from the operators themselves."""
+    """Runs the operators of a point, whose dimensions it reads from the operators themselves.
+
+    Args:
+        point: what is measured.
+        factory: makes its tensors.
+        unmasked: attention without a mask, as counters of FLOP see it; never for timing.
+    """
 
     ops: ClassVar[tuple[str, ...]] = ()
     composed: ClassVar[bool] = False
     """Whether a call is many kernels, so that launching them one by one would be what is measured."""
 
-    def __init__(self, point: Point, place: Place, *, whole_products: bool = False) -> None:
-        self.point, self.place, self.dtype = point, place, point.dtype
-        self.whole_products = whole_products
-        """Every query against every key, as a counter of products sees them; never for timing."""
+    def __init__(self, point: Point, factory: TensorFactory, *, unmasked: bool = False) -> None:
+        self.point, self.factory, self.dtype = point, factory, point.dtype
+        self.unmasked = unmasked
 
     def operator(self, name: str = "") -> Any:
-        """One of the operators of the point; the only one where no name is given. NB: Any, for its dimensions."""
+        """An operator of the point by name; the first one where no name is given. NB: Any, for its dimensions."""
         operators = self.point.operators
         return (operators[name] if name else next(iter(operators.values())))[0]
 
     def inputs(self) -> tuple[Any, ...]:
-        """A fresh set: activations, weights, caches. Tensors, or nests of them."""
+        """Make a new set of activations, weights and caches: tensors, or nested tuples, lists and mappings of them.
+
+        Raises:
+            NotRunnableError: if the device or torch cannot run the point.
+        """
         raise NotImplementedError
 
     def run(self, *inputs: Any) -> Any:
-        """One call. What it returns is kept until the next call on the same set."""
+        """Make one call on a set of `inputs`. The caller holds the result until the next call on the same set.
+
+        Raises:
+            NotRunnableError: if the device or torch cannot run the point.
+        """
         raise NotImplementedError
 
 
 def nbytes(value: Any) -> int:
-    """Bytes of all tensors in a nest of tuples, lists and mappings; views of one memory count once."""
+    """The bytes of all tensors in nested tuples, lists and mappings; views of the same storage count once."""
     seen: dict[int, int] = {}
 
     def visit(item: Any) -> None:
@@ -69,14 +82,19 @@ def nbytes(value: Any) -> int:
     return sum(seen.values())
 
 
-DTYPES: dict[str, Any] = {
+_DTYPES: dict[str, Any] = {
     "fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16,
     "fp8": torch.float8_e4m3fn, "int8": torch.int8,
 }  # fmt: skip
 
 
-class Place:
-    """Makes the inputs of kernels. On torch's meta device they have shapes and no content, which is enough to count."""
+class TensorFactory:
+    """Makes the tensors of kernels. On torch's meta device they have shapes and no content, which is enough to count FLOP.
+
+    Args:
+        device: "cuda", "cpu" or "meta".
+        seed: of the random numbers.
+    """
 
     def __init__(self, device: str, seed: int = 0) -> None:
         self.device = torch.device(device)
@@ -84,9 +102,15 @@ class Place:
         self.generator = torch.Generator(device=where).manual_seed(seed)
 
     def random(self, *shape: float, dtype: str, scale: float = 1.0) -> Any:
-        """Normal random numbers (whole ones from -8 to 7 for int8). NB: zeros run faster than data do."""
+        """A tensor of this shape with normal random numbers times `scale` (for int8 integers from -8 to 7, not scaled).
+
+        NB: zeros would run faster than data do.
+
+        Raises:
+            KeyError: if the dtype is none that torch multiplies.
+        """
         sizes = [whole(size) for size in shape]
-        kind = DTYPES[dtype]
+        kind = _DTYPES[dtype]
         if self.device.type == "meta":
             return torch.empty(sizes, dtype=kind, device=self.device)
         if kind is torch.int8:
@@ -96,22 +120,26 @@ class Place:
         return (values.mul_(scale) if scale != 1.0 else values).to(kind)
 
     def whole_numbers(self, values: list[int]) -> Any:
-        """Indices, from the host."""
+        """A tensor of int64 with these values, shape [len(values)]."""
         return torch.tensor(values, dtype=torch.long, device=self.device)
 
     def indices(self, count: float, below: float) -> Any:
-        """Random indices."""
+        """A tensor of int64 with random integers from 0 to `below` - 1, shape [count]."""
         if self.device.type == "meta":
             return torch.empty(whole(count), dtype=torch.long, device=self.device)
         return torch.randint(0, whole(below), (whole(count),), device=self.device, generator=self.generator)
 
     def empty(self, *shape: float, dtype: str) -> Any:
-        """Memory to write into."""
-        return torch.empty([whole(size) for size in shape], dtype=DTYPES[dtype], device=self.device)
+        """A tensor of this shape with any content, to write into."""
+        return torch.empty([whole(size) for size in shape], dtype=_DTYPES[dtype], device=self.device)
 
 
 def whole(size: float) -> int:
-    """A dimension as torch takes it: the formulas may have made a float of it."""
+    """A dimension as an integer, as torch takes it: formulas may have made a float of it.
+
+    Raises:
+        ValueError: if it is not whole.
+    """
     number = round(size)
     if not math.isclose(number, size):
         msg = f"{size} is no whole dimension"
@@ -121,7 +149,7 @@ def whole(size: float) -> int:
 
 @contextmanager
 def tf32(*, allowed: bool) -> Iterator[None]:
-    """Whether fp32 products may be multiplied with fewer bits, for the time of a point."""
+    """Allow or forbid TF32 for fp32 GEMMs on CUDA inside the block."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = allowed
     try:

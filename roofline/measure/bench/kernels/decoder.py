@@ -14,7 +14,7 @@ from roofline.blocks.model import LayerType, Model
 from roofline.blocks.model_files import load_model
 from roofline.blocks.moe import MixtureOfExperts
 from roofline.measure.bench.kernels.attention import attend, mask_of
-from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, Place
+from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, TensorFactory
 from roofline.measure.bench.kernels.operators import draw, experts, rms_norm, rope, route
 from roofline.measure.bench.point import LOOP
 
@@ -32,9 +32,9 @@ def _has_only(block: Block, known: set[str]) -> bool:
     return set(block.model_dump(exclude_defaults=True)) <= known
 
 
-def unsupported(model: Model) -> str | None:
-    """Why a model cannot be run here; None where it can. NB: a pass is written for the commonest design alone: pre-norm,
-    grouped-query attention, dense or routed feed-forward."""
+def _unsupported(model: Model) -> str | None:
+    """The reason why a model cannot be run here; None where it can. NB: a pass is written for the commonest design alone:
+    pre-norm, grouped-query attention, dense or routed feed-forward."""
     for layer in model.layer_types.values():
         mixer, mlp = layer.mixer, layer.mlp
         if (
@@ -59,19 +59,31 @@ def unsupported(model: Model) -> str | None:
     return None
 
 
-class Decoder:
-    """The parts of a model as functions of weights and caches."""
+class _Decoder:
+    """The parts of a model as functions of weights and caches.
+
+    Args:
+        model: whose layers are run.
+        factory: makes the tensors.
+        dtype: of weights, activations and caches.
+        attention: the backend of attention.
+        expert_backend: "grouped" (one grouped GEMM) or "loop" (one GEMM per expert).
+        unmasked: attention without a mask, for counters of FLOP.
+
+    Raises:
+        NotRunnableError: if the model has parts that are not written here.
+    """
 
     def __init__(
-        self, model: Model, place: Place, dtype: str, *, attention: str, products: str, whole_products: bool = False
+        self, model: Model, factory: TensorFactory, dtype: str, *, attention: str, expert_backend: str, unmasked: bool = False
     ) -> None:
-        if (why := unsupported(model)) is not None:
+        if (why := _unsupported(model)) is not None:
             raise NotRunnableError(f"{model.name}: {why}")
-        self.model, self.place, self.dtype = model, place, dtype
-        self.attention, self.products, self.whole_products = attention, products, whole_products
+        self.model, self.factory, self.dtype = model, factory, dtype
+        self.attention, self.expert_backend, self.unmasked = attention, expert_backend, unmasked
 
     def _weight(self, *shape: int) -> Any:
-        return self.place.random(*shape, dtype=self.dtype, scale=0.02)
+        return self.factory.random(*shape, dtype=self.dtype, scale=0.02)
 
     def _linear(self, outputs: int, inputs: int, *, bias: bool) -> tuple[Any, Any]:
         return self._weight(outputs, inputs), self._weight(outputs) if bias else None
@@ -85,7 +97,7 @@ class Decoder:
         return functional.layer_norm(x, (x.shape[-1],), *weights)
 
     def layer_weights(self, layer: LayerType) -> Weights:
-        """Random weights of a layer."""
+        """Make random weights of a layer, by name."""
         mixer, mlp, d = _gqa(layer), layer.mlp, self.model.hidden_size
         heads = mixer.num_attention_heads + 2 * mixer.num_key_value_heads
         weights: Weights = {
@@ -109,23 +121,34 @@ class Decoder:
         return weights
 
     def state(self, layer: LayerType, batch: int, new: int, keys: int) -> Weights:
-        """What a step brings to a layer beside the stream: the cache, angles, the mask of a window, a routing."""
-        mixer, place = _gqa(layer), self.place
+        """Make what a layer needs besides weights and the stream: the KV cache, angles of RoPE, a mask, a routing.
+
+        Args:
+            layer: the layer.
+            batch: the number of sequences.
+            new: the number of new tokens of each sequence.
+            keys: the number of all tokens of each sequence.
+        """
+        mixer, factory = _gqa(layer), self.factory
         shape = (batch, keys, mixer.num_key_value_heads, mixer.head_dim)
-        tensors: Weights = {name: place.random(*shape, dtype=self.dtype) for name in ("k", "v")}
+        tensors: Weights = {name: factory.random(*shape, dtype=self.dtype) for name in ("k", "v")}
         if mixer.rotary_dim != 0:
             angles = (1, new, 1, mixer.head_dim // 2)
-            tensors |= {name: place.random(*angles, dtype=self.dtype) for name in ("cos", "sin")}
-        if not self.whole_products:
-            tensors["seen"] = mask_of(new, keys, mixer.sliding_window, self.attention, place.device)
+            tensors |= {name: factory.random(*angles, dtype=self.dtype) for name in ("cos", "sin")}
+        if not self.unmasked:
+            tensors["seen"] = mask_of(new, keys, mixer.sliding_window, self.attention, factory.device)
         if isinstance(layer.mlp, MixtureOfExperts):
             mlp = layer.mlp
             sizes = {"tokens": batch * new, "experts": mlp.num_experts, "topk": mlp.num_experts_per_tok}
-            tensors["routing"] = route(place, **sizes, balanced=False, dtype=self.dtype)
+            tensors["routing"] = route(factory, **sizes, balanced=False, dtype=self.dtype)
         return tensors
 
     def layer(self, layer: LayerType, weights: Weights, state: Weights, stream: Any, added: Any) -> tuple[Any, Any]:
-        """One layer: the residual stream, and what the last block adds to it."""
+        """Run one layer; `stream` and `added` have the shape [batch, new tokens, hidden size], as the two results have.
+
+        Returns:
+            The residual stream, and the output of the feed-forward block, which the next norm adds to it.
+        """
         stream = stream + added
         added = self._mix(_gqa(layer), weights, state, self._norm(stream, weights["norm"]))
         stream = stream + added
@@ -151,7 +174,7 @@ class Decoder:
             state["k"][:, first:].transpose(1, 2),
             state["v"][:, first:].transpose(1, 2),
             backend=self.attention,
-            causal=new > 1 and not self.whole_products,
+            causal=new > 1 and not self.unmasked,
             seen=seen,
         )
         return functional.linear(attended.transpose(1, 2).reshape(batch, new, n_q * d), *weights["o"])
@@ -161,7 +184,9 @@ class Decoder:
         if isinstance(mlp, MixtureOfExperts):
             rows = x.reshape(-1, x.shape[-1])
             torch.topk(functional.linear(rows, *weights["router"]), mlp.num_experts_per_tok)  # what it costs; see `route`
-            return experts(rows, weights["up"], weights["down"], state["routing"], self.products, gated=mlp.gated).view_as(x)
+            return experts(
+                rows, weights["up"], weights["down"], state["routing"], self.expert_backend, gated=mlp.gated
+            ).view_as(x)
         inner = functional.linear(x, *weights["up"])
         if isinstance(mlp, GatedMlp):
             gate, up = inner.chunk(2, dim=-1)
@@ -171,7 +196,7 @@ class Decoder:
         return functional.linear(inner, *weights["down"])
 
     def ends(self) -> Weights:
-        """Weights before the first layer and after the last."""
+        """Make the weights before the first layer and after the last: embedding, final norm, LM head, positions."""
         model = self.model
         table = self._weight(model.vocab_size, model.hidden_size)
         weights: Weights = {"embedding": table, "norm": self._norm_weights(model.hidden_size)}
@@ -192,29 +217,29 @@ class Layer(Kernel):
     ops: ClassVar[tuple[str, ...]] = ("layer",)
     composed: ClassVar[bool] = True
 
-    def decoder(self) -> Decoder:
-        """The model whose layer it is. Backends: how attention is done, and how experts are multiplied."""
+    def _decoder(self) -> _Decoder:
+        """The model that the point names, with its backends of attention and of experts."""
         model, _ = load_model(self.point.texts["kernel"].partition(":")[0])
-        attention, _, products = self.point.backend.partition("+")
-        return Decoder(
-            model, self.place, self.dtype, attention=attention, products=products or LOOP, whole_products=self.whole_products
+        attention, _, expert_backend = self.point.backend.partition("+")
+        return _Decoder(
+            model, self.factory, self.dtype, attention=attention, expert_backend=expert_backend or LOOP, unmasked=self.unmasked
         )
 
-    def sizes(self) -> tuple[int, int, int]:
+    def _sizes(self) -> tuple[int, int, int]:
         """Sequences, new tokens, all tokens of a sequence."""
         numbers = self.point.numbers
         return numbers["batch"], numbers["q_len"], numbers["kv_len"]
 
     def inputs(self) -> tuple[Any, ...]:
-        """The stream, and the weights and the state of the layer."""
-        decoder, (batch, new, keys) = self.decoder(), self.sizes()
+        """The decoder, the layer, its weights and state, the stream and what was added to it last."""
+        decoder, (batch, new, keys) = self._decoder(), self._sizes()
         kinds = decoder.model.layer_types
         layer = kinds[self.point.texts["kernel"].partition(":")[2] or next(iter(kinds))]
-        streams = [self.place.random(batch, new, decoder.model.hidden_size, dtype=self.dtype) for _ in range(2)]
+        streams = [self.factory.random(batch, new, decoder.model.hidden_size, dtype=self.dtype) for _ in range(2)]
         return decoder, layer, decoder.layer_weights(layer), decoder.state(layer, batch, new, keys), *streams
 
     def run(self, *inputs: Any) -> Any:
-        """The layer."""
+        """Run the layer once."""
         decoder, layer, weights, state, stream, added = inputs
         return decoder.layer(layer, weights, state, stream, added)
 
@@ -225,22 +250,22 @@ class Step(Layer):
     ops: ClassVar[tuple[str, ...]] = ("step",)
 
     def inputs(self) -> tuple[Any, ...]:
-        """Token ids, all weights, all states."""
-        decoder, (batch, new, keys) = self.decoder(), self.sizes()
+        """The decoder, token ids and positions, the weights of both ends, and each layer with its weights and state."""
+        decoder, (batch, new, keys) = self._decoder(), self._sizes()
         model = decoder.model
         kinds = [model.layer_types[name] for name in model.layer_sequence]
         layers = [(kind, decoder.layer_weights(kind), decoder.state(kind, batch, new, keys)) for kind in kinds]
-        ids = self.place.indices(batch * new, model.vocab_size)
-        places = self.place.whole_numbers(list(range(keys - new, keys))) if model.learned_positions else None
-        return decoder, ids, places, decoder.ends(), layers
+        ids = self.factory.indices(batch * new, model.vocab_size)
+        positions = self.factory.whole_numbers(list(range(keys - new, keys))) if model.learned_positions else None
+        return decoder, ids, positions, decoder.ends(), layers
 
     def run(self, *inputs: Any) -> Any:
-        """From ids to drawn ids."""
-        decoder, ids, places, ends, layers = inputs
-        batch, new, _ = self.sizes()
+        """Run the model from token ids to sampled token ids, shape [batch]."""
+        decoder, ids, positions, ends, layers = inputs
+        batch, new, _ = self._sizes()
         stream = functional.embedding(ids, ends["embedding"]).view(batch, new, -1)
-        if places is not None:
-            stream = stream + functional.embedding(places, ends["positions"])
+        if positions is not None:
+            stream = stream + functional.embedding(positions, ends["positions"])
         added = torch.zeros_like(stream)
         for layer, weights, state in layers:
             stream, added = decoder.layer(layer, weights, state, stream, added)

@@ -1,4 +1,4 @@
-"""Kernels of single operators: products, routed experts, element-wise passes, copies."""
+"""Kernels of single operators: GEMMs, routed experts, element-wise passes, copies."""
 
 from __future__ import annotations
 
@@ -10,37 +10,40 @@ from typing import Any, ClassVar
 import torch
 from torch.nn import functional
 
-from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, Place, first_line, whole
+from roofline.measure.bench.kernels.base import Kernel, NotRunnableError, TensorFactory, first_line, whole
 from roofline.measure.bench.point import BOTH_WAYS, COMPILED, FAST, GROUPED, OVERLAPPED, PREQUANTISED
 
 
-class Products(Kernel):
-    """y = x w^T in the library that torch calls. fp8: activations are quantised in the call, unless that is said to have
-    been done before; scales are one a tensor. int8 gives int32."""
+class Gemms(Kernel):
+    """y = x w^T in the library that torch calls.
+
+    fp8: activations are quantised in the call, unless the point's `kernel` says that they were before; one scale per tensor.
+    int8 gives int32.
+    """
 
     ops: ClassVar[tuple[str, ...]] = ("gemm", "bmm")
 
     def inputs(self) -> tuple[Any, ...]:
-        """Both factors, with k as the last dimension."""
-        operator, place = self.operator(), self.place
+        """The factors x[m, k] and w[n, k], after the batch if there is one; for fp8 a scale too."""
+        operator, factory = self.operator(), self.factory
         if self.point.op == "bmm" and self.dtype in ("fp8", "int8"):
-            raise NotRunnableError(f"torch has no batch of {self.dtype} products")
+            raise NotRunnableError(f"torch has no batched {self.dtype} GEMM")
         batch = () if self.point.op == "gemm" else (operator.batch,)
         if self.dtype == "fp8":
             before = self.point.texts.get("kernel") in (PREQUANTISED, FAST)
-            x = place.random(operator.m, operator.k, dtype="fp8" if before else "bf16")
-            one = torch.ones((), dtype=torch.float32, device=place.device)
-            return x, place.random(operator.n, operator.k, dtype="fp8"), one
-        x = place.random(*batch, operator.m, operator.k, dtype=self.dtype)
-        return x, place.random(*batch, operator.n, operator.k, dtype=self.dtype, scale=0.02)
+            x = factory.random(operator.m, operator.k, dtype="fp8" if before else "bf16")
+            one = torch.ones((), dtype=torch.float32, device=factory.device)
+            return x, factory.random(operator.n, operator.k, dtype="fp8"), one
+        x = factory.random(*batch, operator.m, operator.k, dtype=self.dtype)
+        return x, factory.random(*batch, operator.n, operator.k, dtype=self.dtype, scale=0.02)
 
     def run(self, *inputs: Any) -> Any:
-        """The product."""
+        """The product y[m, n], after the batch if there is one."""
         x, w, *scale = inputs
         if self.dtype == "fp8":
             if not hasattr(torch, "_scaled_mm"):
-                raise NotRunnableError("this torch has no product of fp8 matrices")
-            return torch._scaled_mm(  # noqa: SLF001 - the only fp8 product in all the versions that we support
+                raise NotRunnableError("this torch has no fp8 GEMM")
+            return torch._scaled_mm(  # noqa: SLF001 - the only fp8 GEMM in all the versions that we support
                 x.to(torch.float8_e4m3fn),
                 w.t(),
                 scale_a=scale[0],
@@ -55,8 +58,14 @@ class Products(Kernel):
 
 @dataclass(frozen=True)
 class Routing:
-    """Which rows each expert has: tokens sorted by expert, and where each expert's rows end. Known to the host, so that a
-    call needs no look at the device."""
+    """The rows of each expert. The host has them too, so that a call does not wait for the device.
+
+    Attributes:
+        tokens: indices of tokens, sorted by expert, shape [rows].
+        ends: the end of each expert's rows in `tokens`.
+        ends_on_device: the same as a tensor of int32, shape [experts].
+        gates: the weight of each row in the sum of its token, shape [rows, 1].
+    """
 
     tokens: Any
     ends: list[int]
@@ -64,8 +73,17 @@ class Routing:
     gates: Any
 
 
-def route(place: Place, *, tokens: int, experts: int, topk: int, balanced: bool, dtype: str) -> Routing:
-    """Balanced: the choices go round. Uniform: each token draws `topk` different experts, all equally likely."""
+def route(factory: TensorFactory, *, tokens: int, experts: int, topk: int, balanced: bool, dtype: str) -> Routing:
+    """Make a routing of tokens to experts, the same for the same sizes.
+
+    Args:
+        factory: makes the tensors.
+        tokens: the number of tokens.
+        experts: the number of experts.
+        topk: the number of experts of each token.
+        balanced: whether experts take turns; otherwise each token draws `topk` different experts, all equally likely.
+        dtype: of the gates.
+    """
     chance = random.Random(f"{tokens} {experts} {topk}")  # noqa: S311 - a routing, not a secret
     rows: list[list[int]] = [[] for _ in range(experts)]
     for token in range(tokens):
@@ -77,16 +95,16 @@ def route(place: Place, *, tokens: int, experts: int, topk: int, balanced: bool,
         total += len(listed)
         ends.append(total)
     order = [token for listed in rows for token in listed]
-    gates = place.random(total, 1, dtype=dtype)
-    return Routing(place.whole_numbers(order), ends, place.whole_numbers(ends).to(torch.int32), gates)
+    gates = factory.random(total, 1, dtype=dtype)
+    return Routing(factory.whole_numbers(order), ends, factory.whole_numbers(ends).to(torch.int32), gates)
 
 
-def multiply(rows: Any, weights: Any, routing: Routing, backend: str) -> Any:
-    """rows[r] times the matrix of the expert whose row it is; weights are [experts, n, k]."""
+def _multiply(rows: Any, weights: Any, routing: Routing, backend: str) -> Any:
+    """Each of rows[rows, k] times the matrix of its expert, of weights[experts, n, k]; shape [rows, n]."""
     if backend == GROUPED:
         grouped = getattr(functional, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)
         if grouped is None:
-            raise NotRunnableError("this torch has no grouped product")
+            raise NotRunnableError("this torch has no grouped GEMM")
         try:
             return grouped(rows, weights.transpose(1, 2), offs=routing.ends_on_device)
         except RuntimeError as error:
@@ -99,14 +117,29 @@ def multiply(rows: Any, weights: Any, routing: Routing, backend: str) -> Any:
 
 
 def experts(x: Any, up: Any, down: Any, routing: Routing, backend: str, *, gated: bool = True) -> Any:
-    """Gather each expert's rows, up, activation, down, and add what the experts of a token gave, scaled by its gates."""
-    inner = multiply(x[routing.tokens], up, routing, backend)
+    """The routed experts of a layer: gather rows, up, activation, down, sum of each token's experts times their gates.
+
+    Args:
+        x: tokens, shape [tokens, hidden].
+        up: shape [experts, inner, hidden], with `gated` [experts, 2 inner, hidden].
+        down: shape [experts, hidden, inner].
+        routing: the experts of each token.
+        backend: "grouped" or "loop".
+        gated: whether the activation is SiLU(gate) * up; otherwise SiLU.
+
+    Returns:
+        Shape [tokens, hidden].
+
+    Raises:
+        NotRunnableError: if torch has no grouped GEMM for these tensors.
+    """
+    inner = _multiply(x[routing.tokens], up, routing, backend)
     if gated:
         gate, value = inner.chunk(2, dim=-1)
         inner = functional.silu(gate) * value
     else:
         inner = functional.silu(inner)
-    out = multiply(inner, down, routing, backend)
+    out = _multiply(inner, down, routing, backend)
     return torch.zeros_like(x).index_add_(0, routing.tokens, out * routing.gates)
 
 
@@ -118,13 +151,13 @@ class Experts(Kernel):
 
     def inputs(self) -> tuple[Any, ...]:
         """Tokens, both weights, and a routing."""
-        up, down, place = self.operator("up_proj"), self.operator("down_proj"), self.place
+        up, down, factory = self.operator("up_proj"), self.operator("down_proj"), self.factory
         balanced = self.point.texts.get("distribution") == "balanced"
-        x = place.random(up.tokens, up.k, dtype=self.dtype)
-        wide = place.random(up.experts, up.n, up.k, dtype=self.dtype, scale=0.02)
-        narrow = place.random(down.experts, down.n, down.k, dtype=self.dtype, scale=0.02)
+        x = factory.random(up.tokens, up.k, dtype=self.dtype)
+        wide = factory.random(up.experts, up.n, up.k, dtype=self.dtype, scale=0.02)
+        narrow = factory.random(down.experts, down.n, down.k, dtype=self.dtype, scale=0.02)
         sizes = {"tokens": whole(up.tokens), "experts": whole(up.experts), "topk": whole(up.top_k)}
-        return x, wide, narrow, route(place, **sizes, balanced=balanced, dtype=self.dtype)
+        return x, wide, narrow, route(factory, **sizes, balanced=balanced, dtype=self.dtype)
 
     def run(self, *inputs: Any) -> Any:
         """Up, activation, down, sum."""
@@ -133,68 +166,80 @@ class Experts(Kernel):
 
 
 def rms_norm(x: Any, weight: Any) -> Any:
-    """Each row over its root mean square, times a weight."""
+    """RMSNorm: each row of x[..., width] over its root mean square (epsilon 1e-5), times weight[width]."""
     return functional.rms_norm(x, (x.shape[-1],), weight, 1e-5)
 
 
 def rope(x: Any, cos: Any, sin: Any) -> Any:
-    """Rotate the two halves of each head by the angles of its token. Source: Su et al. 2021, arXiv:2104.09864, eq. 34."""
+    """RoPE: rotate the two halves of each head of x[..., heads, width] by the angles of its token.
+
+    Args:
+        x: shape [..., heads, width].
+        cos: of the angles, shape [..., 1, width / 2].
+        sin: of the same angles.
+
+    Source: Su et al. 2021, arXiv:2104.09864, eq. 34.
+    """
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
-def silu_mul(x: Any) -> Any:
+def _silu_mul(x: Any) -> Any:
     """silu(gate) * up of rows that hold both."""
     gate, up = x.chunk(2, dim=-1)
     return functional.silu(gate) * up
 
 
 def draw(logits: Any) -> Any:
-    """One index a row, with the probabilities of a softmax: the largest of p / e over exponential e, which asks the host
-    for nothing. Source: Efraimidis and Spirakis, Information Processing Letters 97(5), 2006."""
+    """Sample one index per row of logits[rows, choices] with the probabilities of their softmax; shape [rows].
+
+    It is the index of the largest p / e with exponential random e, which needs no synchronisation with the host.
+
+    Source: Efraimidis and Spirakis, Information Processing Letters 97(5), 2006.
+    """
     chances = torch.softmax(logits, dim=-1)
     return torch.argmax(chances / torch.empty_like(chances).exponential_(), dim=-1)
 
 
-FUNCTIONS = {"rmsnorm": rms_norm, "rope": rope, "silu_mul": silu_mul, "add": torch.add, "sampling": draw}
+_FUNCTIONS = {"rmsnorm": rms_norm, "rope": rope, "silu_mul": _silu_mul, "add": torch.add, "sampling": draw}
 
 
 @cache
 def _compiled(op: str, width: int) -> Any:
-    """One a width: with the width known, a row is reduced as an engine's kernel does it; the number of rows is left open."""
+    """One per width: with the width known, a row is reduced as an engine's kernel does it; the number of rows is left open."""
     del width
-    return torch.compile(FUNCTIONS[op])
+    return torch.compile(_FUNCTIONS[op])
 
 
 _BROKEN: dict[str, str] = {}
-"""Why an op could not be compiled: asked once, for a compiler that fails takes seconds each time."""
+"""The reason why an op could not be compiled: tried once, since a compiler that fails takes seconds each time."""
 
 
 class Elementwise(Kernel):
     """One pass over a tensor, or a few."""
 
-    ops: ClassVar[tuple[str, ...]] = (*FUNCTIONS, "embedding")
+    ops: ClassVar[tuple[str, ...]] = (*_FUNCTIONS, "embedding")
     _table: Any = None
     """One table for all sets of indices: each set reads other rows of it."""
 
     def inputs(self) -> tuple[Any, ...]:
         """The tensors of the op."""
-        op, place, dtype = self.operator(), self.place, self.dtype
+        op, factory, dtype = self.operator(), self.factory, self.dtype
         match self.point.op:
             case "rmsnorm":
-                return place.random(op.rows, op.width, dtype=dtype), place.random(op.width, dtype=dtype)
+                return factory.random(op.rows, op.width, dtype=dtype), factory.random(op.width, dtype=dtype)
             case "rope":
-                angles = [place.random(op.tokens, 1, op.rotary_dim / 2, dtype=dtype) for _ in range(2)]
-                return place.random(op.tokens, op.heads, op.rotary_dim, dtype=dtype), *angles
+                angles = [factory.random(op.tokens, 1, op.rotary_dim / 2, dtype=dtype) for _ in range(2)]
+                return factory.random(op.tokens, op.heads, op.rotary_dim, dtype=dtype), *angles
             case "silu_mul":
-                return (place.random(op.rows, 2 * op.width, dtype=dtype),)
+                return (factory.random(op.rows, 2 * op.width, dtype=dtype),)
             case "add":
-                return place.random(op.elements, dtype=dtype), place.random(op.elements, dtype=dtype)
+                return factory.random(op.elements, dtype=dtype), factory.random(op.elements, dtype=dtype)
             case "sampling":
-                return (place.random(op.rows, op.choices, dtype=dtype),)
+                return (factory.random(op.rows, op.choices, dtype=dtype),)
         if self._table is None:
-            self._table = place.random(op.entries, op.width, dtype=dtype)
-        return place.indices(op.tokens, op.entries), self._table
+            self._table = factory.random(op.entries, op.width, dtype=dtype)
+        return factory.indices(op.tokens, op.entries), self._table
 
     def run(self, *inputs: Any) -> Any:
         """The op."""
@@ -202,7 +247,7 @@ class Elementwise(Kernel):
         if op == "embedding":
             return functional.embedding(*inputs)
         if self.point.backend != COMPILED:
-            return FUNCTIONS[op](*inputs)
+            return _FUNCTIONS[op](*inputs)
         if op in _BROKEN:
             raise NotRunnableError(_BROKEN[op])
         try:
@@ -212,22 +257,22 @@ class Elementwise(Kernel):
             raise NotRunnableError(_BROKEN[op]) from None
 
 
-WORD = 4  # bytes of the elements that are moved: fp32
-_WIDTH = 8192  # of the products beside which a copy is made: 1.1 TFLOP each
-_A_PRODUCT = 32 * 2**20  # bytes that a link moves in less time than the fastest of today's devices takes for one
+_WORD = 4  # bytes of the elements that are moved: fp32
+_WIDTH = 8192  # of the GEMMs that run meanwhile: 1.1 TFLOP each
+_BYTES_PER_GEMM = 32 * 2**20  # bytes that a link moves in less time than the fastest of today's devices takes for one
 
 
 class InMemory(Kernel):
-    """Read, write, or both. In chunks: blocks are copied one call each to where a shuffled table says, as a KV cache is
-    moved that was not allocated in one piece."""
+    """Read, write, or both. In chunks: blocks are copied one call each to places of a shuffled table, as in a paged KV
+    cache."""
 
     ops: ClassVar[tuple[str, ...]] = ("copy_d2d",)
 
     def inputs(self) -> tuple[Any, ...]:
         """Source and target."""
-        size = self.point.numbers["bytes"] / WORD
-        source = self.place.random(size, dtype="fp32")
-        target = self.place.empty(size, dtype="fp32")
+        size = self.point.numbers["bytes"] / _WORD
+        source = self.factory.random(size, dtype="fp32")
+        target = self.factory.empty(size, dtype="fp32")
         chunk = self.point.numbers.get("chunk_bytes")
         return source, target, _block_pairs(source, target, chunk) if chunk else None
 
@@ -247,7 +292,7 @@ class InMemory(Kernel):
 
 
 def _block_pairs(source: Any, target: Any, chunk: int) -> list[tuple[Any, Any]]:
-    size = chunk // WORD
+    size = chunk // _WORD
     order = list(range(source.numel() // size))
     shuffled = random.Random(0).sample(order, len(order))  # noqa: S311 - a block table, not a secret
     return [(source[one * size : one * size + size], target[to * size : to * size + size])
@@ -255,31 +300,31 @@ def _block_pairs(source: Any, target: Any, chunk: int) -> list[tuple[Any, Any]]:
 
 
 class ToHost(Kernel):
-    """One call, or one a chunk, over the link to the host. Beside a product: the copy runs on a stream of its own while the
-    matrix units are busy. Both ways: the same bytes cross in the other direction at the same time."""
+    """One call, or one per chunk, over the link to the host. "beside a product": the copy runs on its own stream while
+    GEMMs run on another. "both ways": the same bytes are copied in the other direction at the same time."""
 
     ops: ClassVar[tuple[str, ...]] = ("copy_h2d", "copy_d2h")
 
     def inputs(self) -> tuple[Any, ...]:
-        """Blocks on both sides, and what goes on beside them."""
-        if self.place.device.type != "cuda":
+        """Blocks on both sides, the factors of the GEMMs that run meanwhile, and their stream."""
+        if self.factory.device.type != "cuda":
             raise NotRunnableError("the device has no memory of its own")
         numbers, kind = self.point.numbers, self.point.texts.get("kernel", "")
         pinned = self.point.texts.get("pinned") == "true"
-        size = whole(numbers["bytes"] / WORD)
+        size = whole(numbers["bytes"] / _WORD)
         sides = [self._sides(size, pinned=pinned) for _ in range(2 if kind == BOTH_WAYS else 1)]
         chunk = numbers.get("chunk_bytes", numbers["bytes"])
         blocks = [_block_pairs(host, device, chunk) for host, device in sides]
-        factors = [self.place.random(_WIDTH, _WIDTH, dtype="bf16") for _ in range(2)] if kind == OVERLAPPED else []
+        factors = [self.factory.random(_WIDTH, _WIDTH, dtype="bf16") for _ in range(2)] if kind == OVERLAPPED else []
         return blocks, factors, torch.cuda.Stream() if kind else None
 
     def _sides(self, size: int, *, pinned: bool) -> tuple[Any, Any]:
-        host, device = torch.empty(size, pin_memory=pinned), self.place.random(size, dtype="fp32")
+        host, device = torch.empty(size, pin_memory=pinned), self.factory.random(size, dtype="fp32")
         host.copy_(device)
         return host, device
 
     def run(self, *inputs: Any) -> Any:
-        """All blocks, in one direction; the other direction or the product on another stream."""
+        """Copy all blocks in one direction; the other direction or the GEMMs run on another stream."""
         blocks, factors, other = inputs
         inward = self.point.op == "copy_h2d"
         if other is None:
@@ -290,14 +335,14 @@ class ToHost(Kernel):
         with torch.cuda.stream(other):
             if factors:
                 # Enough of them to outlast the copy: what is left over goes on beside the next one.
-                product = [torch.mm(*factors) for _ in range(max(2, self.point.numbers["bytes"] // _A_PRODUCT))][-1]
+                last = [torch.mm(*factors) for _ in range(max(2, self.point.numbers["bytes"] // _BYTES_PER_GEMM))][-1]
             else:
-                product = None
+                last = None
                 _move(blocks[1], inward=not inward)
         _move(blocks[0], inward=inward)
         if not factors:
             here.wait_stream(other)
-        return product
+        return last
 
 
 def _move(blocks: list[tuple[Any, Any]], *, inward: bool) -> None:

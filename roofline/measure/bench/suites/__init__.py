@@ -23,13 +23,17 @@ _SUITES: dict[Suite, Callable[[Scope], Iterator[Point]]] = {
     "collectives": collectives,
 }
 COLD = 4
-"""A call is cold when the sets of inputs that take turns are so many times the last cache."""
+"""A call is cold if the sets of inputs that take turns have at least this many times the bytes of the last cache."""
 MOST_SETS = 1024
-"""So many sets are made at most; what is too small to be cold with that is measured warm, and says so."""
+"""The maximum number of sets of inputs; a point that is too small to be cold with that is measured and recorded as warm."""
 
 
 def suites(name: str) -> tuple[Suite, ...]:
-    """Suites by name; `all` is every one."""
+    """The suite of a name, or every one for "all".
+
+    Raises:
+        UnknownNameError: if there is none.
+    """
     if name == "all":
         return SUITES
     if name not in SUITES:
@@ -38,7 +42,7 @@ def suites(name: str) -> tuple[Suite, ...]:
 
 
 def plan(names: Iterable[Suite], scope: Scope) -> list[Point]:
-    """The points of suites, each once, in the order in which they are to be measured."""
+    """The points of suites within a scope, each once, in the order in which they are to be measured."""
     points: dict[str, Point] = {}
     for name in names:
         for point in _SUITES[name](scope):

@@ -12,9 +12,9 @@ _PEAK_DTYPES = {"cuda": ("bf16", "fp16", "tf32", "fp8", "int8", "fp32"), "cpu": 
 
 
 def ceilings(scope: Scope) -> Iterator[Point]:
-    """Copies, products, launches."""
+    """Points for the ceilings of a device: copies in memory, square GEMMs, kernel launches."""
     yield from _memory(scope)
-    yield from _products(scope)
+    yield from _gemms(scope)
     yield from _launches(scope)
 
 
@@ -40,8 +40,8 @@ def _memory_pass(size: int, kernel: str, cache: Literal["cold", "warm"], tier: i
     return Point("ceilings", "copy_d2d", "fp32", {"bytes": size}, {"kernel": kernel}, cache=cache, tier=tier)
 
 
-def _products(scope: Scope) -> Iterator[Point]:
-    """Square products, small to large: where the rate stops rising is the peak."""
+def _gemms(scope: Scope) -> Iterator[Point]:
+    """Square GEMMs, small to large: where the rate stops rising is the peak."""
     sizes = (2048, 4096, 8192, 16384) if scope.large else (256, 512, 1024, 2048)
     for dtype in _PEAK_DTYPES[scope.kind]:
         for size in sizes:
@@ -67,7 +67,7 @@ _KV_BLOCK = 64 * _KIB
 
 
 def transfers(scope: Scope) -> Iterator[Point]:
-    """Over the link where the device has memory of its own; in memory on every device."""
+    """Points for copies: over the link to the host where the device has its own memory; block by block in memory."""
     if scope.large:
         yield from _over_the_link()
     whole = 256 * MIB if scope.large else 64 * MIB
@@ -104,22 +104,16 @@ def _copy(op: str, size: int, chunk: int, pinned: str, tier: int, kernel: str = 
     return Point("transfers", op, "fp32", numbers, texts, cache="warm", tier=tier, timing="eager")
 
 
-OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p")
+_OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "p2p")
 _GLOO = ("all_reduce", "all_gather", "p2p")  # what gloo has on a host
 
 
-def world_sizes(scope: Scope) -> list[int]:
-    """Sizes of groups: powers of two up to what there is. A host runs two processes."""
-    if not scope.large:
-        return [2]
-    return [size for size in (2, 4, 8, 16) if size <= scope.devices]
-
-
 def collectives(scope: Scope) -> Iterator[Point]:
-    """Each op over message sizes."""
+    """Points for each collective over message sizes, for groups of 2, 4, 8 and 16 devices (a host: 2 processes)."""
     sizes = [4096 * 4**step for step in range(10 if scope.large else 7)]
-    for world in world_sizes(scope):
-        for op in OPS if scope.large else _GLOO:
+    # powers of two up to the number of devices; a host runs two processes
+    for world in [size for size in (2, 4, 8, 16) if size <= scope.devices] if scope.large else [2]:
+        for op in _OPS if scope.large else _GLOO:
             if op == "p2p" and world > 2:
                 continue
             for size in sizes:

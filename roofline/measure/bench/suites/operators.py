@@ -1,4 +1,4 @@
-"""Operators of the shipped models: products, attention, experts, element-wise passes, whole layers and steps."""
+"""Operators of the shipped models: GEMMs, attention, experts, element-wise passes, whole layers and steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SMALL = ("gpt2", "llama-3.2-1b")
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class _Heads:
     """Query heads, KV heads, their width, and the window (0: none)."""
 
     query: int
@@ -32,20 +32,20 @@ class Heads:
 
     @property
     def columns(self) -> dict[str, int]:
-        """As columns of a record."""
+        """The columns of a record for these heads."""
         return {"n_heads": self.query, "n_kv_heads": self.kv, "head_dim": self.width, "window": self.window}
 
 
-def runs(backend: str, head: Heads) -> bool:
+def _supports(backend: str, head: _Heads) -> bool:
     """Whether a backend of torch's attention is known to take such heads: no efficient kernel with shared keys, no cuDNN
     kernel with wide ones."""
     return not (backend == "sdpa-efficient" and head.query != head.kv) and not (backend == "sdpa-cudnn" and head.width > 128)
 
 
 def operators(scope: Scope) -> Iterator[Point]:
-    """Every kind of operator, in every requested dtype."""
+    """Points for every kind of operator, layers and steps included, in every requested dtype."""
     for dtype in scope.dtypes:
-        yield from _products(scope, dtype)
+        yield from _gemms(scope, dtype)
         if dtype in ("fp32", "bf16", "fp16"):
             yield from _attention(scope, dtype)
             yield from _latent_attention(scope, dtype)
@@ -55,8 +55,8 @@ def operators(scope: Scope) -> Iterator[Point]:
 
 
 @cache
-def shapes(model: str) -> tuple[tuple[int, int], ...]:
-    """(n, k) of the products with weights of a model: projections, feed-forward, LM head."""
+def _weight_shapes(model: str) -> tuple[tuple[int, int], ...]:
+    """(n, k) of the GEMMs with weights of a model: projections, feed-forward, LM head."""
     precision = Precision(weight=BF16.weight, activation=BF16.activation, kv=BF16.kv)
     graph = build(load_model(model)[0], Deployment(), precision, decode(1, 1))
     shapes_of_model = {(op.n, op.k) for op, _ in graph.values() if isinstance(op, Gemm) and op.batch == 1 and op.n > 1}
@@ -67,36 +67,36 @@ def _gemm(dtype: str, m: int, n: int, k: int, tier: int) -> Point:
     return Point("operators", "gemm", dtype, {"m": m, "n": n, "k": k}, tier=tier)
 
 
-def _products(scope: Scope, dtype: str) -> Iterator[Point]:
-    yield from _products_in_full(dtype) if scope.large else _products_in_part(dtype)
-    if dtype not in ("fp8", "int8"):  # torch has no batch of 8-bit products
+def _gemms(scope: Scope, dtype: str) -> Iterator[Point]:
+    yield from _gemms_in_full(dtype) if scope.large else _gemms_in_part(dtype)
+    if dtype not in ("fp8", "int8"):  # torch has no batched 8-bit GEMM
         heads, tokens = ((16, 128), (1, 16, 64, 256, 1024)) if scope.large else ((4,), (1, 16))
-        yield from _heads_of_products(scope, dtype, heads, tokens)
+        yield from _head_gemms(scope, dtype, heads, tokens)
 
 
-def _products_in_part(dtype: str) -> Iterator[Point]:
+def _gemms_in_part(dtype: str) -> Iterator[Point]:
     """The smallest shipped models."""
     for model in _SMALL:
-        for n, k in shapes(model):
+        for n, k in _weight_shapes(model):
             for m in (1, 4, 16, 64, 256, 1024):
                 yield _gemm(dtype, m, n, k, 0 if model == "gpt2" and m in (1, 64) else 1 if m <= 64 else 2)
 
 
-def _products_in_full(dtype: str) -> Iterator[Point]:
+def _gemms_in_full(dtype: str) -> Iterator[Point]:
     """One model first, then the main ones at every number of tokens, then all that are shipped."""
     tokens = ((0, _MAIN[:1], (1, 16, 64, 256, 1024, 4096)), (1, _MAIN, (1, 8, 32, 64, 128, 256, 512, 2048, 8192)))
     more = (2, _MAIN, (2, 4, 16, 96, 192, 384, 768, 1024, 4096, 16384))
     rest = (2, tuple(model for model in ids("models") if model not in _MAIN), (1, 32, 512, 4096))
     for tier, models, counts in (*tokens, more, rest):
         for model in models:
-            for n, k in shapes(model):
+            for n, k in _weight_shapes(model):
                 for m in counts:
-                    if dtype not in ("fp8", "int8") or n % 16 == k % 16 == 0:  # as 8-bit products want it
+                    if dtype not in ("fp8", "int8") or n % 16 == k % 16 == 0:  # as 8-bit GEMMs want it
                         yield _gemm(dtype, m, n, k, tier)
 
 
-def _heads_of_products(scope: Scope, dtype: str, heads: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Point]:
-    """What MLA absorbs: queries into the latent space, values out of it, one product a head."""
+def _head_gemms(scope: Scope, dtype: str, heads: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Point]:
+    """What MLA absorbs: queries into the latent space, values out of it, one GEMM per head."""
     for batch in heads:
         for m in tokens:
             for n, k in ((512, 128), (128, 512)):
@@ -105,12 +105,12 @@ def _heads_of_products(scope: Scope, dtype: str, heads: tuple[int, ...], tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class _Grid:
     """What attention is measured over: passes (sequences, new tokens, all tokens) and decodes (sequences, all tokens), the
     first of each for the first heads, the others for all."""
 
-    heads: tuple[Heads, ...]
-    windowed: tuple[Heads, ...]
+    heads: tuple[_Heads, ...]
+    windowed: tuple[_Heads, ...]
     first_passes: tuple[tuple[int, int, int], ...]
     first_decodes: tuple[tuple[int, int], ...]
     passes: tuple[tuple[int, int, int], ...]
@@ -119,9 +119,16 @@ class Grid:
     """Bytes of the largest cache."""
 
 
-_ACCELERATOR = Grid(
-    heads=(Heads(32, 8, 128), Heads(64, 8, 128), Heads(32, 32, 128), Heads(28, 4, 128), Heads(16, 8, 256), Heads(71, 1, 64)),
-    windowed=(Heads(32, 8, 128, 4096), Heads(16, 8, 256, 4096)),
+_ACCELERATOR = _Grid(
+    heads=(
+        _Heads(32, 8, 128),
+        _Heads(64, 8, 128),
+        _Heads(32, 32, 128),
+        _Heads(28, 4, 128),
+        _Heads(16, 8, 256),
+        _Heads(71, 1, 64),
+    ),
+    windowed=(_Heads(32, 8, 128, 4096), _Heads(16, 8, 256, 4096)),
     first_passes=((1, 512, 512), (1, 2048, 2048), (1, 8192, 8192), (1, 512, 4096)),
     first_decodes=tuple((batch, kv) for batch in (1, 32, 128) for kv in (1024, 4096, 16384)),
     passes=(
@@ -132,9 +139,9 @@ _ACCELERATOR = Grid(
     decodes=tuple((batch, kv) for batch in (1, 4, 8, 16, 32, 64, 128, 256) for kv in (128, 512, 2048, 8192, 32768, 131072)),
     largest=8 * GIB,
 )
-_HOST = Grid(
-    heads=(Heads(12, 12, 64), Heads(32, 8, 64), Heads(16, 2, 64)),
-    windowed=(Heads(8, 4, 64, 128),),
+_HOST = _Grid(
+    heads=(_Heads(12, 12, 64), _Heads(32, 8, 64), _Heads(16, 2, 64)),
+    windowed=(_Heads(8, 4, 64, 128),),
     first_passes=((1, 128, 128), (1, 512, 512), (1, 64, 512)),
     first_decodes=((1, 512), (8, 1024)),
     passes=((1, 1024, 1024), (4, 256, 256), (1, 128, 1024)),
@@ -155,12 +162,12 @@ def _attention(scope: Scope, dtype: str) -> Iterator[Point]:
             for backend in scope.attention_backends:
                 # What engines do not use is measured where it differs from what they do, and no further.
                 seldom = backend in ("sdpa-math", "sdpa-efficient")
-                if not runs(backend, head) or (scope.large and _left_out(backend, head, tier, grid)):
+                if not _supports(backend, head) or (scope.large and _left_out(backend, head, tier, grid)):
                     continue
                 yield from _of_heads(grid, head, dtype, backend, tier + (seldom and tier == 1), passes, decodes)
 
 
-def _left_out(backend: str, head: Heads, tier: int, grid: Grid) -> bool:
+def _left_out(backend: str, head: _Heads, tier: int, grid: _Grid) -> bool:
     """Slow backends do not fill the grids; cuDNN makes a plan for each shape, which takes half a second."""
     if backend == "sdpa-cudnn":
         return tier == 2 or head not in grid.heads[:2]
@@ -168,7 +175,7 @@ def _left_out(backend: str, head: Heads, tier: int, grid: Grid) -> bool:
 
 
 def _of_heads(
-    grid: Grid, head: Heads, dtype: str, backend: str, tier: int, passes: Iterable[tuple[int, int, int]],
+    grid: _Grid, head: _Heads, dtype: str, backend: str, tier: int, passes: Iterable[tuple[int, int, int]],
     decodes: Iterable[tuple[int, int]],
 ) -> Iterator[Point]:  # fmt: skip
     """The points of one kind of heads, as far as memory goes."""
@@ -187,7 +194,7 @@ def _of_heads(
 
 
 def _latent_attention(scope: Scope, dtype: str) -> Iterator[Point]:
-    """MLA, in both forms. Written out too: all heads share one key, which makes it a plain product."""
+    """MLA, in both forms. Written out too: all heads share one key, which makes it a plain GEMM."""
     heads: tuple[int, ...]
     prompts: tuple[int, ...]
     if scope.large:

@@ -37,7 +37,7 @@ from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
 from roofline.operators.attention import Attention, keys_read
 from roofline.operators.latent_attention import LatentAttention
 from roofline.operators.sparse_counts import entries_read
-from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values
 from roofline.predict.efficiency.forms.gemm import root, square
 
 # Keys of one step of a FlashAttention 3 or XQA block.
@@ -134,7 +134,7 @@ def _multi_block(core: Attention, length: Expr, chip: Chip) -> SplitKv:
     return SplitKv(blocks=blocks, parts=parts, keys=keys, kernels=parts > 1, older=older, slow=slow)
 
 
-def resident(between: Expr, chip: Chip) -> Expr:
+def _resident(between: Expr, chip: Chip) -> Expr:
     """Share of the bytes that are still in L2 when they are read again, `between` bytes later."""
     held = RESIDENT * chip.l2 * (0.5 if chip.architecture in HALVED else 1.0) + 1
     return minimum(1, maximum(0, 2 - between / held))
@@ -152,7 +152,7 @@ def _terms(policy: Policy) -> Callable[[Operators, Chip, Conditions, Values], di
         cost = core.cost()
         moved = cost.kv_read_bytes + cost.activation_bytes
         if not math.isinf(conditions.kv):
-            moved = moved * (1 - resident(moved * conditions.kv, chip))
+            moved = moved * (1 - _resident(moved * conditions.kv, chip))
         memory = maximum(moved / (values["memory"] * chip.bandwidth), cost.matrix_flops / chip.peak(core))
         launch, block, pace = values["launch"], values["block"], 1 / values["stream"]
         if "older_stream" in values:
@@ -196,7 +196,7 @@ def _clock(chip: Chip) -> float:
     return clock.value if clock else 1.0
 
 
-def matrix_rates(chip: Chip, other: Chip) -> float:
+def _matrix_rates(chip: Chip, other: Chip) -> float:
     """How many times as much the matrix units of an SM do on the other chip."""
     return (other.sixteen_bit / other.units) / (chip.sixteen_bit / chip.units)
 
@@ -206,7 +206,7 @@ def _scaled(values: Values, chip: Chip, other: Chip) -> dict[str, float]:
     of each), but no slower than its clock says: a chip of few products for its memory (H20) loads like its siblings. Waits
     stay as they are, and so do fractions of the memory's bandwidth."""
     clocks = _clock(other) / _clock(chip) if _clock(other) > 1 and _clock(chip) > 1 else 0.0
-    ratio = max(matrix_rates(chip, other), clocks)
+    ratio = max(_matrix_rates(chip, other), clocks)
     return {name: value * ratio if name.endswith("stream") else value for name, value in values.items()}
 
 
@@ -215,7 +215,7 @@ def _flash(chip: Chip) -> str:
     return FLASH_2.name if chip.architecture in BEFORE_HOPPER else FLASH_3.name
 
 
-FLASH_3 = Form(
+FLASH_3 = KernelForm(
     name="attention_decode_flash_3",
     ops=("attention_decode",),
     about="FlashAttention 3 as vLLM calls it: blocks that fill the SMs once, or the memory",
@@ -224,7 +224,7 @@ FLASH_3 = Form(
     transfer=_scaled,
     elsewhere=_flash,
 )
-FLASH_3_WHOLE = Form(
+FLASH_3_WHOLE = KernelForm(
     name="attention_decode_flash_3_whole",
     ops=("attention_decode",),
     about="FlashAttention 3 as SGLang calls it: up to four steps of keys are left whole",
@@ -232,7 +232,7 @@ FLASH_3_WHOLE = Form(
     terms=_terms(_flash_3(most=128, whole=4, paged=False, prepared=math.inf)),
     transfer=_scaled,
 )
-FLASH_2 = Form(
+FLASH_2 = KernelForm(
     name="attention_decode_flash_2",
     ops=("attention_decode",),
     about="FlashAttention 2 as vLLM calls it: packed and split where heads share keys, else a head at a time",
@@ -241,7 +241,7 @@ FLASH_2 = Form(
     transfer=_scaled,
     elsewhere=_flash,
 )
-MULTI_BLOCK = Form(
+MULTI_BLOCK = KernelForm(
     name="attention_decode_multi_block",
     ops=("attention_decode",),
     about="TensorRT-LLM's XQA, up to eight blocks an SM, and its older kernel for groups that XQA does not take",
@@ -285,7 +285,7 @@ def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, valu
     cost = core.cost()
     moved = cost.kv_read_bytes
     if not math.isinf(conditions.kv):
-        moved = moved * (1 - resident(moved * conditions.kv, chip))
+        moved = moved * (1 - _resident(moved * conditions.kv, chip))
     memory = maximum(moved / (values["memory"] * chip.bandwidth), cost.matrix_flops / chip.peak(core))
     streams = share * (core.r_kv + core.d_rope) * core.dtypes.kv.bytes / values["stream"]
     queries = values["passes"] * cost.activation_bytes / chip.bandwidth
@@ -304,10 +304,10 @@ def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, valu
 
 def _latent_scaled(values: Values, chip: Chip, other: Chip) -> dict[str, float]:
     """With 64 rows of products a latent, an SM streams as its matrix units multiply."""
-    return {**values, "stream": values["stream"] * matrix_rates(chip, other)}
+    return {**values, "stream": values["stream"] * _matrix_rates(chip, other)}
 
 
-MLA_DECODE = Form(
+MLA_DECODE = KernelForm(
     name="mla_decode",
     ops=("mla_decode",),
     about="latents dealt out evenly to the SMs (Ampere: a sequence to a block), or the memory",

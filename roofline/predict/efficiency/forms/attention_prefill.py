@@ -28,9 +28,9 @@ from __future__ import annotations
 from typing import cast
 
 from roofline.numeric import Expr, ceil_div, maximum, minimum, ratio
-from roofline.operators.attention import Attention
+from roofline.operators.attention import Attention, keys_read
 from roofline.operators.latent_attention import LatentAttention
-from roofline.predict.efficiency.form import COLD, Chip, Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.form import COLD, Chip, Conditions, KernelForm, Operators, Parameter, Values
 
 # Bytes/s that the last cache gives at least. NB: no datasheet has it; of 2.5 to 5 TB/s, chosen as what fits measurements of
 # A100, H200 and L40S together. Only L40S, whose memory is slow and whose cache is large, depends on it.
@@ -44,23 +44,28 @@ KEYS = 64
 LATENT_ROWS = 64
 
 
-def blocks(
-    new: Expr, cached: Expr, window: Expr | None, group: Expr, rows: Expr, keys: Expr, grain: Expr
+def _blocks(
+    new: Expr, cached: Expr, window: Expr | None, group: Expr, rows: Expr, keys: Expr, grain: Expr, *, full: bool = False
 ) -> tuple[Expr, Expr, Expr]:
     """Blocks of `rows` query rows of one sequence and `group` heads; keys that they meet together; the maximum that one meets.
 
     Block i of n ends at new query i new/n. It meets the keys up to there, or those of the windows of its queries, in whole
     blocks of keys. Borders of both coincide every `grain` rows, the greatest common divisor of the two sizes; up to there
-    they lie anywhere.
+    they lie anywhere. Without a mask (`full`) every block meets every key that is read.
 
-    >>> blocks(256, 0, None, 1, 64, 64, 64)  # 64 + 128 + 192 + 256
+    >>> _blocks(256, 0, None, 1, 64, 64, 64)  # 64 + 128 + 192 + 256
     (4, 640.0, 256)
-    >>> blocks(256, 0, None, 4, 128, 128, 128)  # 32 queries a block: four times 128, four times 256
+    >>> _blocks(256, 0, None, 4, 128, 128, 128)  # 32 queries a block: four times 128, four times 256
     (8, 1536.0, 256)
-    >>> blocks(256, 0, 64, 1, 64, 64, 64)  # 64 + 128 + 128 + 128
+    >>> _blocks(256, 0, 64, 1, 64, 64, 64)  # 64 + 128 + 128 + 128
     (4, 448.0, 128.0)
+    >>> _blocks(256, 0, None, 1, 64, 64, 64, full=True)  # four times 256
+    (4, 1024, 256)
     """
     count = ceil_div(new * group, rows)
+    if full:
+        every = maximum(keys_read(new, cached, window), keys)
+        return count, count * every, every
     step = new / count
     beyond = maximum(keys - step * grain / rows, 0)
     before = cached + beyond / 2
@@ -73,7 +78,7 @@ def blocks(
     return count, maximum(met, count * keys), maximum(minimum(cached + new, seen), keys)
 
 
-def shared_out(walks: Expr, count: Expr, met: Expr, most: Expr, units: float, values: Values, *, divides: bool) -> Expr:
+def _shared_out(walks: Expr, count: Expr, met: Expr, most: Expr, units: float, values: Values, *, divides: bool) -> Expr:
     """Seconds in which the SMs (`units`) do `walks` times `count` CTAs, which take `met` seconds together in a walk beside
     their starts, and the longest `most`. A kernel that `divides` gives the keys of a CTA to several where there are few."""
     share = walks * (count * values["block"] + met) / units
@@ -86,19 +91,19 @@ def shared_out(walks: Expr, count: Expr, met: Expr, most: Expr, units: float, va
 
 def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
     core = cast("Attention", next(iter(operators.values())))
-    width = core.head_dim
+    width, full = core.head_dim, core.mask == "full"
     pair = (4 * width / (values["compute"] * chip.peak(core)) + 1 / (values["softmax"] * chip.vector)) * chip.units
 
     if values["packed"]:
         rows = 128 + 64 * (width <= 64)
         group = ratio(core.n_heads, core.n_kv_heads)
-        count, met, most = blocks(core.new, core.cached, core.window, group, rows, 128, 128 - 64 * (width <= 64))
+        count, met, most = _blocks(core.new, core.cached, core.window, group, rows, 128, 128 - 64 * (width <= 64), full=full)
         met, most = met * rows * pair, most * rows * pair
-        compute = shared_out(core.batch * core.n_kv_heads, count, met, most, chip.units, values, divides=True)
+        compute = _shared_out(core.batch * core.n_kv_heads, count, met, most, chip.units, values, divides=True)
     else:
-        count, met, most = blocks(core.new, core.cached, core.window, 1, 64, 16384 / width, 64)
+        count, met, most = _blocks(core.new, core.cached, core.window, 1, 64, 16384 / width, 64, full=full)
         heads = core.n_kv_heads + (core.n_heads - core.n_kv_heads) * (core.new > 1)  # one query: all of a group in one block
-        compute = shared_out(core.batch * heads, count, met * 64 * pair, most * 64 * pair, chip.units, values, divides=False)
+        compute = _shared_out(core.batch * heads, count, met * 64 * pair, most * 64 * pair, chip.units, values, divides=False)
     compute = compute * (1 + values["throttle"] * compute / (compute + THROTTLE))
 
     cost = core.cost()
@@ -125,7 +130,7 @@ def _moved(moved: Expr, missed: Expr, chip: Chip) -> Expr:
     return moved * (missed / chip.bandwidth + (1 - missed) / max(chip.bandwidth, CACHE))
 
 
-ATTENTION_PREFILL = Form(
+ATTENTION_PREFILL = KernelForm(
     name="attention_prefill",
     ops=("attention_prefill",),
     about="blocks of query rows that meet blocks of keys, shared by the SMs, and the bytes around them",
@@ -160,20 +165,20 @@ def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, valu
     """
     core = cast("LatentAttention", next(iter(operators.values())))
     flop = 2 * chip.units / (values["compute"] * chip.peak(core))
-    wide = core.d_nope + core.d_rope + core.d_v
+    wide, full = core.d_nope + core.d_rope + core.d_v, core.mask == "full"
     latent = 2 * core.r_kv + core.d_rope
 
     queries, keys = core.batch * core.new * core.n_heads, core.batch * (core.cached + core.new)
     if values["absorbed"]:
-        count, met, most = blocks(core.new, core.cached, None, core.n_heads, LATENT_ROWS, KEYS, KEYS)
+        count, met, most = _blocks(core.new, core.cached, None, core.n_heads, LATENT_ROWS, KEYS, KEYS, full=full)
         met, most = (pairs * LATENT_ROWS * latent * flop for pairs in (met, most))
-        compute = shared_out(core.batch, count, met, most, chip.units, values, divides=True)
+        compute = _shared_out(core.batch, count, met, most, chip.units, values, divides=True)
         moved = queries * latent * core.dtypes.activation.bytes + keys * (core.r_kv + core.d_rope) * core.dtypes.kv.bytes
     else:
         rows = 64 if chip.architecture in {"volta", "turing", "ampere", "ada"} else 128
-        count, met, most = blocks(core.new, core.cached, None, 1, rows, KEYS, KEYS)
+        count, met, most = _blocks(core.new, core.cached, None, 1, rows, KEYS, KEYS, full=full)
         met, most = (pairs * rows * wide * flop for pairs in (met, most))
-        compute = shared_out(core.batch * core.n_heads, count, met, most, chip.units, values, divides=False)
+        compute = _shared_out(core.batch * core.n_heads, count, met, most, chip.units, values, divides=False)
         expanded = queries * wide + keys * (core.n_heads * (core.d_nope + core.d_v) + core.d_rope)
         moved = expanded * core.dtypes.activation.bytes
 
@@ -188,7 +193,7 @@ def _latent_terms(operators: Operators, chip: Chip, conditions: Conditions, valu
     }
 
 
-MLA_PREFILL = Form(
+MLA_PREFILL = KernelForm(
     name="mla_prefill",
     ops=("mla_prefill",),
     about="blocks of query rows that meet blocks of keys or of latents, shared by the SMs",

@@ -8,34 +8,35 @@ reads all the others' tensors, or two, between which they wait for each other (`
 round in chunks: with chunks of the best size a pipeline with the latency a (`setup`) and the transfer time x takes
 a + x + 2 (a x)^0.5, for the longer a message, the larger the chunks, and the less often their latency is paid.
 
+Between nodes no kernel was measured. There the latency is at least the one that NCCL's own tuning assumes for its trees
+(all-reduce) and rings (all-gather, reduce-scatter), and no tensor is sent to all at once, which engines do over NVLink alone.
+
 What the world enters by: messages of a ring, their bytes, and on PCIe the devices that share the way through the host
 (`shared`). Kernels of engines that read from their peers need NVLink between all, so that `phase` says nothing on PCIe, and
 `shared` nothing elsewhere.
 
 Sources: Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005 (rings, bytes and messages); Sanders, Speck, Träff, Parallel Computing
 35(12), 2009, section 2 (pipelines with the best chunk); `csrc/custom_all_reduce.cuh` of vLLM (one and two phases);
-`src/graph/tuning.cc` of NCCL (sums in the switch).
+`src/graph/tuning.cc` of NCCL (sums in the switch, latencies between nodes).
 """
 
 from __future__ import annotations
 
 from roofline.errors import InputError
-from roofline.numeric import Expr, minimum
-from roofline.operators.collectives import AllReduce, Collective, SendRecv
-from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
+from roofline.numeric import Expr, ceil_div, log2, maximum, minimum
+from roofline.operators.collectives import AllReduce, AllToAll, Collective, SendRecv
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values
 from roofline.specs.hardware import Connection
 
 # How fast a switch that adds what passes it is beside plain links, by the chips that it joins (NCCL's nvlsEfficiency).
 SUMS = {"hopper": 0.85, "blackwell": 0.74}
 # Bytes of a piece that one block of threads sends at once: 512 threads of 8 (NCCL's low-latency protocol).
 SLOT = 4096
+# NCCL's latencies of short messages (LL protocol), s: of a call, of a hop over NVLink beside a network, of a hop over that.
+TREE, RING = (4.4e-6, 1.8 * 0.52e-6, 5.0e-6), (3.6e-6, 1.8 * 0.47e-6, 2.7e-6)
 # Where nothing is summed twice, the piece that a device itself is to have: read, put beside or added to what arrives, which is
 # read too, and written.
 PASSES = 3
-
-
-def _over_host(joined: Connection) -> bool:
-    return joined.inside is not None and joined.inside.name.startswith("PCIe")
 
 
 def _in_switch(operator: AllReduce, chip: Chip, joined: Connection) -> Expr:
@@ -49,6 +50,27 @@ def _in_switch(operator: AllReduce, chip: Chip, joined: Connection) -> Expr:
     return minimum(1, (operator.world + 1) / (2 * (operator.world - 1)) / SUMS[chip.architecture])
 
 
+def network_latency(operator: Collective, joined: Connection) -> Expr:
+    """Seconds of a collective without bytes over nodes: up and down a chain in each node and a tree of nodes, or once round.
+
+    An all-to-all, whose messages do not wait for each other, has no more than was measured.
+
+    >>> from roofline.specs.hardware import Connection, Link
+    >>> two = Connection(inside=None, together=8, network=Link.__new__(Link))
+    >>> round(network_latency(AllReduce(elements=1, world=16), two) * 1e6, 1)  # 4.4 + 2*(7*1.8*0.52 + 5)
+    27.5
+
+    Source: NCCL, src/graph/tuning.cc, ncclTopoTuneModel (commit 01afd20).
+    """
+    if isinstance(operator, AllToAll):
+        return 0.0
+    members = operator.members(joined.together)
+    nodes = ceil_div(operator.world, members)
+    if isinstance(operator, AllReduce):
+        return TREE[0] + 2 * ((members - 1) * TREE[1] + log2(nodes) * TREE[2])
+    return RING[0] + (operator.world - nodes) * RING[1] + (nodes - 1) * RING[2]
+
+
 def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
     (operator,) = operators.values()
     if not isinstance(operator, Collective):
@@ -60,14 +82,16 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
         return {"total": 0.0}
     crossing = cost.link_bytes * operator.crossing(joined.together)
     link = joined.seconds(cost.link_bytes, crossing, operator.peers(joined.together))
-    if _over_host(joined):
+    if joined.over_host:
         link = link * (1 + values["shared"] * (joined.together - 2))
     piece = operator.piece_bytes
     latency = (values["base"] + values["step"] * cost.messages) * (1 + values["grow"] * piece / (piece + SLOT))
+    if joined.network is not None:
+        latency = maximum(latency, network_latency(operator, joined))
     short = latency + link / values["near"]
     transfer = link / values["far"]
     if isinstance(operator, AllReduce):
-        if not _over_host(joined):
+        if joined.network is None and not joined.over_host:
             direct = link * operator.world / 2  # (n-1) S instead of 2 (n-1)/n S
             short = minimum(latency + direct / values["near"], short + values["phase"])
         transfer = transfer * _in_switch(operator, chip, joined)
@@ -96,7 +120,7 @@ _SIZES = tuple(2.5e5 * 2**doublings for doublings in range(10))
 _SWITCH = Parameter("switch", "byte", "sent bytes above which messages are long", 4e6, 2.5e5, 1.28e8, choices=_SIZES)
 _SHARED = Parameter("shared", "1", "of the host's link, by each device beyond two", 0.5, 1e-3, 10.0, neutral=0)
 
-ALL_REDUCE = Form(
+ALL_REDUCE = KernelForm(
     name="all_reduce",
     ops=("all_reduce",),
     about="an all-reduce: one or two phases for short messages, for long ones a pipeline of chunks, or sums in the switch",
@@ -104,7 +128,7 @@ ALL_REDUCE = Form(
     terms=_terms,
 )
 
-COLLECTIVE = Form(
+COLLECTIVE = KernelForm(
     name="collective",
     ops=("all_gather", "reduce_scatter", "all_to_all"),
     about="a collective of one phase: at once for short messages, a pipeline of chunks for long ones",
@@ -128,7 +152,7 @@ def _message_terms(operators: Operators, chip: Chip, conditions: Conditions, val
     return {"launch": values["launch"], "link": link, "total": values["launch"] + link}
 
 
-P2P = Form(
+P2P = KernelForm(
     name="p2p",
     ops=("p2p",),
     about="one message to a neighbour: a launch, and its bytes",
@@ -153,7 +177,7 @@ def _copy_terms(operators: Operators, chip: Chip, conditions: Conditions, values
     return {"calls": calls, "link": link, "total": calls + link}
 
 
-HOST_COPY = Form(
+HOST_COPY = KernelForm(
     name="host_copy",
     ops=("copy_h2d", "copy_d2h"),
     about="a copy over the link to the host: a latency for each of its calls, and its bytes",

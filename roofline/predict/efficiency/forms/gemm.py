@@ -34,7 +34,7 @@ from typing import cast
 from roofline.numeric import Expr, ceil_div, floor_div, maximum, minimum
 from roofline.operators.gemm import Gemm
 from roofline.predict.bounds import matrix_dtype
-from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values
 
 # Common tiles of outputs, rows by columns.
 TILES = ((64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128))
@@ -47,6 +47,10 @@ SHORTEST = 256  # k that one SM is left with after a split, at least
 WHOLE_L2 = ("ada",)
 WARM = 3  # times as fast as memory such a cache is: 2.5 TB/s of L40S
 POWERS = 1e-3  # seconds at full speed after which half of the fall of clocks has come
+
+# Rows of a matrix instruction. Few rows are multiplied in tiles as low as that by kernels for weights that are widened
+# (Marlin), and where an SM multiplies so slowly that the rows of a higher tile would take longer than the weights.
+FRAGMENT = 16
 
 BLOCK = 128  # k that has one scale, and one step of a kernel for such blocks
 SWAPPED = 32  # rows below which TensorRT-LLM swaps weights and activations
@@ -62,12 +66,12 @@ Tiling = Callable[[Gemm, Chip], tuple[Expr, Expr, Expr]]
 
 
 def square(value: Expr) -> Expr:
-    """Faster on arrays than a power."""
+    """Return the square as a product, which is faster on arrays than a power."""
     return value * value
 
 
 def root(value: Expr) -> Expr:
-    """The fourth root, as two square roots: faster on arrays than a power."""
+    """Return the fourth root as two square roots, which is faster on arrays than a power."""
     return (value**0.5) ** 0.5
 
 
@@ -127,14 +131,19 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
     along = {rows: ceil_div(m, rows) for rows, _ in TILES}
     across = {columns: ceil_div(n, columns) for _, columns in TILES}
     stages = ceil_div(k, STAGE)
+    widened = gemm.dtypes.weight_only
+    low = widened or "low" in values
+    fragments = FRAGMENT * ceil_div(m, FRAGMENT)
+    width = gemm.dtypes.weight.bytes / gemm.dtypes.activation.bytes if widened else 1  # of weights on their way from L2
     times: list[Expr] = []
     least: Expr = None  # of tiles that are not split, and of those split in two: what they cost extra is the same
     twice: Expr = None
     for rows, columns in TILES:
         tiles = gemm.batch * along[rows] * across[columns]
-        each = 2 * rows * columns / (values["compute"] * peak)
+        filled = minimum(rows, fragments) if low else rows
+        each = 2 * filled * columns / (values["compute"] * peak)
         if "feed" in values:
-            each = root(square(square(each)) + square(square((rows + columns) / (values["feed"] * peak))))
+            each = root(square(square(each)) + square(square((filled + width * columns) / (values["feed"] * peak))))
         edge = (start if persistent else 2 * start) * (rows * columns / 128**2) ** 0.5
 
         def seconds_of(split: Expr, tiles: Expr = tiles, each: float = each, edge: float = edge) -> Expr:
@@ -157,7 +166,7 @@ def _libraries(operators: Operators, chip: Chip, conditions: Conditions, values:
     if twice is not None:
         times.append(with_memory(twice) + _joined(2, gemm, values, bandwidth))
     best = reduce(minimum, times)
-    quantise = _quantisation(gemm, chip, values, bandwidth)
+    quantise = 0.0 if conditions.fused else _quantisation(gemm, chip, values, bandwidth)
     return {
         "launch": values["launch"],
         "quantise": quantise,
@@ -262,10 +271,12 @@ def _blocks(tiling: Tiling) -> Callable[[Operators, Chip, Conditions, Values], d
 
 
 def _transfer(values: Values, source: Chip, target: Chip) -> dict[str, float]:
-    """Shares of datasheet figures hold elsewhere, times too. But Blackwell's SMs multiply twice as fast as Hopper's over a way
-    from L2 that is no wider, so that they are fed half as much a FLOP."""
-    times = 0.5 ** ((target.architecture == "blackwell") - (source.architecture == "blackwell"))
-    return {name: value * times if name == "feed" else value for name, value in values.items()}
+    """Shares of datasheet figures hold elsewhere, times too. But an SM's way from L2 is as wide in all, however fast it is:
+    `feed`, which is per FLOP of its peak, is half on Blackwell, whose SMs multiply twice as fast as Hopper's, and three times
+    an A100's on a GeForce of its generation. An SM that multiplies more slowly has low tiles for few rows."""
+    times = (source.sixteen_bit / source.units) / (target.sixteen_bit / target.units)
+    moved = {name: value * times if name == "feed" else value for name, value in values.items()}
+    return {**moved, "low": 1.0} if times > 1 else moved
 
 
 def _transfer_blocks(values: Values, source: Chip, target: Chip) -> dict[str, float]:
@@ -291,7 +302,7 @@ _NARROW = Parameter("narrow", "s", "small tiles for many rows", 3e-6, 1e-8, 1e-3
 _ROW = Parameter("row", "s", "an SM's time to quantise a row", 1e-7, 1e-9, 1e-5, neutral=0.0)
 _EIGHT = ("fp8", "int8", "llm_int8", "mxfp8", "mxfp4", "nvfp4", "fp4")
 
-GEMM = Form(
+GEMM = KernelForm(
     name="gemm",
     ops=("gemm", "bmm"),
     about="a product with weights of 16 bits: tiles in waves over the SMs, split where they are few, against device memory",
@@ -301,7 +312,7 @@ GEMM = Form(
     formats=("bf16", "fp16", "fp32", "tf32"),
 )
 # With one scale a row, 8-bit products show no trace of being fed too slowly.
-GEMM_FP8 = Form(
+GEMM_FP8 = KernelForm(
     name="gemm_fp8",
     ops=("gemm", "bmm"),
     about="a product of 8 bits by a vendor's library (cuBLAS), and the quantisation of its activations before",
@@ -310,7 +321,7 @@ GEMM_FP8 = Form(
     transfer=_transfer,
     formats=_EIGHT,
 )
-GEMM_FP8_CUTLASS = Form(
+GEMM_FP8_CUTLASS = KernelForm(
     name="gemm_fp8_cutlass",
     ops=("gemm", "bmm"),
     about="a product of 8 bits by CUTLASS: tiles by the number of rows, never split, and a slow quantisation before",
@@ -319,7 +330,7 @@ GEMM_FP8_CUTLASS = Form(
     transfer=_transfer,
     formats=_EIGHT,
 )
-GEMM_FP8_BLOCK = Form(
+GEMM_FP8_BLOCK = KernelForm(
     name="gemm_fp8_block",
     ops=("gemm", "bmm"),
     about="a product of 8 bits with a scale a block by DeepGEMM, and the quantisation of its activations before",
@@ -328,7 +339,7 @@ GEMM_FP8_BLOCK = Form(
     transfer=_transfer_blocks,
     formats=("fp8_block",),
 )
-GEMM_FP8_BLOCK_SWAPPED = Form(
+GEMM_FP8_BLOCK_SWAPPED = KernelForm(
     name="gemm_fp8_block_swapped",
     ops=("gemm", "bmm"),
     about="a product of 8 bits with a scale a block by TensorRT-LLM, and the quantisation of its activations before",

@@ -18,7 +18,7 @@ from roofline.operators.embedding import Embedding
 from roofline.operators.norm import Norm
 from roofline.operators.rope import Rope
 from roofline.operators.sampling import Sampling
-from roofline.predict.efficiency.form import Chip, Conditions, Form, Operators, Parameter, Values
+from roofline.predict.efficiency.form import Chip, Conditions, KernelForm, Operators, Parameter, Values
 
 # Threads that an SM holds (every data-centre chip of NVIDIA since Volta).
 HELD = 2048
@@ -78,7 +78,7 @@ def _transfer(values: Values, fitted: Chip, other: Chip) -> dict[str, float]:
     return {**values, "step": values["step"] * min(1.0, share)}
 
 
-STREAMING = Form(
+STREAMING = KernelForm(
     name="streaming",
     ops=("rmsnorm", "rope", "silu_mul", "add", "embedding", "sampling", "copy_d2d"),
     about="one kernel over rows or elements: a launch, and round trips to memory that wait for each other, together with bytes",

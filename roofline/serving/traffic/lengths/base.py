@@ -58,15 +58,15 @@ class Lengths(ABC):
 
     @abstractmethod
     def below(self, fraction: float) -> float:
-        """Integrate the quantile function from 0 to `fraction`: the Lorenz curve times the mean, from 0 to `mean` tokens."""
+        """The integral of the quantile function from 0 to `fraction`, in tokens: the Lorenz curve times the mean."""
 
     @abstractmethod
     def quantile(self, fraction: float) -> int:
-        """The length that this fraction of the requests (0 <= fraction < 1) does not exceed; the median at 0.5."""
+        """The length in tokens that a fraction of the requests (0 <= fraction < 1) does not exceed; the median at 0.5."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw `size` independent lengths: int64, shape (size,)."""
+        """Draw `size` independent lengths in tokens: int64, shape (size,)."""
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -74,7 +74,7 @@ class Lengths(ABC):
         return ()
 
     def quantiles(self, n: int) -> Array:
-        """Represent the distribution by `n` equally likely lengths, shortest first: int64, shape (n,).
+        """Represent the distribution by `n` equally likely lengths in tokens, shortest first: int64, shape (n,).
 
         They are the means of `n` slices of equal probability, rounded so that the order is kept and the sum is off by at most
         half a token, hence the mean by 0.5/n tokens. Their variance lacks the variance within the slices.
@@ -85,48 +85,54 @@ class Lengths(ABC):
         if n < 1:
             raise InputError(f"{n} representatives of {self.text}: at least 1 is needed")
         sums = [self.below(i / n) for i in range(1, n)]
-        return round_in_order([(right - left) * n for left, right in pairwise([0.0, *sums, self.mean])])
+        return _round_in_order([(right - left) * n for left, right in pairwise([0.0, *sums, self.mean])])
 
     def __str__(self) -> str:
         return self.text
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of distribution and how it is written: `word:arguments`, or the argument alone where the word is empty.
+class DistributionFamily:
+    """A family of distributions and how it is written: `name:arguments`, or the argument alone where the name is empty.
 
     Packages add one through the entry point group `roofline.lengths`.
 
     Args:
-        word: the word before the colon.
-        form: its syntax, such as `uniform:LO:HI`.
+        name: the word before the colon; empty for a plain length.
+        syntax: how it is written, such as `uniform:LO:HI`.
         example: one that parses.
         about: one line for the documentation.
-        read: makes the distribution of the arguments; paths are relative to the folder. Raises `InputError`.
+        read: makes the distribution from the arguments; paths are relative to the folder. Raises `InputError`.
     """
 
-    word: str
-    form: str
+    name: str
+    syntax: str
     example: str
     about: str
     read: Callable[[str, Path | None], Lengths]
 
     def split(self, arguments: str, least: int, needs: str, most: int | None = None) -> list[str]:
-        """The parts between the colons.
+        """Split arguments at their colons.
+
+        Args:
+            arguments: what follows the word.
+            least: minimum number of parts.
+            needs: what they are, for the message.
+            most: maximum number of parts; default: `least`.
 
         Raises:
-            InputError: fewer than `least` or more than `most` (default: `least`) parts, or an empty one.
+            InputError: fewer or more parts, or an empty one.
         """
         parts = [part.strip() for part in arguments.split(":")]
         if not least <= len(parts) <= (most or least) or not all(parts):
-            raise InputError(f"{f'{self.word}:{arguments}'!r} is not {self.form}: it needs {needs}, such as {self.example}")
+            raise InputError(f"{f'{self.name}:{arguments}'!r} is not {self.syntax}: it needs {needs}, such as {self.example}")
         return parts
 
 
-def round_in_order(values: Sequence[float]) -> NDArray[np.int64]:
+def _round_in_order(values: Sequence[float]) -> NDArray[np.int64]:
     """Round ascending numbers so that they still ascend and their sum is off by at most a half; int64, each at least 1.
 
-    >>> round_in_order([1.5, 1.5, 1.5, 1.5]).tolist(), round_in_order([2.2, 2.9, 7.0]).tolist()
+    >>> _round_in_order([1.5, 1.5, 1.5, 1.5]).tolist(), _round_in_order([2.2, 2.9, 7.0]).tolist()
     ([1, 1, 2, 2], [2, 3, 7])
     """
     import numpy as np

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import InputError, UnitError
-from roofline.serving.traffic.lengths.base import Kind, Lengths
+from roofline.serving.traffic.lengths.base import DistributionFamily, Lengths
 from roofline.units import MAX_COUNT, parse_count
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ class Truncated(Lengths):
 
     @abstractmethod
     def moment(self, k: int, y: float) -> float:
-        """E[Y^k; Y <= y] before truncation, for k = 0, 1, 2; y may be infinite."""
+        """The partial moment E[Y^k; Y <= y] before truncation, in tokens^k, for k = 0, 1, 2 and y in tokens, maybe infinite."""
 
     @abstractmethod
     def inverse(self, probability: float) -> float:
-        """The y with F(y) = probability, before truncation."""
+        """The length y in tokens with F(y) = probability, before truncation; 0 < probability < 1."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """Draws before truncation."""
+        """Draw `size` lengths in tokens before truncation and rounding: float64, shape (size,)."""
 
     @property
     def _end(self) -> float:
@@ -90,27 +90,27 @@ class Truncated(Lengths):
 
     @property
     def maximum(self) -> int | None:
-        """MAX."""
+        """Maximum in tokens; None: unbounded."""
         return self.longest
 
     def below(self, fraction: float) -> float:
-        """Integrate the quantile function from 0 to `fraction`."""
+        """The integral of the quantile function from 0 to `fraction`, in tokens."""
         if fraction <= self._ones:
             return fraction
         top = self.moment(1, self.inverse(fraction * self._mass)) if fraction < 1 else self.moment(1, self._end)
         return self._ones + (top - self.moment(1, 1.0)) / self._mass
 
     def quantile(self, fraction: float) -> int:
-        """The length, rounded."""
+        """The length that the fraction does not exceed, rounded to whole tokens."""
         length = 1 if fraction <= self._ones else max(round(self.inverse(fraction * self._mass)), 1)
         return length if self.longest is None else min(length, self.longest)
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """Independent draws, each rounded up with the probability of its fraction. At least half are within MAX at once."""
+        """Draw `size` lengths in tokens, each rounded up with the probability of its fraction: int64, shape (size,)."""
         import numpy as np
 
         values = self.draw(rng, size)
-        if self.longest is not None:
+        if self.longest is not None:  # at least half of the draws are within MAX at once
             while (again := values > self.longest).any():
                 values[again] = self.draw(rng, int(again.sum()))
         values = np.maximum(values, 1.0)
@@ -137,14 +137,14 @@ class Lognormal(Truncated):
         return math.log(self.center) - self._sigma**2 / 2
 
     def moment(self, k: int, y: float) -> float:
-        """E[Y^k; Y <= y]."""
+        """The partial moment E[Y^k; Y <= y], in tokens^k."""
         z = math.inf if y == math.inf else (math.log(y) - self._mu) / self._sigma - k * self._sigma
         # NB: erfc, as 1 + erf loses all digits far to the left
         share = 1.0 if z == math.inf else math.erfc(-z / math.sqrt(2)) / 2
         return self.center**k * math.exp((k * k - k) * self._sigma**2 / 2) * share
 
     def inverse(self, probability: float) -> float:
-        """The length of a probability."""
+        """The quantile of a probability, in tokens."""
         return math.exp(self._mu + self._sigma * NormalDist().inv_cdf(probability))
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[Any]:
@@ -172,14 +172,14 @@ class Gamma(Truncated):
         return self.deviation**2 / self.center
 
     def moment(self, k: int, y: float) -> float:
-        """E[Y^k; Y <= y]."""
+        """The partial moment E[Y^k; Y <= y], in tokens^k."""
         from scipy.special import gammainc
 
         rising = math.prod(self._shape + i for i in range(k)) * self._scale**k
         return rising * (1.0 if y == math.inf else float(gammainc(self._shape + k, y / self._scale)))
 
     def inverse(self, probability: float) -> float:
-        """The length of a probability."""
+        """The quantile of a probability, in tokens."""
         from scipy.special import gammaincinv
 
         return float(gammaincinv(self._shape, probability)) * self._scale
@@ -199,7 +199,7 @@ def _read_gamma(arguments: str, folder: Path | None) -> Gamma:
     return Gamma(*_text_and_numbers(GAMMA, arguments))
 
 
-def _text_and_numbers(kind: Kind, arguments: str) -> tuple[str, float, float, int | None]:
+def _text_and_numbers(kind: DistributionFamily, arguments: str) -> tuple[str, float, float, int | None]:
     """MEAN:SD[:MAX], checked, and the text with counts in full."""
     parts = kind.split(arguments, 2, "a mean and a standard deviation", 3)
     center, deviation = (_positive(part, name, kind.example) for part, name in zip(parts, ("MEAN", "SD"), strict=False))
@@ -211,7 +211,7 @@ def _text_and_numbers(kind: Kind, arguments: str) -> tuple[str, float, float, in
     if not 1e-6 < deviation / center < 1e3:
         raise InputError(f"SD must be between a millionth and a thousand times MEAN, not {deviation:g} of {center:g}")
     numbers = [f"{value:.15g}" for value in (center, deviation)] + ([str(longest)] if longest else [])
-    return ":".join([kind.word, *numbers]), center, deviation, longest
+    return ":".join([kind.name, *numbers]), center, deviation, longest
 
 
 def _positive(text: str, name: str, example: str) -> float:
@@ -234,14 +234,14 @@ def _positive(text: str, name: str, example: str) -> float:
     return value
 
 
-LOGNORMAL = Kind(
+LOGNORMAL = DistributionFamily(
     "lognormal",
     "lognormal:MEAN:SD[:MAX]",
     "lognormal:1155:900",
     "mean and standard deviation of the lengths (not of their logarithm); above MAX drawn again",
     _read_lognormal,
 )
-GAMMA = Kind(
+GAMMA = DistributionFamily(
     "gamma",
     "gamma:MEAN:SD[:MAX]",
     "gamma:800:800",

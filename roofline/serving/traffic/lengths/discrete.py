@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import files
 from roofline.errors import InputError, SpecError, UnitError, UnknownNameError
-from roofline.serving.traffic.lengths.base import Kind, Lengths
+from roofline.serving.traffic.lengths.base import DistributionFamily, Lengths
 from roofline.serving.traffic.tables import Table, read_table
 from roofline.specs.library import Input
 from roofline.text import clean
@@ -42,26 +42,26 @@ class Uniform(Lengths):
 
     @property
     def minimum(self) -> int:
-        """LO."""
+        """LO, in tokens."""
         return self.low
 
     @property
     def maximum(self) -> int:
-        """HI."""
+        """HI, in tokens."""
         return self.high
 
     def below(self, fraction: float) -> float:
-        """Integrate a staircase: whole steps, and a part of the next one."""
+        """The integral of the quantile function, a staircase, in tokens: whole steps, and a part of the next one."""
         whole = min(int(fraction * self._count), self._count - 1)
         steps = whole * self.low + whole * (whole - 1) / 2
         return (steps + (fraction * self._count - whole) * (self.low + whole)) / self._count
 
     def quantile(self, fraction: float) -> int:
-        """The step at the fraction."""
+        """The length that the fraction does not exceed, in tokens."""
         return self.low + min(int(fraction * self._count), self._count - 1)
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """Independent draws."""
+        """Draw `size` lengths in tokens: int64, shape (size,)."""
         return rng.integers(self.low, self.high, size, endpoint=True)
 
 
@@ -94,26 +94,26 @@ class Observed(Lengths):
 
     @property
     def minimum(self) -> int:
-        """Shortest observation."""
+        """Shortest observation, in tokens."""
         return int(self.ordered[0])
 
     @property
     def maximum(self) -> int:
-        """Longest observation."""
+        """Longest observation, in tokens."""
         return int(self.ordered[-1])
 
     def below(self, fraction: float) -> float:
-        """Sum the shortest observations, and a part of the next."""
+        """The sum of the shortest observations, and a part of the next, over the number of observations, in tokens."""
         count = len(self.ordered)
         whole = min(int(fraction * count), count - 1)
         return float(self.ordered[:whole].sum() + (fraction * count - whole) * self.ordered[whole]) / count
 
     def quantile(self, fraction: float) -> int:
-        """The observation that this fraction does not exceed."""
+        """The observation that the fraction does not exceed, in tokens."""
         return int(self.ordered[min(int(fraction * len(self.ordered)), len(self.ordered) - 1)])
 
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """Draws with replacement."""
+        """Draw `size` observations with replacement, in tokens: int64, shape (size,)."""
         return self.ordered[rng.integers(0, len(self.ordered), size)]
 
 
@@ -139,7 +139,7 @@ def _read_file(arguments: str, folder: Path | None) -> Observed:
     import numpy as np
 
     if not arguments.strip():
-        raise InputError(f"file: names no file; write {FILE.form}, such as {FILE.example}")
+        raise InputError(f"file: names no file; write {FILE.syntax}, such as {FILE.example}")
     path, column = _path_and_column(arguments.strip(), folder)
     table = read_table(path, "a file of lengths")
     index, first = _locate_column(table, column)
@@ -196,15 +196,15 @@ def _cell_length(table: Table, row: int, index: int) -> int:
         raise SpecError(str(error), path=table.path, line=table.lines[row]) from None
 
 
-FIXED = Kind("", "1024", "1024", "the same length each time", _read_fixed)
-UNIFORM = Kind(
+FIXED = DistributionFamily("", "1024", "1024", "the same length each time", _read_fixed)
+UNIFORM = DistributionFamily(
     "uniform",
     "uniform:LO:HI",
     "uniform:128:2k",
     "every whole length from LO to HI, both included, equally likely",
     _read_uniform,
 )
-FILE = Kind(
+FILE = DistributionFamily(
     "file",
     "file:PATH[:COLUMN]",
     "file:lengths.txt",

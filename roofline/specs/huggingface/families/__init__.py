@@ -95,5 +95,9 @@ def families() -> dict[str, Family]:
 
 
 def by_architecture() -> dict[str, Family]:
-    """Families by the name of the model's class."""
+    """Families by the name of the model's class, such as "LlamaForCausalLM".
+
+    Raises:
+        TypeError: two families read one model_type.
+    """
     return {architecture: entry for entry in families().values() for architecture in entry.architectures}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family
-from roofline.specs.huggingface.sections import divided, gated_mlp, gqa, layers_of, rest
+from roofline.specs.huggingface.sections import gated_mlp, gqa, head_dim_from_hidden, layers_of, tied_and_dtype
 
 
 @family(
@@ -14,9 +14,9 @@ from roofline.specs.huggingface.sections import divided, gated_mlp, gqa, layers_
     source="https://huggingface.co/baichuan-inc/Baichuan2-7B-Base/blob/main/modeling_baichuan.py",
 )
 def baichuan(config: Config) -> Draft:
-    """No biases. Where only model_max_length is given, the code is that of the 13B models."""
+    """Reads `baichuan` configs: no biases. Where only model_max_length is given, the code is that of the 13B models."""
     n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
-    head_dim = divided(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
+    head_dim = head_dim_from_hidden(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
     rotated = config.has("max_position_embeddings")
     longest = config.whole("max_position_embeddings", default=None)
     layer = Layer(
@@ -28,6 +28,6 @@ def baichuan(config: Config) -> Draft:
         "hidden_size": hidden,
         "vocab_size": config.whole("vocab_size"),
         "max_position_embeddings": longest or config.whole("model_max_length"),
-        **rest(config),
+        **tied_and_dtype(config),
     }
     return Draft([layer] * layers_of(config), keys)

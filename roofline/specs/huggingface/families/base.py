@@ -14,7 +14,11 @@ Read: TypeAlias = Callable[[Config], Draft]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A reader, the `model_type`s that it knows, and the causal language models' `architectures`."""
+    """A reader of configs, the `model_type`s that it knows, and the classes (`architectures`) of their causal language models.
+
+    `read` takes the keys of a config and returns the model as a `Draft`. It raises a `SpecError` with the place of the key
+    where one is missing, wrong, or not understood; `Config.finish` then refuses keys that it did not ask for.
+    """
 
     name: str
     model_types: tuple[str, ...]
@@ -25,7 +29,14 @@ class Family:
 
 
 def family(name: str, *, types: tuple[str, ...] = (), architectures: tuple[str, ...], source: str) -> Callable[[Read], Family]:
-    """Make a family of its reader. `types` are further model_types that mean the same; `name` is one itself."""
+    """A decorator that makes a `Family` of its reader.
+
+    Args:
+        name: of the family, and a `model_type`.
+        types: further `model_type`s with the same keys.
+        architectures: classes of its causal language models.
+        source: URL of what explains the keys.
+    """
 
     def with_reader(read: Read) -> Family:
         return Family(name, (name, *types), architectures, read, source)
@@ -34,5 +45,5 @@ def family(name: str, *, types: tuple[str, ...] = (), architectures: tuple[str, 
 
 
 def transformers(name: str) -> str:
-    """Where a family of transformers is described."""
+    """The URL of a family's page in the documentation of transformers."""
     return f"https://huggingface.co/docs/transformers/model_doc/{name}"

@@ -6,12 +6,12 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.families.gpt import LAYERNORM, heads_and_width, layers
-from roofline.specs.huggingface.sections import gqa, mlp, rest
+from roofline.specs.huggingface.sections import gqa, mlp, tied_and_dtype
 
 
 @family("bloom", architectures=("BloomForCausalLM",), source=transformers("bloom"))
 def bloom(config: Config) -> Draft:
-    """Multi-head attention; a feed-forward block four times as wide as the stream."""
+    """Reads `bloom` configs: multi-head attention; a feed-forward block four times as wide as the stream."""
     config.harmless("apply_residual_connection_post_layernorm", "slow_but_exact", "offset_alibi")
     config.harmless("bias_dropout_fusion", "masked_softmax_fusion", "skip_bias_add", "skip_bias_add_qkv")
     n_q, head_dim, hidden = heads_and_width(config, "n_embed")
@@ -29,6 +29,6 @@ def bloom(config: Config) -> Draft:
         ),
         "norm": LAYERNORM,
         "embedding_norm": True,
-        **rest(config, tie=True),
+        **tied_and_dtype(config, tie=True),
     }
     return Draft([layer] * layers(config), keys)

@@ -9,17 +9,20 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import SLIDING, last_of_each, layer_names, window_key, window_width
-from roofline.specs.huggingface.sections import gated_mlp, gqa, grouped, heads, layers_of, older, stream
+from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, model_keys, written_before
 
 LAYERNORM = {"function": "layernorm"}  # without biases
 
 
 @family("cohere", architectures=("CohereForCausalLM",), source=transformers("cohere"))
 def cohere(config: Config) -> Draft:
-    """Both blocks side by side under one norm; one switch for the biases of attention, none in the feed-forward block."""
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    """Reads `cohere` configs.
+
+    Both blocks side by side under one norm; one switch for the biases of attention, none in the feed-forward block.
+    """
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     biased = config.flag("attention_bias", default=False, why="the default of the class, which came after Command R")
-    if not config.has("use_qk_norm") and config.has("transformers_version") and not older(config, (4, 40)):
+    if not config.has("use_qk_norm") and config.has("transformers_version") and not written_before(config, (4, 40)):
         config.refuse("transformers_version", "what wrote this config knew the key use_qk_norm, and it is missing")
     normed = config.flag("use_qk_norm", default=False, why="the default of the class, which came after Command R")
     norm: Section = {"qk_norm": "full", "qk_norm_function": "layernorm"} if normed else {}
@@ -29,24 +32,26 @@ def cohere(config: Config) -> Draft:
         gated_mlp(config.whole("intermediate_size")),
         {"parallel": True},
     )
-    return Draft([layer] * layers_of(config), {**stream(config, tie=True, norm=LAYERNORM), **longest(config)})
+    return Draft([layer] * layers_of(config), {**model_keys(config, tie=True, norm=LAYERNORM), **longest(config)})
 
 
 def longest(config: Config) -> Section:
-    """`model_max_length` is the longest context, where it is given: max_position_embeddings was left at what Command R
-    was trained with first."""
+    """The key `max_position_embeddings` from `model_max_length`, where it is given; else empty.
+
+    max_position_embeddings was left at what Command R was trained with first.
+    """
     length = config.whole("model_max_length", default=None)
     return {} if length is None else {"max_position_embeddings": length}
 
 
 @family("cohere2", architectures=("Cohere2ForCausalLM",), source=transformers("cohere2"))
 def cohere2(config: Config) -> Draft:
-    """As Cohere, without norms of queries and keys."""
+    """Reads `cohere2` configs: like Cohere, without norms of queries and keys."""
     _only_published(config)
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     biased = config.flag("attention_bias")
     feed = gated_mlp(config.whole("intermediate_size"))
-    keys = {**stream(config, tie=True, norm=LAYERNORM), **longest(config)}
+    keys = {**model_keys(config, tie=True, norm=LAYERNORM), **longest(config)}
     width = window_width(config, keys["max_position_embeddings"])
     every = config.whole("sliding_window_pattern", "layer_switch", default=4)
     kinds = last_of_each(config, layers_of(config), every, "the rule of Cohere 2, where there are no layer_types")

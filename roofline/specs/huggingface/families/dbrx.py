@@ -6,18 +6,18 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.families.cohere import LAYERNORM
-from roofline.specs.huggingface.sections import divided, experts_of, gqa, moe, rest
+from roofline.specs.huggingface.sections import experts_of, gqa, head_dim_from_hidden, moe, tied_and_dtype
 
 
 @family("dbrx", architectures=("DbrxForCausalLM",), source=transformers("dbrx"))
 def dbrx(config: Config) -> Draft:
-    """Grouped-query attention and gated experts, without biases."""
+    """Reads `dbrx` configs: grouped-query attention and gated experts, without biases."""
     attention, feed = config.part("attn_config"), config.part("ffn_config")
     attention.harmless("clip_qkv")
     feed.harmless("ffn_act_fn", "moe_loss_weight", "moe_normalize_expert_weights")
     feed.off("uniform_expert_assignment")  # routing that ignores the router, for measurements
     n_q, hidden = config.whole("n_heads"), config.whole("d_model")
-    head_dim = divided(config, ("n_heads", n_q), ("d_model", hidden))
+    head_dim = head_dim_from_hidden(config, ("n_heads", n_q), ("d_model", hidden))
     n_kv = attention.whole("kv_n_heads")
     config.only("num_key_value_heads", n_kv, "attn_config says kv_n_heads")
     if n_q % n_kv:
@@ -31,6 +31,6 @@ def dbrx(config: Config) -> Draft:
         "vocab_size": config.whole("vocab_size"),
         "max_position_embeddings": config.whole("max_seq_len"),
         "norm": LAYERNORM,
-        **rest(config, tie=False),
+        **tied_and_dtype(config, tie=False),
     }
     return Draft([layer] * int(config.whole("n_layers")), keys)

@@ -16,30 +16,36 @@ from roofline.specs.huggingface.sections import (
     layers_of,
     listed_kinds_of_mlp,
     mla,
+    model_keys,
     mtp,
-    stream,
 )
 
 
 @family("deepseek_v2", architectures=("DeepseekV2ForCausalLM",), source=transformers("deepseek_v2"))
 def deepseek_v2(config: Config) -> Draft:
-    """The router has no correction; the language models of DeepSeek-VL2 do not say whether embeddings are tied."""
+    """Reads `deepseek_v2` configs.
+
+    The router has no correction; the language models of DeepSeek-VL2 do not say whether embeddings are tied.
+    """
     config.only("use_mla", True, "without latent attention it is the family of DeepSeek-V1's experts, which has no reader")
     config.choice("topk_method", of=("greedy", "group_limited_greedy"), default=None)  # a router with a correction is V3's
     config.off("mlp_bias", "rm_head")
     config.only("lm_head", True, "what is counted here has an LM head")
     count = layers_of(config)
     layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
-    return Draft(layers, stream(config, tie=False))
+    return Draft(layers, model_keys(config, tie=False))
 
 
 @family("deepseek_v3", types=("kimi_k2",), architectures=("DeepseekV3ForCausalLM",), source=transformers("deepseek_v3"))
 def deepseek_v3(config: Config) -> Draft:
-    """As DeepSeek-V2, with a correction in the router, and a module for multi-token prediction that stands apart."""
+    """Reads `deepseek_v3` configs.
+
+    Like DeepSeek-V2, with a correction in the router, and a module for multi-token prediction that is not counted.
+    """
     count = layers_of(config)
     layers = dense_and_moe(config, kinds_of_mlp(config, count), [mla(config)] * count)
     mtp(config, "num_nextn_predict_layers", "num_mtp_layers")
-    return Draft(layers, stream(config, **correction_biases(layers)))
+    return Draft(layers, model_keys(config, **correction_biases(layers)))
 
 
 _LETTERS = {"F": "full", "S": "shared"}
@@ -48,13 +54,16 @@ _INDEXERS = ("full", "shared")
 
 @family("deepseek_v32", architectures=("DeepseekV32ForCausalLM",), source=transformers("deepseek_v32"))
 def deepseek_v32(config: Config) -> Draft:
-    """Every layer has an indexer of its own."""
+    """Reads `deepseek_v32` configs: every layer has an indexer of its own."""
     return _indexed(config, ["full"] * layers_of(config))
 
 
 @family("glm_moe_dsa", architectures=("GlmMoeDsaForCausalLM",), source=transformers("glm_moe_dsa"))
 def glm_moe_dsa(config: Config) -> Draft:
-    """From GLM-5.2 on some layers see the keys that the indexer of an earlier layer picked, and have none themselves."""
+    """Reads `glm_moe_dsa` configs.
+
+    From GLM-5.2 on some layers see the keys that the indexer of an earlier layer picked, and have none themselves.
+    """
     config.harmless("index_share_for_mtp_iteration")
     return _indexed(config, _indexers(config, layers_of(config)))
 
@@ -73,7 +82,7 @@ def _indexed(config: Config, indexers: list[str]) -> Draft:
     if "shared" in indexers:
         layers = [Layer(f"{layer.name}_{each}", layer.mixer, layer.mlp) for layer, each in zip(layers, indexers, strict=True)]
     mtp(config, "num_nextn_predict_layers")
-    return Draft(layers, stream(config, **correction_biases(layers)))
+    return Draft(layers, model_keys(config, **correction_biases(layers)))
 
 
 def _indexers(config: Config, count: int) -> list[str]:

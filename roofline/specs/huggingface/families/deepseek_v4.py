@@ -7,7 +7,7 @@ from typing import Any
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import experts_of, layers_of, lean, moe, mtp, stream
+from roofline.specs.huggingface.sections import experts_of, layers_of, model_keys, moe, mtp, without_absent
 
 # How many tokens an entry stands for in each kind of layer, and what ours are called.
 _RATIOS = {"sliding_attention": 0, "compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
@@ -17,7 +17,10 @@ _ROUTING = {"hash_moe": True, "moe": False}
 
 @family("deepseek_v4", architectures=("DeepseekV4ForCausalLM",), source=transformers("deepseek_v4"))
 def deepseek_v4(config: Config) -> Draft:
-    """Layers that compress four tokens at a time have an indexer; the first layers look their experts up by token."""
+    """Reads `deepseek_v4` configs.
+
+    Layers that compress four tokens at a time have an indexer; the first layers look their experts up by token.
+    """
     count = layers_of(config)
     config.off("attention_bias", "mlp_bias")
     config.only("num_key_value_heads", 1, "all query heads read one vector per token")
@@ -30,7 +33,7 @@ def deepseek_v4(config: Config) -> Draft:
     ]
     mtp(config, "num_nextn_predict_layers")
     streams = {name: config.whole(name) for name in ("hc_mult", "hc_sinkhorn_iters")}
-    keys = stream(config, **streams)
+    keys = model_keys(config, **streams)
     experts, chosen = blocks[False]["num_experts"], blocks[False]["num_experts_per_tok"]
     sizes = {
         "router_correction_bias": experts * hashed.count(False),
@@ -64,7 +67,7 @@ def _experts(config: Config, *, hash_routing: bool) -> Section:
     width = config.whole("moe_intermediate_size", "intermediate_size")
     config.whole("n_shared_experts")
     config.only("n_shared_experts", 1, "the class has one shared expert, whatever the key says")
-    return {**moe(experts, chosen, width, shared_intermediate_size=width), **lean(hash_routing=hash_routing)}
+    return {**moe(experts, chosen, width, shared_intermediate_size=width), **without_absent(hash_routing=hash_routing)}
 
 
 def _rotated(config: Config, head_dim: int) -> int:

@@ -17,12 +17,12 @@ from roofline.specs.huggingface.layer_types import (
     sparse_after,
     windows,
 )
-from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, model_keys, moe
 
 
 @family("dots1", architectures=("Dots1ForCausalLM",), source=transformers("dots1"))
 def dots1(config: Config) -> Draft:
-    """Layers from `max_window_layers` on slide, where there is a window at all."""
+    """Reads `dots1` configs: layers from `max_window_layers` on have the sliding window, if there is one."""
     count = layers_of(config)
     n_q, n_kv, head_dim = heads(config)
     biased = config.flag("attention_bias", default=False)
@@ -39,4 +39,4 @@ def dots1(config: Config) -> Draft:
         Layer(name, gqa(n_q, n_kv, head_dim, **rest, sliding_window=window), dense if block == DENSE else sparse)
         for name, window, block in zip(layer_names(kinds, blocks), windows(config, kinds), blocks, strict=True)
     ]
-    return Draft(layers, stream(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
+    return Draft(layers, model_keys(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))

@@ -5,15 +5,25 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, grouped, heads, layers_of, moe, mtp, stream
+from roofline.specs.huggingface.sections import (
+    experts_of,
+    explicit_kv_heads,
+    gated_mlp,
+    gqa,
+    heads,
+    layers_of,
+    model_keys,
+    moe,
+    mtp,
+)
 
 
 @family("ernie4_5", architectures=("Ernie4_5ForCausalLM",), source=transformers("ernie4_5"))
 def ernie4_5(config: Config) -> Draft:
-    """Llama's shape."""
+    """Reads `ernie4_5` configs: layers like Llama's, grouped-query attention and a gated MLP."""
     biased = config.flag("use_bias")
     layer = Layer("decoder", _attention(config, biased, 128), gated_mlp(config.whole("intermediate_size"), bias=biased))
-    return Draft([layer] * layers_of(config), stream(config, tie=True))
+    return Draft([layer] * layers_of(config), model_keys(config, tie=True))
 
 
 @family(
@@ -22,7 +32,10 @@ def ernie4_5(config: Config) -> Draft:
     source=transformers("ernie4_5_moe"),
 )
 def ernie4_5_moe(config: Config) -> Draft:
-    """Layers with experts lie between two given ones, `moe_layer_interval` apart; the others are dense."""
+    """Reads `ernie4_5_moe` configs.
+
+    Layers with experts lie between two given ones, `moe_layer_interval` apart; the others are dense.
+    """
     config.harmless("moe_norm_min", "moe_capacity", "moe_gate", "moe_use_aux_free", "moe_group")
     mtp(config, "num_nextn_predict_layers")
     config.only("use_bias", False, "the experts of transformers have no biases, where the rest of the model has")
@@ -37,9 +50,9 @@ def ernie4_5_moe(config: Config) -> Draft:
     last = count - 1 if last == -1 else last
     chosen = [first <= index <= last and (index + 1) % every == 0 for index in range(count)]
     layers = [Layer("moe", mixer, sparse) if one else Layer("dense", mixer, dense) for one in chosen]
-    return Draft(layers, stream(config, tie=True))
+    return Draft(layers, model_keys(config, tie=True))
 
 
 def _attention(config: Config, biased: bool, head_dim: int | None) -> Section:
-    n_q, n_kv, width = heads(config, kv=grouped(config), head_dim=head_dim)
+    n_q, n_kv, width = heads(config, kv=explicit_kv_heads(config), head_dim=head_dim)
     return gqa(n_q, n_kv, width, qkv_bias=biased, o_bias=biased)

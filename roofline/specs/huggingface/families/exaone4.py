@@ -14,15 +14,15 @@ from roofline.specs.huggingface.layer_types import (
     window_key,
     window_width,
 )
-from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, stream
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, model_keys
 
 
 @family("exaone4", architectures=("Exaone4ForCausalLM",), source=transformers("exaone4"))
 def exaone4(config: Config) -> Draft:
-    """Where there is a window, only the layers that have it are rotated."""
+    """Reads `exaone4` configs: where there is a window, only the layers that have it are rotated."""
     n_q, n_kv, head_dim = heads(config)
     feed = gated_mlp(config.whole("intermediate_size"))
-    keys = stream(config)
+    keys = model_keys(config)
     width = window_width(config, keys["max_position_embeddings"])
     hybrid = config.data.get("sliding_window") is not None
     kinds = _kinds(config, layers_of(config), hybrid)

@@ -6,7 +6,7 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.families.gpt import LAYERNORM
-from roofline.specs.huggingface.sections import divided, gqa, mlp, rest
+from roofline.specs.huggingface.sections import gqa, head_dim_from_hidden, mlp, tied_and_dtype
 
 _HEADS = ("num_attention_heads", "n_head")
 _KV_HEADS = ("num_kv_heads", "n_head_kv")
@@ -19,11 +19,14 @@ _KV_HEADS = ("num_kv_heads", "n_head_kv")
     source=transformers("falcon"),
 )
 def falcon(config: Config) -> Draft:
-    """Two decoders: the old (7B: one KV head, one norm) and the new (40B and up: KV heads, and two norms unless said)."""
+    """Reads `falcon` configs.
+
+    Two decoders: the old (7B: one KV head, one norm) and the new (40B and up: KV heads, and two norms by default).
+    """
     config.harmless("apply_residual_connection_post_layernorm")  # which of two tensors goes around the block
     config.only("ff_factor", 4, "ffn_hidden_size says how wide the feed-forward block is")
     n_q, hidden = config.whole(*_HEADS), config.whole("hidden_size", "n_embed")
-    head_dim = divided(config, (_HEADS[0], n_q), ("hidden_size", hidden))
+    head_dim = head_dim_from_hidden(config, (_HEADS[0], n_q), ("hidden_size", hidden))
     n_kv, rest_of_layer = _new(config, n_q) if _is_new(config) else _old(config, n_q)
     biased, alibi = config.flag("bias"), config.flag("alibi")
     layer = Layer(
@@ -39,7 +42,7 @@ def falcon(config: Config) -> Draft:
             "max_position_embeddings", default=2048, why="the default of the class, on which Falcon 1 relies"
         ),
         "norm": LAYERNORM,
-        **rest(config, tie=True),
+        **tied_and_dtype(config, tie=True),
     }
     return Draft([layer] * int(config.whole("num_hidden_layers", "n_layer")), keys)
 

@@ -8,7 +8,7 @@ from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
-from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, stream
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, model_keys
 
 # NB: nested files hold what differs from the class and no more, as published ones show: PaliGemma has no head_dim, Gemma 3
 # no vocab_size, Gemma 3 4B no heads.
@@ -17,29 +17,29 @@ _NESTED = "the default of the class, which files that nest the language model le
 
 @family("gemma", architectures=("GemmaForCausalLM",), source=transformers("gemma"))
 def gemma(config: Config) -> Draft:
-    """Norms before each block."""
+    """Reads `gemma` configs: norms before each block."""
     layer = Layer("decoder", _attention(config), gated_mlp(config.whole("intermediate_size")))
-    return Draft([layer] * layers_of(config), stream(config, tie=True, positions=_unless_nested(config, 8192)))
+    return Draft([layer] * layers_of(config), model_keys(config, tie=True, positions=_unless_nested(config, 8192)))
 
 
 @family("gemma2", architectures=("Gemma2ForCausalLM",), source=transformers("gemma2"))
 def gemma2(config: Config) -> Draft:
-    """Norms before and after each block; even layers slide."""
+    """Reads `gemma2` configs: norms before and after each block; even layers have a sliding window."""
     kinds = attention_kinds(config, layers_of(config), (FULL, SLIDING), lambda index: FULL if index % 2 else SLIDING)
     # NB: the first files had the window twice.
     layers = _layers(config, kinds, windows(config, kinds, "sliding_window", "sliding_window_size"), _attention(config))
-    return Draft(layers, stream(config, tie=True, positions=_unless_nested(config, 8192)))
+    return Draft(layers, model_keys(config, tie=True, positions=_unless_nested(config, 8192)))
 
 
 @family("gemma3_text", architectures=("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"), source=transformers("gemma3"))
 def gemma3(config: Config) -> Draft:
-    """Gemma 2 with norms of queries and keys; every sixth layer sees all, where nothing else is said."""
+    """Reads `gemma3_text` configs: Gemma 2 with norms of queries and keys; every sixth layer has full attention by default."""
     count = layers_of(config)
     every = config.whole("sliding_window_pattern", default=6)
     kinds = attention_kinds(config, count, (FULL, SLIDING), lambda index: SLIDING if (index + 1) % every else FULL)
     layers = _layers(config, kinds, windows(config, kinds), {**_attention(config, n_q=8, n_kv=4), "qk_norm": "head"})
     vocab = config.whole("vocab_size", default=_unless_nested(config, 262_208), why=_NESTED)
-    return Draft(layers, stream(config, tie=True, vocab=vocab, positions=_unless_nested(config, 131_072)))
+    return Draft(layers, model_keys(config, tie=True, vocab=vocab, positions=_unless_nested(config, 131_072)))
 
 
 def _unless_nested(config: Config, default: int) -> Any:

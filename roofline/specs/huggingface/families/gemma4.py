@@ -6,7 +6,7 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
-from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, moe, rotary_of, stream
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, model_keys, moe, rotary_of
 
 
 @family(
@@ -15,8 +15,11 @@ from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, head
     source=transformers("gemma4"),
 )
 def gemma4(config: Config) -> Draft:
-    """The last `num_kv_shared_layers` have no keys and values of their own: they read those of the last layer of their
-    kind before them, which has the same sizes."""
+    """Reads `gemma4_text` configs.
+
+    The last `num_kv_shared_layers` have no keys and values of their own: they read those of the last layer of their kind
+    before them, which has the same sizes.
+    """
     count = layers_of(config)
     kinds = attention_kinds(config, count, (FULL, SLIDING))
     if kinds[-1] != FULL:
@@ -32,7 +35,7 @@ def gemma4(config: Config) -> Draft:
         if reads:
             mixer = {**mixer, "kv_shared": True}
         layers.append(Layer(f"{name}_shared" if reads else name, mixer, widths[index], {"norms": "both"}))
-    keys = stream(config, tie=True)
+    keys = model_keys(config, tie=True)
     if width := config.whole("hidden_size_per_layer_input", low=0):
         keys |= {"hidden_size_per_layer_input": width, "vocab_size_per_layer_input": config.whole("vocab_size_per_layer_input")}
     config.harmless("vocab_size_per_layer_input")

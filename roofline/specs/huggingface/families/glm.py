@@ -18,28 +18,28 @@ from roofline.specs.huggingface.sections import (
     layers_of,
     listed_kinds_of_mlp,
     mla,
+    model_keys,
     moe,
     mtp,
     rotary,
-    stream,
 )
 
 
 @family("glm", architectures=("GlmForCausalLM",), source=transformers("glm"))
 def glm(config: Config) -> Draft:
-    """Norms before each block."""
+    """Reads `glm` configs: norms before each block."""
     return _dense(config, _attention(config, config.flag("attention_bias")))
 
 
 @family("glm4", architectures=("Glm4ForCausalLM",), source=transformers("glm4"))
 def glm4(config: Config) -> Draft:
-    """Norms before and after each block."""
+    """Reads `glm4` configs: norms before and after each block."""
     return _dense(config, _attention(config, config.flag("attention_bias")), norms="both")
 
 
 @family("glm4v_text", architectures=("Glm4vForConditionalGeneration",), source=transformers("glm4v"))
 def glm4v(config: Config) -> Draft:
-    """GLM-4-0414 whose Q, K and V always have biases."""
+    """Reads `glm4v_text` configs: GLM-4-0414 whose Q, K and V always have biases."""
     config.only("attention_bias", True, "this family has biases of Q, K and V whatever this says")
     n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
     if hidden % n_q or config.whole("head_dim", default=hidden // n_q) != hidden // n_q:
@@ -49,14 +49,14 @@ def glm4v(config: Config) -> Draft:
 
 @family("glm4_moe", architectures=("Glm4MoeForCausalLM",), source=transformers("glm4_moe"))
 def glm4_moe(config: Config) -> Draft:
-    """The first layers are dense; some sizes have norms of queries and keys."""
+    """Reads `glm4_moe` configs: the first layers are dense; some sizes have norms of queries and keys."""
     normed = {"qk_norm": "head"} if config.flag("use_qk_norm") else {}
     return _sparse(config, {**_attention(config, config.flag("attention_bias")), **normed})
 
 
 @family("glm4v_moe_text", architectures=("Glm4vMoeForConditionalGeneration",), source=transformers("glm4v_moe"))
 def glm4v_moe(config: Config) -> Draft:
-    """GLM-4.5-Air without norms of queries and keys."""
+    """Reads `glm4v_moe_text` configs: GLM-4.5-Air without norms of queries and keys."""
     config.off("use_qk_norm")
     return _sparse(config, _attention(config, config.flag("attention_bias")))
 
@@ -70,7 +70,7 @@ def _attention(config: Config, biased: bool, head_dim: int | None = None) -> Sec
 
 def _dense(config: Config, mixer: Section, **rest: str) -> Draft:
     layer = Layer("decoder", mixer, gated_mlp(config.whole("intermediate_size")), dict(rest))
-    return Draft([layer] * layers_of(config), stream(config))
+    return Draft([layer] * layers_of(config), model_keys(config))
 
 
 def _sparse(config: Config, mixer: Section) -> Draft:
@@ -84,15 +84,18 @@ def _sparse(config: Config, mixer: Section) -> Draft:
     layers = [
         Layer(name, mixer, dense if block == DENSE else sparse) for name, block in zip(layer_names(blocks), blocks, strict=True)
     ]
-    return Draft(layers, stream(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
+    return Draft(layers, model_keys(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
 
 
 @family("glm4_moe_lite", architectures=("Glm4MoeLiteForCausalLM",), source=transformers("glm4_moe_lite"))
 def glm4_moe_lite(config: Config) -> Draft:
-    """The first layer is dense unless `mlp_layer_types` says otherwise; the class does not look at another count."""
+    """Reads `glm4_moe_lite` configs.
+
+    The first layer is dense unless `mlp_layer_types` says otherwise; the class does not look at another count.
+    """
     if not config.has("mlp_layer_types"):
         config.only("first_k_dense_replace", 1, "the class has one dense layer, the first")
     count = layers_of(config)
     layers = dense_and_moe(config, listed_kinds_of_mlp(config, count), [mla(config)] * count)
     mtp(config, "num_nextn_predict_layers")
-    return Draft(layers, stream(config, **correction_biases(layers)))
+    return Draft(layers, model_keys(config, **correction_biases(layers)))

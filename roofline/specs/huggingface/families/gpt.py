@@ -13,29 +13,29 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import FULL, SLIDING, layer_names, window_key
-from roofline.specs.huggingface.sections import divided, gqa, layers_of, mlp, rest, rotary, stream
+from roofline.specs.huggingface.sections import gqa, head_dim_from_hidden, layers_of, mlp, model_keys, rotary, tied_and_dtype
 
 LAYERNORM = {"function": "layernorm", "bias": True}
 
 
 def layers(config: Config) -> int:
-    """How many layers there are."""
+    """The number of layers, `n_layer` or `num_hidden_layers`."""
     return int(config.whole("n_layer", "num_hidden_layers"))
 
 
 def heads_and_width(config: Config, width: str = "n_embd") -> tuple[int, int, int]:
-    """Query heads, the width of a head, and that of the stream (`width`: the name it has)."""
+    """The number of query heads, the elements of a head, and those of the residual stream (`width`: the name of its key)."""
     n_q, hidden = config.whole("n_head", "num_attention_heads"), config.whole(width, "hidden_size")
-    return int(n_q), divided(config, ("n_head", n_q), (width, hidden)), int(hidden)
+    return int(n_q), head_dim_from_hidden(config, ("n_head", n_q), (width, hidden)), int(hidden)
 
 
 def inner(config: Config, hidden: int) -> int:
-    """The inner width of the feed-forward block: four times the stream's where n_inner is null or absent."""
+    """The inner width of the feed-forward block in elements: `n_inner`, or four times `hidden` where it is null or absent."""
     return int(config.whole("n_inner", default=None) or 4 * hidden)
 
 
 def learned(config: Config, hidden: int) -> Section:
-    """The stream of a model with a table of positions."""
+    """The keys of a model's file that are not layers, for a model with a table of learned positions and LayerNorm."""
     positions = config.whole("n_positions", "max_position_embeddings")
     return {
         "hidden_size": hidden,
@@ -43,13 +43,13 @@ def learned(config: Config, hidden: int) -> Section:
         "max_position_embeddings": positions,
         "learned_positions": positions,
         "norm": LAYERNORM,
-        **rest(config, tie=True),
+        **tied_and_dtype(config, tie=True),
     }
 
 
 @family("gpt2", architectures=("GPT2LMHeadModel",), source=transformers("gpt2"))
 def gpt2(config: Config) -> Draft:
-    """As many KV heads as query heads, none of them rotated."""
+    """Reads `gpt2` configs: as many KV heads as query heads, none of them rotated."""
     config.harmless("n_ctx")  # size of a mask that old versions kept
     n_q, head_dim, hidden = heads_and_width(config)
     layer = Layer(
@@ -62,7 +62,7 @@ def gpt2(config: Config) -> Draft:
 
 @family("gpt_bigcode", architectures=("GPTBigCodeForCausalLM",), source=transformers("gpt_bigcode"))
 def gpt_bigcode(config: Config) -> Draft:
-    """One KV head for all query heads, or with `multi_query: false` one for each."""
+    """Reads `gpt_bigcode` configs: one KV head for all query heads, or with `multi_query: false` one for each."""
     config.harmless("n_ctx", "inference_runner", "validate_runner_input", "pre_allocate_kv_cache", "max_batch_size")
     config.harmless("pad_key_length")
     n_q, head_dim, hidden = heads_and_width(config)
@@ -81,9 +81,9 @@ _KINDS = {"global": FULL, "local": SLIDING}
 
 @family("gpt_neo", architectures=("GPTNeoForCausalLM",), source=transformers("gpt_neo"))
 def gpt_neo(config: Config) -> Draft:
-    """Multi-head; only the output projection has a bias."""
+    """Reads `gpt_neo` configs: multi-head; only the output projection has a bias."""
     n_q, hidden = config.whole("num_heads", "num_attention_heads"), config.whole("hidden_size")
-    head_dim = divided(config, ("num_heads", n_q), ("hidden_size", hidden))
+    head_dim = head_dim_from_hidden(config, ("num_heads", n_q), ("hidden_size", hidden))
     feed = mlp(config.whole("intermediate_size", default=None) or 4 * hidden, bias=True)
     kinds = _layers(config, config.whole("num_layers", "num_hidden_layers"))
     width = config.whole("window_size")
@@ -91,7 +91,7 @@ def gpt_neo(config: Config) -> Draft:
         Layer(name, gqa(n_q, n_q, head_dim, **window_key(kind, width), rotary_dim=0, o_bias=True), feed)
         for name, kind in zip(layer_names(kinds), kinds, strict=True)
     ]
-    keys = stream(config, tie=True, norm=LAYERNORM)
+    keys = model_keys(config, tie=True, norm=LAYERNORM)
     return Draft(layers, {**keys, "learned_positions": keys["max_position_embeddings"]})
 
 
@@ -114,9 +114,12 @@ def _layers(config: Config, count: int) -> list[str]:
 
 @family("gpt_neox", architectures=("GPTNeoXForCausalLM",), source=transformers("gpt_neox"))
 def gpt_neox(config: Config) -> Draft:
-    """Multi-head attention with biases; both blocks side by side, each under a norm of its own, or one after the other."""
+    """Reads `gpt_neox` configs.
+
+    Multi-head attention with biases; both blocks side by side, each under a norm of its own, or one after the other.
+    """
     n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
-    head_dim = divided(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
+    head_dim = head_dim_from_hidden(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
     config.only("num_key_value_heads", n_q, "GPT-NeoX has as many KV heads as query heads")
     biased = config.flag("attention_bias", default=True, why="configs written before the key was made have biases")
     parallel = config.flag("use_parallel_residual", default=True, why="the default of the class, on which GPT-NeoX-20B relies")
@@ -126,12 +129,12 @@ def gpt_neox(config: Config) -> Draft:
         mlp(config.whole("intermediate_size"), bias=True),
         {"parallel": True, "parallel_norms": 2} if parallel else {},
     )
-    return Draft([layer] * layers_of(config), stream(config, norm=LAYERNORM))
+    return Draft([layer] * layers_of(config), model_keys(config, norm=LAYERNORM))
 
 
 @family("gptj", architectures=("GPTJForCausalLM",), source=transformers("gptj"))
 def gptj(config: Config) -> Draft:
-    """Multi-head attention without biases, of whose heads `rotary_dim` elements are rotated."""
+    """Reads `gptj` configs: multi-head attention without biases, of whose heads `rotary_dim` elements are rotated."""
     config.only("rotary", True, "GPT-J rotates queries and keys, and has no other positions")
     config.harmless("n_ctx")
     n_q, head_dim, hidden = heads_and_width(config)
@@ -147,6 +150,6 @@ def gptj(config: Config) -> Draft:
         "max_position_embeddings": config.whole("n_positions", "max_position_embeddings"),
         "norm": LAYERNORM,
         "lm_head_bias": True,
-        **rest(config),
+        **tied_and_dtype(config),
     }
     return Draft([layer] * layers(config), keys)

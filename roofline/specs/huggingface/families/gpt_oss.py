@@ -10,12 +10,15 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import FULL, SLIDING, attention_kinds, layer_names, windows
-from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, model_keys, moe
 
 
 @family("gpt_oss", architectures=("GptOssForCausalLM",), source=transformers("gpt_oss"))
 def gpt_oss(config: Config) -> Draft:
-    """`intermediate_size` is the width of an expert. Router and experts have biases whatever `attention_bias` says."""
+    """Reads `gpt_oss` configs.
+
+    `intermediate_size` is the width of an expert. Router and experts have biases whatever `attention_bias` says.
+    """
     n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
     biased = config.flag("attention_bias")
     experts, top_k = experts_of(config, ("num_local_experts", "num_experts"), ("num_experts_per_tok", "experts_per_token"))
@@ -25,4 +28,4 @@ def gpt_oss(config: Config) -> Draft:
         Layer(name, gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased, sinks=True, sliding_window=window), block)
         for name, window in zip(layer_names(kinds), windows(config, kinds), strict=True)
     ]
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))

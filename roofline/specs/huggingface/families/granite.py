@@ -9,32 +9,32 @@ from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.sections import (
     KEYS_OF_BAMBA,
     experts_of,
+    explicit_kv_heads,
     gated_mlp,
     gqa,
-    grouped,
     heads,
     layers_of,
     mamba2_of_bamba,
+    model_keys,
     moe,
-    stream,
 )
 
 
 @family("granite", architectures=("GraniteForCausalLM",), source=transformers("granite"))
 def granite(config: Config) -> Draft:
-    """Llama's shape."""
+    """Reads `granite` configs: layers like Llama's, grouped-query attention and a gated MLP."""
     return _decoder(config, gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias")))
 
 
 @family("granitemoe", architectures=("GraniteMoeForCausalLM",), source=transformers("granitemoe"))
 def granitemoe(config: Config) -> Draft:
-    """Experts of width `intermediate_size`."""
+    """Reads `granitemoe` configs: a mixture of experts, each `intermediate_size` wide."""
     return _decoder(config, moe(*_experts(config)))
 
 
 @family("granitemoeshared", architectures=("GraniteMoeSharedForCausalLM",), source=transformers("granitemoeshared"))
 def granitemoeshared(config: Config) -> Draft:
-    """The same, beside one dense block for every token."""
+    """Reads `granitemoeshared` configs: experts as in `granitemoe`, and shared experts for every token."""
     shared = config.whole("shared_intermediate_size", low=0)
     return _decoder(config, moe(*_experts(config), shared_intermediate_size=shared))
 
@@ -45,10 +45,10 @@ def _experts(config: Config) -> tuple[int, int, int]:
 
 
 def _decoder(config: Config, feed: Section) -> Draft:
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     biased = config.flag("attention_bias")
     layer = Layer("decoder", gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased), feed)
-    return Draft([layer] * layers_of(config), stream(config))
+    return Draft([layer] * layers_of(config), model_keys(config))
 
 
 _WORDS = {"mamba": "mamba", "attention": "attention", "linear_attention": "mamba", "full_attention": "attention"}
@@ -56,7 +56,10 @@ _WORDS = {"mamba": "mamba", "attention": "attention", "linear_attention": "mamba
 
 @family("granitemoehybrid", architectures=("GraniteMoeHybridForCausalLM",), source=transformers("granitemoehybrid"))
 def granitemoehybrid(config: Config) -> Draft:
-    """intermediate_size is the experts' width. Most models of the family have no positions."""
+    """Reads `granitemoehybrid` configs.
+
+    Intermediate_size is the experts' width. Most models of the family have no positions.
+    """
     config.choice("normalization_function", of=("rmsnorm",), default=None)
     count = layers_of(config)
     kinds = [_WORDS[word] for word in config.words("layer_types", count, _WORDS)]
@@ -65,7 +68,7 @@ def granitemoehybrid(config: Config) -> Draft:
         mixers["mamba"] = mamba2_of_bamba(config)
     config.harmless(*KEYS_OF_BAMBA)
     mlp = _mlp(config)
-    return Draft([Layer(kind, mixers[kind], mlp) for kind in kinds], stream(config))
+    return Draft([Layer(kind, mixers[kind], mlp) for kind in kinds], model_keys(config))
 
 
 def _attention(config: Config) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, model_keys, moe
 
 # Keys of the authors' class for parts that are off, for images, and for training.
 _HARMLESS = (
@@ -21,12 +21,12 @@ _HARMLESS = (
 
 @family("hunyuan_v1_dense", architectures=("HunYuanDenseV1ForCausalLM",), source=transformers("hunyuan_v1_dense"))
 def hunyuan_dense(config: Config) -> Draft:
-    """Llama with norms of queries and keys."""
+    """Reads `hunyuan_v1_dense` configs: Llama with norms of queries and keys."""
     for key in ("num_experts", "num_shared_expert", "moe_topk"):
         config.only(key, 1, "this family is dense")
     config.harmless("moe_intermediate_size", "use_mixed_mlp_moe", "moe_layer_num_skipped")
     layer = Layer("decoder", _attention(config), gated_mlp(config.whole("intermediate_size")))
-    return Draft([layer] * layers_of(config), stream(config))
+    return Draft([layer] * layers_of(config), model_keys(config))
 
 
 @family(
@@ -36,7 +36,10 @@ def hunyuan_dense(config: Config) -> Draft:
     source=transformers("hunyuan_v1_moe"),
 )
 def hunyuan_moe(config: Config) -> Draft:
-    """Numbers of experts, experts of a token and widths may be lists with an entry for each layer."""
+    """Reads `hunyuan_v1_moe` configs.
+
+    Numbers of experts, experts of a token and widths may be lists with an entry for each layer.
+    """
     count, mixer = layers_of(config), _attention(config)
     config.only("use_mixed_mlp_moe", True, "this family has a shared block beside its experts")
     config.off("moe_layer_num_skipped")
@@ -52,7 +55,7 @@ def hunyuan_moe(config: Config) -> Draft:
         if wide != width:
             config.refuse("moe_intermediate_size", f"{wide} is not intermediate_size ({width}), as transformers has it")
         layers.append(Layer("decoder", mixer, moe(of_layer, top_k, wide, shared_intermediate_size=num_shared * width)))
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))
 
 
 def _attention(config: Config) -> Section:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family
-from roofline.specs.huggingface.sections import gated_mlp, gqa, grouped, heads, layers_of, stream
+from roofline.specs.huggingface.sections import explicit_kv_heads, gated_mlp, gqa, heads, layers_of, model_keys
 
 
 @family(
@@ -14,7 +14,7 @@ from roofline.specs.huggingface.sections import gated_mlp, gqa, grouped, heads, 
     source="https://huggingface.co/internlm/internlm-7b/blob/main/modeling_internlm.py",
 )
 def internlm(config: Config) -> Draft:
-    """Multi-head; `bias` is for the four projections of attention."""
+    """Reads `internlm` configs: multi-head; `bias` is for the four projections of attention."""
     config.harmless("rotary")
     config.off("num_key_value_heads", "head_dim")
     n_q, n_kv, head_dim = heads(config, kv=config.whole("num_attention_heads"))
@@ -27,8 +27,8 @@ def internlm(config: Config) -> Draft:
     source="https://huggingface.co/internlm/internlm2-7b/blob/main/modeling_internlm2.py",
 )
 def internlm2(config: Config) -> Draft:
-    """Grouped queries; `bias` is for attention again."""
-    return _decoder(config, heads(config, kv=grouped(config)), config.flag("bias"))
+    """Reads `internlm2` configs: grouped-query attention; `bias` is for its four projections."""
+    return _decoder(config, heads(config, kv=explicit_kv_heads(config)), config.flag("bias"))
 
 
 @family(
@@ -37,17 +37,20 @@ def internlm2(config: Config) -> Draft:
     source="https://huggingface.co/internlm/internlm3-8b-instruct/blob/main/modeling_internlm3.py",
 )
 def internlm3(config: Config) -> Draft:
-    """`qkv_bias` for queries, keys and values, `bias` for the output projection and the feed-forward block."""
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    """Reads `internlm3` configs.
+
+    `qkv_bias` for queries, keys and values, `bias` for the output projection and the feed-forward block.
+    """
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     biased = config.flag("bias", "mlp_bias")
     layer = Layer(
         "decoder",
         gqa(n_q, n_kv, head_dim, qkv_bias=config.flag("qkv_bias", "attention_bias"), o_bias=biased),
         gated_mlp(config.whole("intermediate_size"), bias=biased),
     )
-    return Draft([layer] * layers_of(config), stream(config))
+    return Draft([layer] * layers_of(config), model_keys(config))
 
 
 def _decoder(config: Config, sizes: tuple[int, int, int], biased: bool) -> Draft:
     layer = Layer("decoder", gqa(*sizes, qkv_bias=biased, o_bias=biased), gated_mlp(config.whole("intermediate_size")))
-    return Draft([layer] * layers_of(config), stream(config))
+    return Draft([layer] * layers_of(config), model_keys(config))

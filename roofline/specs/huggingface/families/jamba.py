@@ -5,12 +5,12 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, mamba, moe, stream
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, mamba, model_keys, moe
 
 
 @family("jamba", architectures=("JambaForCausalLM",), source=transformers("jamba"))
 def jamba(config: Config) -> Draft:
-    """Attention has no positions; one expert, or none, is a dense block of the same width."""
+    """Reads `jamba` configs: attention has no positions; one expert, or none, is a dense block of the same width."""
     config.off("sliding_window")
     config.only("mamba_inner_layernorms", True, "the class has norms of Delta, B and C")
     config.harmless("n_ctx", "calc_logits_for_entire_prompt", "use_mambapy", "use_associative_scan")
@@ -29,7 +29,7 @@ def jamba(config: Config) -> Draft:
     for index in range(count):
         mixer, block = "attention" if attention[index] else "mamba", "moe" if sparse[index] else "dense"
         layers.append(Layer(f"{mixer}_{block}" if len(blocks) > 1 else mixer, mixers[mixer], blocks[block]))
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))
 
 
 def _mamba(config: Config) -> dict[str, object]:

@@ -12,8 +12,8 @@ from roofline.specs.huggingface.sections import (
     layers_of,
     listed_kinds_of_mlp,
     mla,
+    model_keys,
     mtp,
-    stream,
 )
 
 _WORDS = {"linear_attention": "kda", "full_attention": "mla"}
@@ -21,7 +21,7 @@ _WORDS = {"linear_attention": "kda", "full_attention": "mla"}
 
 @family("kimi_linear", architectures=("KimiLinearForCausalLM",), source=transformers("kimi_linear"))
 def kimi_linear(config: Config) -> Draft:
-    """Layers are numbered from 1. What is not rotated of a latent key is cached all the same."""
+    """Reads `kimi_linear` configs: layers are numbered from 1. What is not rotated of a latent key is cached all the same."""
     config.only("mla_use_nope", True, "latent attention of this family has no positions")
     config.harmless("moe_renormalize", "moe_router_activation_func", "num_expert_group", "use_grouped_topk")
     config.only("num_expert_group", 1, "experts in several groups")
@@ -35,7 +35,7 @@ def kimi_linear(config: Config) -> Draft:
     positions = config.whole("max_position_embeddings", "model_max_length")
     if inner is not None:
         inner.finish()
-    return Draft(layers, stream(config, positions=positions, **correction_biases(layers)))
+    return Draft(layers, model_keys(config, positions=positions, **correction_biases(layers)))
 
 
 def _kinds(config: Config, inner: Config | None, count: int) -> list[str]:

@@ -6,12 +6,15 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import CHUNKED, DENSE, FULL, SPARSE, attention_kinds, dense_block, layer_names
-from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, model_keys, moe
 
 
 @family("llama4_text", architectures=("Llama4ForConditionalGeneration", "Llama4ForCausalLM"), source=transformers("llama4"))
 def llama4(config: Config) -> Draft:
-    """`intermediate_size` is the width of an expert, routed or shared, and `intermediate_size_mlp` that of dense layers."""
+    """Reads `llama4_text` configs.
+
+    `intermediate_size` is the width of an expert, routed or shared, and `intermediate_size_mlp` that of dense layers.
+    """
     count = layers_of(config)
     rotated = _rotated(config, count)
     kinds = attention_kinds(config, count, (FULL, CHUNKED), lambda index: CHUNKED if rotated[index] else FULL)
@@ -26,7 +29,7 @@ def llama4(config: Config) -> Draft:
         for name, mixer, block in zip(layer_names(kinds, blocks), mixers, blocks, strict=True)
     ]
     # NB: text parts of published files have no tie_word_embeddings, nor has the file around them: it is false.
-    return Draft(layers, stream(config, tie=False))
+    return Draft(layers, model_keys(config, tie=False))
 
 
 def _attention(config: Config, kinds: list[str], rotated: list[bool]) -> list[Section]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, mamba2_of_bamba, rest, stream
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, mamba2_of_bamba, model_keys, tied_and_dtype
 from roofline.specs.huggingface.sections import mamba as mamba_1
 from roofline.specs.huggingface.sections import mamba2 as mamba_2
 
@@ -16,13 +16,13 @@ _POSITIONS = 1 << 20
 
 @family("mamba", architectures=("MambaForCausalLM",), source=transformers("mamba"))
 def mamba(config: Config) -> Draft:
-    """Embeddings are tied where the key is absent, as in the models of state-spaces."""
+    """Reads `mamba` configs: embeddings are tied where the key is absent, as in the models of state-spaces."""
     return Draft(_layers(config, _selective(config)), _stream(config, tie=True))
 
 
 @family("falcon_mamba", architectures=("FalconMambaForCausalLM",), source=transformers("falcon_mamba"))
 def falcon_mamba(config: Config) -> Draft:
-    """Mamba with norms of Delta, B and C that have no weights."""
+    """Reads `falcon_mamba` configs: Mamba with norms of Delta, B and C that have no weights."""
     note = "The norms of Delta, B and C, which have no weights, are not among the operators."
     config.harmless("mixer_rms_eps", "use_falcon_mambapy")
     return Draft(_layers(config, _selective(config)), _stream(config), notes=[note])
@@ -30,7 +30,7 @@ def falcon_mamba(config: Config) -> Draft:
 
 @family("mamba2", architectures=("Mamba2ForCausalLM",), source=transformers("mamba2"))
 def mamba2(config: Config) -> Draft:
-    """Heads of a given width fill all channels."""
+    """Reads `mamba2` configs: heads of a given width fill all channels."""
     heads, width, inner = config.whole("num_heads"), config.whole("head_dim"), _inner(config)
     if heads * width != inner:
         config.refuse("num_heads", f"{heads} heads of {width} are not expand x hidden_size ({inner})")
@@ -89,13 +89,13 @@ def _stream(config: Config, **tie: bool) -> Section:
         "hidden_size": config.whole("hidden_size", "d_model"),
         "vocab_size": config.whole("vocab_size"),
         "max_position_embeddings": positions,
-        **rest(config, **tie),
+        **tied_and_dtype(config, **tie),
     }
 
 
 @family("bamba", architectures=("BambaForCausalLM",), source=transformers("bamba"))
 def bamba(config: Config) -> Draft:
-    """Which layers have attention is listed; all others have Mamba-2."""
+    """Reads `bamba` configs: which layers have attention is listed; all others have Mamba-2."""
     config.harmless("attn_rotary_emb")  # half of a head, as the class has it, whatever this says
     count = layers_of(config)
     attention = set(config.indices("attn_layer_indices", count))
@@ -107,4 +107,4 @@ def bamba(config: Config) -> Draft:
     }
     mlp = gated_mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias", default=False))
     layers = [Layer("attention" if index in attention else "mamba", mixers[index in attention], mlp) for index in range(count)]
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))

@@ -6,12 +6,15 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import DENSE, FULL, SLIDING, SPARSE, dense_block, layer_names
-from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, moe, mtp, rotary, rotary_of, stream
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, model_keys, moe, mtp, rotary, rotary_of
 
 
 @family("mimo_v2_flash", architectures=("MiMoV2FlashForCausalLM",), source=transformers("mimo_v2_flash"))
 def mimo_v2_flash(config: Config) -> Draft:
-    """Files of the authors list layers as 0 and 1 (`hybrid_layer_pattern`, `moe_layer_freq`), those of transformers by name."""
+    """Reads `mimo_v2_flash` configs.
+
+    Files of the authors list layers as 0 and 1 (`hybrid_layer_pattern`, `moe_layer_freq`), those of transformers by name.
+    """
     count = layers_of(config)
     kinds = _kinds(config, count, "hybrid_layer_pattern", "layer_types", (FULL, SLIDING))
     blocks = _kinds(config, count, "moe_layer_freq", "mlp_layer_types", (DENSE, SPARSE))
@@ -26,7 +29,7 @@ def mimo_v2_flash(config: Config) -> Draft:
         Layer(name, mixers[kind], dense if block == DENSE else sparse)
         for name, kind, block in zip(layer_names(kinds, blocks), kinds, blocks, strict=True)
     ]
-    return Draft(layers, stream(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
+    return Draft(layers, model_keys(config, apart={"router_correction_bias": experts * blocks.count(SPARSE)}))
 
 
 def _kinds(config: Config, count: int, flags: str, words: str, of: tuple[str, str]) -> list[str]:

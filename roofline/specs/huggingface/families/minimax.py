@@ -7,7 +7,7 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, lean, moe, mtp, stream
+from roofline.specs.huggingface.sections import experts_of, gqa, heads, layers_of, model_keys, moe, mtp, without_absent
 
 _WORDS = {"linear_attention": "linear", "full_attention": "full"}
 _NUMBERS = {0: "linear", 1: "full"}
@@ -26,7 +26,10 @@ _FACTORS = tuple(
     source=transformers("minimax"),
 )
 def minimax(config: Config) -> Draft:
-    """Norms stand before each block; with `postnorm` it is their output that the residual carries on, which costs the same."""
+    """Reads `minimax` configs.
+
+    Norms stand before each block; with `postnorm` it is their output that the residual carries on, which costs the same.
+    """
     config.off("sliding_window", "shared_intermediate_size", "attention_bias")
     config.harmless("postnorm", "shared_moe_mode", *_FACTORS)
     count, head_dim = layers_of(config), config.whole("head_dim")
@@ -35,7 +38,7 @@ def minimax(config: Config) -> Draft:
     mixers = {"full": gqa(n_q, n_kv, head_dim, **_rotary(config, head_dim)), "linear": _lightning(config, n_q, head_dim)}
     experts, chosen = experts_of(config, ("num_local_experts", "num_experts"))
     mlp = moe(experts, chosen, config.whole("intermediate_size"))
-    return Draft([Layer(kind, mixers[kind], mlp) for kind in _kinds(config, count)], stream(config))
+    return Draft([Layer(kind, mixers[kind], mlp) for kind in _kinds(config, count)], model_keys(config))
 
 
 def _lightning(config: Config, heads: int, head_dim: int) -> Section:
@@ -49,7 +52,7 @@ _WHOLE = "absent: heads are rotated as a whole"
 def _rotary(config: Config, head_dim: int) -> Section:
     share = config.fraction("partial_rotary_factor", default=None)
     rotated = config.whole("rotary_dim", default=int(head_dim * share) if share else None, why="" if share else _WHOLE)
-    return lean(rotary_dim=rotated)
+    return without_absent(rotary_dim=rotated)
 
 
 def _kinds(config: Config, count: int) -> list[str]:
@@ -70,7 +73,10 @@ def _kinds(config: Config, count: int) -> list[str]:
 
 @family("minimax_m2", architectures=("MiniMaxM2ForCausalLM",), source=transformers("minimax_m2"))
 def minimax_m2(config: Config) -> Draft:
-    """`intermediate_size` is the width of an expert. Routing is corrected by a buffer that is no parameter."""
+    """Reads `minimax_m2` configs.
+
+    `intermediate_size` is the width of an expert. Routing is corrected by a buffer that is no parameter.
+    """
     count = layers_of(config)
     n_q, n_kv, head_dim = heads(config, head_dim=config.whole("head_dim"))
     config.only("use_qk_norm", True, "this family has norms of queries and keys")
@@ -90,4 +96,4 @@ def minimax_m2(config: Config) -> Draft:
         gqa(n_q, n_kv, head_dim, qk_norm="full", rotary_dim=turned),
         moe(experts, top_k, config.whole("intermediate_size")),
     )
-    return Draft([layer] * count, stream(config, apart={"router_correction_bias": count * experts}))
+    return Draft([layer] * count, model_keys(config, apart={"router_correction_bias": count * experts}))

@@ -7,7 +7,7 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import FULL, SLIDING, layer_names, window_key, window_width
-from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, grouped, heads, layers_of, moe, stream
+from roofline.specs.huggingface.sections import experts_of, explicit_kv_heads, gated_mlp, gqa, heads, layers_of, model_keys, moe
 
 
 @family(
@@ -17,7 +17,7 @@ from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, grou
     source=transformers("mistral"),
 )
 def mistral(config: Config) -> Draft:
-    """The same window on every layer, where there is one."""
+    """Reads `mistral` configs: the same sliding window on every layer, if there is one."""
     draft = ministral.read(config)
     if len({layer.name for layer in draft.layers}) > 1:
         config.refuse("layer_types", "layers differ, which model_type mistral does not know: it is ministral's")
@@ -26,12 +26,12 @@ def mistral(config: Config) -> Draft:
 
 @family("ministral", architectures=("MinistralForCausalLM",), source=transformers("ministral"))
 def ministral(config: Config) -> Draft:
-    """A window on the layers that layer_types names, or on all."""
+    """Reads `ministral` configs: a window on the layers that layer_types names, or on all."""
     config.off("attention_bias", "mlp_bias")
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     feed = gated_mlp(config.whole("intermediate_size"))
     # Multimodal configs leave out what is equal to the default of the text model's class.
-    keys = stream(config, tie=False) if config.place else stream(config)
+    keys = model_keys(config, tie=False) if config.place else model_keys(config)
     width, count = window_width(config, keys["max_position_embeddings"]), layers_of(config)
     usual = FULL if config.data.get("sliding_window") is None else SLIDING
     kinds = config.words("layer_types", count, (SLIDING, FULL), default=[usual] * count)
@@ -46,11 +46,11 @@ def ministral(config: Config) -> Draft:
 
 @family("mixtral", architectures=("MixtralForCausalLM",), source=transformers("mixtral"))
 def mixtral(config: Config) -> Draft:
-    """No biases, no shared experts."""
+    """Reads `mixtral` configs: no biases, no shared experts."""
     config.off("layer_types", "attention_bias", "mlp_bias")
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     experts, top_k = experts_of(config, ("num_local_experts", "num_experts"))
-    keys = stream(config)
+    keys = model_keys(config)
     width = window_width(config, keys["max_position_embeddings"])
     layer = Layer(
         "decoder",

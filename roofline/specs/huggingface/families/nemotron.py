@@ -21,21 +21,24 @@ from roofline.specs.huggingface.sections import (
     gqa,
     heads,
     layers_of,
-    lean,
     mamba2,
     mlp,
+    model_keys,
     moe,
     mtp,
     rotary,
     state_dtype,
-    stream,
     width_of_head,
+    without_absent,
 )
 
 
 @family("nemotron", architectures=("NemotronForCausalLM",), source=transformers("nemotron"))
 def nemotron(config: Config) -> Draft:
-    """One bias switch for the four projections of attention, one for the two of the feed-forward block."""
+    """Reads `nemotron` configs.
+
+    One bias switch for the four projections of attention, one for the two of the feed-forward block.
+    """
     n_q, n_kv, head_dim = heads(config, widths=("head_dim", "kv_channels"))
     why = "the default of the class, which came after Minitron"
     biased = config.flag("attention_bias", default=False, why=why)
@@ -45,17 +48,20 @@ def nemotron(config: Config) -> Draft:
         gqa(n_q, n_kv, head_dim, **share, qkv_bias=biased, o_bias=biased),
         mlp(config.whole("intermediate_size"), bias=config.flag("mlp_bias", default=False, why=why)),
     )
-    return Draft([layer] * layers_of(config), stream(config, norm=LAYERNORM))
+    return Draft([layer] * layers_of(config), model_keys(config, norm=LAYERNORM))
 
 
-# One letter a layer, one word a layer, and the words of later versions.
+# One letter per layer, one word per layer, and the words of later versions.
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 _WORDS = {word: word for word in _LETTERS.values()} | {"linear_attention": "mamba", "full_attention": "attention"}
 
 
 @family("nemotron_h", architectures=("NemotronHForCausalLM",), source=transformers("nemotron_h"))
 def nemotron_h(config: Config) -> Draft:
-    """Attention has no positions and no biases; experts are not gated, and may work on a narrower stream (moe_latent_size)."""
+    """Reads `nemotron_h` configs.
+
+    Attention has no positions and no biases; experts are not gated, and may work on a narrower stream (moe_latent_size).
+    """
     config.off("sliding_window", "attention_bias")
     config.harmless("partial_rotary_factor", "moe_shared_expert_overlap", "expand", "time_step_rank")
     config.harmless("mtp_hybrid_override_pattern", "mtp_layers_block_type")
@@ -67,7 +73,7 @@ def nemotron_h(config: Config) -> Draft:
         Layer(kind, mixer=sections[kind]) if kind in ("mamba", "attention") else Layer(kind, mlp=sections[kind])
         for kind in kinds
     ]
-    return Draft(layers, stream(config, **state_dtype(config, "mamba_ssm_cache_dtype"), **correction_biases(layers)))
+    return Draft(layers, model_keys(config, **state_dtype(config, "mamba_ssm_cache_dtype"), **correction_biases(layers)))
 
 
 def _kinds(config: Config) -> list[str]:
@@ -123,7 +129,7 @@ def _experts(config: Config) -> Section:
     experts, chosen = experts_of(config, ("n_routed_experts", "num_local_experts"))
     config.whole("n_shared_experts")
     config.only("n_shared_experts", 1, "the class has one shared expert, of moe_shared_expert_intermediate_size")
-    more = lean(
+    more = without_absent(
         moe_latent_size=config.whole("moe_latent_size", default=None, why="absent: the experts work on the stream as it is"),
         shared_bias=config.flag("mlp_bias"),
     )
@@ -153,8 +159,11 @@ _SOURCE = "https://huggingface.co/nvidia/Llama-3_3-Nemotron-Super-49B-v1/blob/ma
 
 @family("nemotron-nas", types=("deci",), architectures=("DeciLMForCausalLM",), source=_SOURCE)
 def nemotron_nas(config: Config) -> Draft:
-    """`block_configs` say for each layer how many query heads share a KV head, and how wide its MLP is; a block may be left
-    out (no_op), or be one matrix (replace_with_linear)."""
+    """Reads `nemotron-nas` configs.
+
+    `block_configs` say for each layer how many query heads share a KV head, and how wide its MLP is; a block may be left out
+    (no_op), or be one matrix (replace_with_linear).
+    """
     count, n_q = layers_of(config), config.whole("num_attention_heads")
     head_dim = width_of_head(config, n_q)
     if config.has("num_key_value_heads_per_layer"):
@@ -177,7 +186,7 @@ def nemotron_nas(config: Config) -> Draft:
         else:
             layers.append(Layer(_name(mixer, mlp), mixer, mlp))
     notes = [f"{empty} of the {count} layers hold no block, pass their input on, and are left out."] if empty else []
-    return Draft(layers, stream(config), notes)
+    return Draft(layers, model_keys(config), notes)
 
 
 def _decilm(config: Config, n_q: int, head_dim: int) -> Draft:
@@ -189,7 +198,7 @@ def _decilm(config: Config, n_q: int, head_dim: int) -> Draft:
     biased, mlp_bias = config.flag("attention_bias", default=False), config.flag("mlp_bias", default=False)
     mlp = gated_mlp(config.whole("intermediate_size"), bias=mlp_bias)
     layers = [Layer("decoder", gqa(n_q, n_kv, head_dim, qkv_bias=biased, o_bias=biased), mlp) for n_kv in heads]
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))
 
 
 def _name(mixer: Section | None, mlp: Section | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.specs.huggingface.config import REQUIRED, Config
 from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
-from roofline.specs.huggingface.sections import divided, gqa, layers_of, mlp, stream
+from roofline.specs.huggingface.sections import gqa, head_dim_from_hidden, layers_of, mlp, model_keys
 
 # The table of positions has two rows that no position uses: fairseq counted from the padding token on.
 _UNUSED = 2
@@ -13,11 +13,11 @@ _UNUSED = 2
 
 @family("opt", architectures=("OPTForCausalLM",), source=transformers("opt"))
 def opt(config: Config) -> Draft:
-    """One switch for all biases, one for the parameters of the norms."""
+    """Reads `opt` configs: one switch for all biases, one for the parameters of the norms."""
     config.only("learned_embeddings", True, "OPT has a learned table of positions")
     config.off("scale_embeddings")
     n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
-    head_dim = divided(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
+    head_dim = head_dim_from_hidden(config, ("num_attention_heads", n_q), ("hidden_size", hidden))
     why = "the default of the class, where the key is absent"
     biased = config.flag("enable_bias", default=True, why=why)
     weighted = config.flag("layer_norm_elementwise_affine", default=True, why=why)
@@ -34,7 +34,7 @@ def opt(config: Config) -> Draft:
         gqa(n_q, n_q, head_dim, rotary_dim=0, qkv_bias=biased, o_bias=biased),
         mlp(config.whole("ffn_dim"), bias=biased),
     )
-    keys = stream(
+    keys = model_keys(
         config,
         tie=True,
         learned_positions=positions + _UNUSED,

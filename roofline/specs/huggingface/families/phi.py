@@ -11,31 +11,31 @@ from roofline.specs.huggingface.families.gpt import LAYERNORM, heads_and_width, 
 from roofline.specs.huggingface.layer_types import window_width
 from roofline.specs.huggingface.sections import (
     experts_of,
+    explicit_kv_heads,
     gated_mlp,
     gqa,
-    grouped,
     heads,
     layers_of,
     mlp,
+    model_keys,
     moe,
-    rest,
     rotary,
-    stream,
+    tied_and_dtype,
 )
 
 
 @family("phi", types=("phi-msft",), architectures=("PhiForCausalLM",), source=transformers("phi"))
 def phi(config: Config) -> Draft:
-    """Half of a head is rotated, unless said."""
+    """Reads `phi` configs: half of a head is rotated by default."""
     if config.data.get("model_type") == "phi-msft":
         return _first(config)
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     norm: Section = {}
     if config.flag("qk_layernorm", default=False, why="the default of the class, where the key is absent"):
         norm = {"qk_norm": "head", "qk_norm_function": "layernorm", "qk_norm_bias": True}
     mixer = gqa(n_q, n_kv, head_dim, **rotary(config, head_dim, 0.5), qkv_bias=True, o_bias=True, **norm)
     layer = Layer("decoder", mixer, mlp(config.whole("intermediate_size"), bias=True), {"parallel": True})
-    return Draft([layer] * layers_of(config), stream(config, norm=LAYERNORM, lm_head_bias=True))
+    return Draft([layer] * layers_of(config), model_keys(config, norm=LAYERNORM, lm_head_bias=True))
 
 
 def _first(config: Config) -> Draft:
@@ -51,19 +51,19 @@ def _first(config: Config) -> Draft:
         "max_position_embeddings": config.whole("n_positions"),
         "norm": LAYERNORM,
         "lm_head_bias": True,
-        **rest(config),
+        **tied_and_dtype(config),
     }
     return Draft([layer] * layers(config), keys)
 
 
 @family("phi3", architectures=("Phi3ForCausalLM",), source=transformers("phi3"))
 def phi3(config: Config) -> Draft:
-    """Llama's shape, a window on every layer where there is one."""
+    """Reads `phi3` configs: layers like Llama's, with a sliding window on every layer where there is one."""
     config.off("attention_bias", "mlp_bias", "lm_head_bias", "layer_types")
     config.only("full_attn_mod", 1, "every layer has the same attention")
     config.harmless("interpolate_factor")
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
-    keys = stream(config)
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
+    keys = model_keys(config)
     width = window_width(config, keys["max_position_embeddings"])
     layer = Layer(
         "decoder",
@@ -75,12 +75,12 @@ def phi3(config: Config) -> Draft:
 
 @family("phimoe", architectures=("PhimoeForCausalLM", "PhiMoEForCausalLM"), source=transformers("phimoe"))
 def phimoe(config: Config) -> Draft:
-    """One bias switch for the four projections of attention, one for the LM head."""
+    """Reads `phimoe` configs: one bias switch for the four projections of attention, one for the LM head."""
     config.off("layer_types", "mlp_bias")
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     biased = config.flag("attention_bias")
     experts, top_k = experts_of(config, ("num_local_experts",))
-    keys = stream(config, norm=LAYERNORM, lm_head_bias=config.flag("lm_head_bias"))
+    keys = model_keys(config, norm=LAYERNORM, lm_head_bias=config.flag("lm_head_bias"))
     width = window_width(config, keys["max_position_embeddings"])
     layer = Layer(
         "decoder",

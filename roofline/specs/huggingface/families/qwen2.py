@@ -17,12 +17,12 @@ from roofline.specs.huggingface.layer_types import (
     sparse_by_step,
     switched_windows,
 )
-from roofline.specs.huggingface.sections import experts_of, flat_notes, gated_mlp, gqa, heads, layers_of, moe, mtp, stream
+from roofline.specs.huggingface.sections import experts_of, flat_notes, gated_mlp, gqa, heads, layers_of, model_keys, moe, mtp
 
 
 @family("qwen2", architectures=("Qwen2ForCausalLM",), source=transformers("qwen2"))
 def qwen2(config: Config) -> Draft:
-    """Q, K and V always have biases, the output never: there is no key for it."""
+    """Reads `qwen2` configs: Q, K and V always have biases, the output never: there is no key for it."""
     config.only("attention_bias", True, "Qwen2 has biases of Q, K and V whatever this says")
     n_q, n_kv, head_dim = heads(config)
     width, count = config.whole("intermediate_size"), layers_of(config)
@@ -31,12 +31,12 @@ def qwen2(config: Config) -> Draft:
         Layer(name, gqa(n_q, n_kv, head_dim, qkv_bias=True, sliding_window=window), gated_mlp(width))
         for name, window in zip(layer_names(kinds_of_windows(widths)), widths, strict=True)
     ]
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))
 
 
 @family("mimo", architectures=("MiMoForCausalLM",), source="https://huggingface.co/XiaomiMiMo/MiMo-7B-Base")
 def mimo(config: Config) -> Draft:
-    """Qwen2, and layers for multi-token prediction."""
+    """Reads `mimo` configs: Qwen2, and layers for multi-token prediction."""
     mtp(config, "num_nextn_predict_layers")
     return qwen2.read(config)
 
@@ -48,7 +48,10 @@ def mimo(config: Config) -> Draft:
     source=transformers("qwen2_vl"),
 )
 def qwen2_vl(config: Config) -> Draft:
-    """Qwen2's layers; the keys of the language model stand in `text_config`, or in older files beside `vision_config`."""
+    """Reads `qwen2_vl` configs.
+
+    Qwen2's layers; the keys of the language model stand in `text_config`, or in older files beside `vision_config`.
+    """
     draft = qwen2.read(config)
     n_q, hidden = config.whole("num_attention_heads"), config.whole("hidden_size")
     if hidden % n_q or config.whole("head_dim", default=hidden // n_q) != hidden // n_q:
@@ -59,7 +62,7 @@ def qwen2_vl(config: Config) -> Draft:
 
 @family("qwen2_moe", architectures=("Qwen2MoeForCausalLM",), source=transformers("qwen2_moe"))
 def qwen2_moe(config: Config) -> Draft:
-    """Switched on, the window is that of every second layer below `max_window_layers`."""
+    """Reads `qwen2_moe` configs: the sliding window, if switched on, is on every second layer below `max_window_layers`."""
     n_q, n_kv, head_dim = heads(config)
     # NB: a key of later versions of the class; without it there are biases.
     biased, count = config.flag("qkv_bias", default=True), layers_of(config)
@@ -85,4 +88,4 @@ def qwen2_moe(config: Config) -> Draft:
         )
         for name, window, block in zip(layer_names(kinds_of_windows(widths), blocks), widths, blocks, strict=True)
     ]
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))

@@ -15,18 +15,18 @@ from roofline.specs.huggingface.layer_types import (
     sparse_by_step,
     switched_windows,
 )
-from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, moe, stream
+from roofline.specs.huggingface.sections import experts_of, gated_mlp, gqa, heads, layers_of, model_keys, moe
 
 
 @family("qwen3", architectures=("Qwen3ForCausalLM",), source=transformers("qwen3"))
 def qwen3(config: Config) -> Draft:
-    """Dense layers; a window, where there is one, from `max_window_layers` on."""
+    """Reads `qwen3` configs: dense layers; a sliding window, if there is one, from `max_window_layers` on."""
     return _dense(config, switched_windows(config, layers_of(config), sliding_from_layer(config)))
 
 
 @family("qwen3_vl_text", architectures=("Qwen3VLForConditionalGeneration",), source=transformers("qwen3_vl"))
 def qwen3_vl(config: Config) -> Draft:
-    """Qwen3 without windows."""
+    """Reads `qwen3_vl_text` configs: Qwen3 without windows."""
     config.off("use_sliding_window", "sliding_window")
     return _dense(config, [None] * layers_of(config))
 
@@ -38,13 +38,13 @@ def qwen3_vl(config: Config) -> Draft:
     source=transformers("qwen3_moe"),
 )
 def qwen3_moe(config: Config) -> Draft:
-    """Mixtures of experts without shared ones; a window, where there is one, in all layers."""
+    """Reads `qwen3_moe` configs: mixtures of experts without shared ones; a sliding window, if there is one, in all layers."""
     return _sparse(config, switched_windows(config, layers_of(config), lambda index: SLIDING))
 
 
 @family("qwen3_vl_moe_text", architectures=("Qwen3VLMoeForConditionalGeneration",), source=transformers("qwen3_vl_moe"))
 def qwen3_vl_moe(config: Config) -> Draft:
-    """Qwen3's mixtures of experts without windows."""
+    """Reads `qwen3_vl_moe_text` configs: Qwen3's mixtures of experts without windows."""
     config.off("use_sliding_window", "sliding_window")
     return _sparse(config, [None] * layers_of(config))
 
@@ -66,7 +66,7 @@ def _dense(config: Config, widths: list[int | None]) -> Draft:
     block = gated_mlp(config.whole("intermediate_size"))
     mixers = _attention(config, widths)
     layers = [Layer(name, mixer, block) for name, mixer in zip(layer_names(kinds_of_windows(widths)), mixers, strict=True)]
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))
 
 
 def _sparse(config: Config, widths: list[int | None]) -> Draft:
@@ -79,4 +79,4 @@ def _sparse(config: Config, widths: list[int | None]) -> Draft:
         Layer(name, mixer, dense if block == DENSE else sparse)
         for name, mixer, block in zip(layer_names(kinds_of_windows(widths), blocks), mixers, blocks, strict=True)
     ]
-    return Draft(layers, stream(config))
+    return Draft(layers, model_keys(config))

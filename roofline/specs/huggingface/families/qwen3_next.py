@@ -22,24 +22,24 @@ from roofline.specs.huggingface.sections import (
     gqa,
     heads,
     layers_of,
+    model_keys,
     moe,
     mtp,
     rotary,
     rotary_of,
     state_dtype,
-    stream,
 )
 
 
 @family("qwen3_next", architectures=("Qwen3NextForCausalLM",), source=transformers("qwen3_next"))
 def qwen3_next(config: Config) -> Draft:
-    """Mixtures of experts, or dense layers where the file says so."""
+    """Reads `qwen3_next` configs: mixtures of experts, or dense layers where the file says so."""
     return _draft(config, sparse_by_step(config, layers_of(config)))
 
 
 @family("qwen3_5_text", architectures=("Qwen3_5ForConditionalGeneration", "Qwen3_5ForCausalLM"), source=transformers("qwen3_5"))
 def qwen3_5(config: Config) -> Draft:
-    """Dense."""
+    """Reads `qwen3_5_text` configs: linear and full attention as in Qwen3-Next, dense feed-forward blocks."""
     return _draft(config, [DENSE] * layers_of(config))
 
 
@@ -49,7 +49,7 @@ def qwen3_5(config: Config) -> Draft:
     source=transformers("qwen3_5_moe"),
 )
 def qwen3_5_moe(config: Config) -> Draft:
-    """Mixtures of experts alone."""
+    """Reads `qwen3_5_moe_text` configs: linear and full attention as in Qwen3-Next, a mixture of experts in every layer."""
     config.only("mlp_only_layers", [], "all layers of this family are mixtures of experts")
     config.only("decoder_sparse_step", 1, "all layers of this family are mixtures of experts")
     return _draft(config, [SPARSE] * layers_of(config))
@@ -67,7 +67,7 @@ def _draft(config: Config, blocks: list[str]) -> Draft:
         Layer(name, mixers[kind], dense if block == DENSE else sparse)
         for name, kind, block in zip(layer_names(kinds, blocks), kinds, blocks, strict=True)
     ]
-    return Draft(layers, stream(config, **state_dtype(config, "mamba_ssm_dtype")))
+    return Draft(layers, model_keys(config, **state_dtype(config, "mamba_ssm_dtype")))
 
 
 def _every(config: Config) -> Callable[[int], str]:

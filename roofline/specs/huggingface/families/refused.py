@@ -10,7 +10,11 @@ from roofline.specs.huggingface.families.base import family, transformers
 
 @family("gemma3n_text", architectures=("Gemma3nForConditionalGeneration", "Gemma3nForCausalLM"), source=transformers("gemma3n"))
 def gemma3n(config: Config) -> NoReturn:
-    """Gemma 3n: E2B, E4B."""
+    """Refuses `gemma3n_text` configs (Gemma 3n: E2B, E4B), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse(
         "model_type", "Gemma 3n keeps several copies of the stream (AltUp) and a second path around each layer (LAuReL)"
     )
@@ -20,7 +24,11 @@ def gemma3n(config: Config) -> NoReturn:
     "step3", types=("step3_text",), architectures=("Step3ForConditionalGeneration",), source="https://arxiv.org/abs/2507.19427"
 )
 def step3(config: Config) -> NoReturn:
-    """Step-3."""
+    """Refuses `step3` configs (Step-3), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse("model_type", "Step-3 makes its queries from factors of their own (multi-matrix factorization attention)")
 
 
@@ -30,35 +38,59 @@ def step3(config: Config) -> NoReturn:
     source="https://huggingface.co/microsoft/Phi-3-small-8k-instruct/blob/main/modeling_phi3_small.py",
 )
 def phi3small(config: Config) -> NoReturn:
-    """Phi-3-small."""
+    """Refuses `phi3small` configs (Phi-3-small), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse("model_type", "every second layer of Phi-3-small attends to chosen blocks of the context (block-sparse)")
 
 
 @family("falcon_h1", architectures=("FalconH1ForCausalLM",), source=transformers("falcon_h1"))
 def falcon_h1(config: Config) -> NoReturn:
-    """Falcon-H1."""
+    """Refuses `falcon_h1` configs (Falcon-H1), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse("model_type", "Falcon-H1 has attention and Mamba-2 side by side in every layer")
 
 
 @family("zamba2", types=("zamba",), architectures=("Zamba2ForCausalLM", "ZambaForCausalLM"), source=transformers("zamba2"))
 def zamba2(config: Config) -> NoReturn:
-    """Zamba, Zamba2."""
+    """Refuses `zamba2` configs (Zamba, Zamba2), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse("model_type", "Zamba's layers share the weights of one block, each with an adapter of its own")
 
 
 @family("phi4flash", architectures=("Phi4FlashForCausalLM",), source="https://arxiv.org/abs/2507.06607")
 def phi4flash(config: Config) -> NoReturn:
-    """Phi-4-mini-flash."""
+    """Refuses `phi4flash` configs (Phi-4-mini-flash), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse("model_type", "Phi-4-mini-flash shares the memory of one layer with gated units of later ones (SambaY)")
 
 
 @family("longcat_flash", architectures=("LongcatFlashForCausalLM",), source=transformers("longcat_flash"))
 def longcat_flash(config: Config) -> NoReturn:
-    """LongCat-Flash."""
+    """Refuses `longcat_flash` configs (LongCat-Flash), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse("model_type", "LongCat-Flash has two attentions in a layer, and experts that do nothing (zero_expert_num)")
 
 
 @family("lfm2", types=("lfm2_moe",), architectures=("Lfm2ForCausalLM", "Lfm2MoeForCausalLM"), source=transformers("lfm2"))
 def lfm2(config: Config) -> NoReturn:
-    """LFM2."""
+    """Refuses `lfm2` configs (LFM2), whose layers are not modelled.
+
+    Raises:
+        SpecError: always, with the reason.
+    """
     config.refuse("model_type", "LFM2 has gated short convolutions instead of most attentions")

@@ -6,7 +6,7 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.families.gpt import LAYERNORM
-from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, rotary, stream
+from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of, model_keys, rotary
 
 
 @family(
@@ -16,7 +16,7 @@ from roofline.specs.huggingface.sections import gated_mlp, gqa, heads, layers_of
     source=transformers("stablelm"),
 )
 def stablelm(config: Config) -> Draft:
-    """Biases of queries, keys and values where switched on, none elsewhere."""
+    """Reads `stablelm` configs: biases of queries, keys and values where switched on, none elsewhere."""
     why = "the default of the class, where the key is absent"
     biased = config.flag("use_qkv_bias", default=False, why=why)
     norm: Section = {}
@@ -29,4 +29,4 @@ def stablelm(config: Config) -> Draft:
         gated_mlp(config.whole("intermediate_size")),
         {"parallel": True} if config.flag("use_parallel_residual", default=False, why=why) else {},
     )
-    return Draft([layer] * layers_of(config), stream(config, norm=LAYERNORM))
+    return Draft([layer] * layers_of(config), model_keys(config, norm=LAYERNORM))

@@ -7,18 +7,18 @@ from roofline.specs.huggingface.draft import Draft, Layer
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.families.gpt import LAYERNORM
 from roofline.specs.huggingface.layer_types import window_width
-from roofline.specs.huggingface.sections import gqa, grouped, heads, layers_of, mlp, stream
+from roofline.specs.huggingface.sections import explicit_kv_heads, gqa, heads, layers_of, mlp, model_keys
 
 
 @family("starcoder2", architectures=("Starcoder2ForCausalLM",), source=transformers("starcoder2"))
 def starcoder2(config: Config) -> Draft:
-    """A window on every layer where there is one."""
+    """Reads `starcoder2` configs: a sliding window on every layer, if there is one."""
     config.off("layer_types")
     config.only("mlp_type", "default", "StarCoder 2 has a plain feed-forward block")
     config.only("norm_type", "layer_norm", "StarCoder 2 has layer norms")
-    n_q, n_kv, head_dim = heads(config, kv=grouped(config))
+    n_q, n_kv, head_dim = heads(config, kv=explicit_kv_heads(config))
     biased = config.flag("use_bias")
-    keys = stream(config, tie=True, norm=LAYERNORM)
+    keys = model_keys(config, tie=True, norm=LAYERNORM)
     width = window_width(config, keys["max_position_embeddings"])
     layer = Layer(
         "decoder",

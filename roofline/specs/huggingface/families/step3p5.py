@@ -6,7 +6,7 @@ from roofline.specs.huggingface.config import Config
 from roofline.specs.huggingface.draft import Draft, Layer, Section
 from roofline.specs.huggingface.families.base import family, transformers
 from roofline.specs.huggingface.layer_types import DENSE, FULL, SLIDING, SPARSE, dense_block, layer_names, sparse_after, windows
-from roofline.specs.huggingface.sections import experts_of, gqa, layers_of, moe, mtp, stream
+from roofline.specs.huggingface.sections import experts_of, gqa, layers_of, model_keys, moe, mtp
 
 _KV, _EXPERTS = ("num_key_value_heads", "num_attention_groups"), ("n_routed_experts", "moe_num_experts", "num_experts")
 # Numerics, positions, and what says again what is known.
@@ -25,7 +25,7 @@ _HARMLESS = (
     source=transformers("step3p7"),
 )
 def step3p5(config: Config) -> Draft:
-    """Lists go on behind the last layer with entries for the MTP layers."""
+    """Reads `step3p5` configs: lists by layer continue with entries for the MTP layers."""
     if config.data.get("model_type") == "step3p7" and not config.place:
         config.refuse("model_type", "a step3p7 config describes its language model in text_config, and this one has none")
     count = layers_of(config)
@@ -48,7 +48,7 @@ def step3p5(config: Config) -> Draft:
         Layer(name, mixer, dense if block == DENSE else sparse)
         for name, mixer, block in zip(layer_names(kinds, blocks), mixers, blocks, strict=True)
     ]
-    keys = stream(config, tie=False, apart={"router_correction_bias": experts * blocks.count(SPARSE)})
+    keys = model_keys(config, tie=False, apart={"router_correction_bias": experts * blocks.count(SPARSE)})
     return Draft(layers, keys)
 
 

@@ -21,7 +21,15 @@ METHODS: Registry[Method] = Registry(
 
 
 def plan(config: Mapping[str, Any], dtype: str) -> Plan:
-    """The rules of a `quantization_config`; `dtype` is that of the weights which are not quantised."""
+    """The rules of a `quantization_config`: how it stores which modules.
+
+    Args:
+        config: its keys, `quant_method` among them.
+        dtype: of weights that are not quantised.
+
+    Raises:
+        InputError: the method is missing or unknown, or a key of it is wrong or not understood.
+    """
     name = config.get("quant_method")
     if name is None and "w_bit" in config:  # quant_config.json of AutoAWQ
         name = "awq"

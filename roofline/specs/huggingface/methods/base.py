@@ -30,7 +30,12 @@ class Rule:
     roles: frozenset[str] | None = LAYERS
 
     def holds(self, name: str, role: str) -> bool:
-        """Whether a module is meant."""
+        """Whether the rule is for a module.
+
+        Args:
+            name: of the module in a checkpoint.
+            role: of its weight, such as "attention/o_proj".
+        """
         return (self.roles is None or bool(self.roles & set(within(role)))) and self.matches(name)
 
 
@@ -42,23 +47,36 @@ class Plan:
     kv_cache_dtype: str | None = None
 
     def scheme(self, name: str, role: str) -> Scheme | None:
-        """How a module's weights are stored."""
+        """The scheme by which a module's weights are stored; None if they are not quantised.
+
+        Args:
+            name: of the module in a checkpoint.
+            role: of its weight, such as "attention/o_proj".
+        """
         return next((rule.scheme for rule in self.rules if rule.holds(name, role)), None)
 
 
 class Keys:
-    """The keys of a config, handed out by name; those that were not read are refused unless they are off."""
+    """The keys of a `quantization_config` or of an object inside it.
+
+    Methods hand out values by name, and raise an `InputError` with the place of a key that is wrong. `done` refuses keys that
+    were not read.
+    """
 
     def __init__(self, data: Mapping[str, Any], place: str = "quantization_config") -> None:
         self.data, self.place, self.requested = data, place, {"quant_method"}
 
     def get(self, *names: str, default: Any = None) -> Any:
-        """The value under the first of the names that has one."""
+        """The value under the first of the names that has one other than null; `default` without."""
         self.requested.update(names)
         return next((self.data[name] for name in names if self.data.get(name) is not None), default)
 
     def choice(self, *names: str, of: Collection[Any], default: Any = None) -> Any:
-        """One of several values; texts in any case."""
+        """The value of a key that is one of `of`, strings in lower case whatever their spelling.
+
+        Raises:
+            InputError: it is another value.
+        """
         value = self.get(*names, default=default)
         plain = value.lower() if isinstance(value, str) else value
         # NB: Python takes true for equal to 1
@@ -68,33 +86,62 @@ class Keys:
         return plain
 
     def flag(self, *names: str, default: bool = False) -> bool:
-        """True or false."""
+        """The value of a boolean key.
+
+        Raises:
+            InputError: it is neither true nor false.
+        """
         return bool(self.choice(*names, of=(True, False), default=default))
 
     def listed(self, *names: str) -> list[Any]:
-        """A list; an absent one is empty."""
+        """The value of a key that is a list; empty where it is absent.
+
+        Raises:
+            InputError: it is no list.
+        """
         value = self.get(*names, default=[])
         if not isinstance(value, (list, tuple)):
             self.refuse(names[0], f"must be a list, not {value!r:.60}")
         return list(value)
 
     def left(self, *names: str) -> Rule:
-        """Modules that are left as they are, whatever their role."""
+        """A rule that leaves modules unquantised, whatever their role, by the patterns that a key lists.
+
+        Raises:
+            InputError: the key is no list, or an entry is no pattern.
+        """
         return self.named(None, self.listed(*names), names[0])
 
     def named(self, scheme: Scheme | None, patterns: list[Any], name: str) -> Rule:
-        """A scheme for modules by their names, whatever their role."""
+        """A rule that gives modules a scheme (None: unquantised), whatever their role.
+
+        Args:
+            scheme: of their weights.
+            patterns: of module names, see `any_of`.
+            name: of the key, for messages.
+
+        Raises:
+            InputError: a pattern is no string, or no valid regular expression.
+        """
         return Rule(scheme, any_of(patterns, f"{self.place}.{name}"), None)
 
     def parts(self, name: str) -> dict[str, Keys]:
-        """Objects inside an object, by name; an absent one is empty."""
+        """The objects inside an object, by name; empty where it is absent.
+
+        Raises:
+            InputError: the value is no object of objects.
+        """
         value = self.get(name, default={})
         if not isinstance(value, Mapping) or not all(isinstance(part, Mapping) for part in value.values()):
             self.refuse(name, f"must be an object of objects, not {value!r:.60}")
         return {key: Keys(part, f"{self.place}.{name}.{key}") for key, part in value.items()}
 
     def part(self, name: str) -> Keys | None:
-        """An object inside."""
+        """An object inside this one; None where it is absent.
+
+        Raises:
+            InputError: the value is no object.
+        """
         value = self.get(name)
         if value is None:
             return None
@@ -103,7 +150,11 @@ class Keys:
         return Keys(value, f"{self.place}.{name}")
 
     def make(self, scheme: str, **keys: Any) -> Scheme:
-        """A scheme; what its keys cannot be is refused here."""
+        """A scheme with the given keys.
+
+        Raises:
+            InputError: a key has a value that the scheme does not allow.
+        """
         try:
             return schemes()[scheme].model_validate({"name": scheme, **keys})
         except ValidationError as error:
@@ -112,11 +163,19 @@ class Keys:
             self.refuse(name, f"{detail['msg']}, not {detail.get('input')!r:.60}")
 
     def refuse(self, name: str, message: str) -> NoReturn:
-        """Raise an error at a key."""
+        """Refuse the config because of a key.
+
+        Raises:
+            InputError: always, with the place of the key.
+        """
         raise InputError(f"{self.place}.{name}: {message}")
 
     def done(self, *harmless: str) -> None:
-        """Refuse what was not read, but for keys that change no size and for what is switched off."""
+        """Refuse keys that were not read, except `harmless` ones, which change no size, and those that are off or empty.
+
+        Raises:
+            InputError: a key is unknown; the message names the nearest.
+        """
         for name, value in self.data.items():
             if name in self.requested or name in harmless or value in (None, False, "") or value in ([], {}):
                 continue
@@ -126,7 +185,13 @@ class Keys:
 
 
 def kv_cache(keys: Keys) -> str | None:
-    """The dtype of the KV cache, from `kv_cache_scheme`. NB: AutoFP8 writes a word: how the cache's scales are found."""
+    """The dtype of the KV cache from `kv_cache_scheme`: "fp8", or None for that of activations.
+
+    NB: AutoFP8 writes a word there, how the scales of the cache are found.
+
+    Raises:
+        InputError: the scheme is not 8 bits of type float.
+    """
     if keys.get("kv_cache_scheme") in ("static", "dynamic"):
         return "fp8"
     scheme = keys.part("kv_cache_scheme")
@@ -139,14 +204,18 @@ def kv_cache(keys: Keys) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A `quant_method`: its name, and what it makes of its keys and of the dtype of weights that are not quantised."""
+    """A `quant_method`: its name, and the function from its keys and the dtype of unquantised weights to a `Plan`."""
 
     name: str
     plan: Callable[[Keys, str], Plan]
 
 
 def method(name: str) -> Callable[[Callable[[Keys, str], Plan]], Method]:
-    """Decorate the plan of a method."""
+    """A decorator that makes a `Method` of the function from its keys to a `Plan`.
+
+    Args:
+        name: the `quant_method`, in lower case with hyphens.
+    """
     return partial(Method, name)
 
 
@@ -161,11 +230,18 @@ _GLOB = re.compile(r"[\w.*?\[\]-]+")
 
 
 def any_of(patterns: Iterable[object], key: str) -> Match:
-    """Whether a module's name is meant by one of the patterns, or that of a module around it.
+    """A test of whether a module's name, or that of a module around it, matches one of the patterns.
 
     `re:...` is a regular expression from the start of the name (compressed-tensors); `*` and `?` are those of shells; a
     plain name is the whole name, its start, its end, or modules in the middle; anything else is a regular expression up
     to the end of a module's name (transformers). A name with another wrapper than the model's own is the same module.
+
+    Args:
+        patterns: strings.
+        key: where they are from, for messages.
+
+    Raises:
+        InputError: a pattern is no string, or no valid regular expression.
 
     >>> kept = any_of(["lm_head", "gate", "re:.*self_attn.*", "model.language_model.layers.1.mlp*"], "ignore")
     >>> kept("model.layers.1.mlp.up_proj"), kept("model.layers.11.mlp.up_proj"), kept("model.layers.2.mlp.gate")

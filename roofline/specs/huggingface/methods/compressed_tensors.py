@@ -15,7 +15,7 @@ _DTYPES = {"torch.float32": "fp32", "torch.bfloat16": "bf16", "torch.float16": "
 
 @method("compressed-tensors")
 def compressed_tensors(keys: Keys, dtype: str) -> Plan:
-    """Groups of modules, by name or by class (`Linear`: the LM head too), less those to ignore.
+    """The plan of compressed-tensors: groups of modules, by name or by class (`Linear`: LM head too), less those to ignore.
 
     Source: https://github.com/vllm-project/compressed-tensors, quantization/quant_config.py and quant_args.py.
     """

@@ -23,7 +23,7 @@ _HARMLESS = (
 
 @method("gptq")
 def gptq(keys: Keys, dtype: str) -> Plan:
-    """GPTQConfig of transformers, QuantizeConfig of GPTQModel, whose `dynamic` has rules by the names of modules."""
+    """The plan of GPTQConfig (transformers) and QuantizeConfig (GPTQModel), with rules by module names in `dynamic`."""
     del dtype
     keys.choice("checkpoint_format", "format", of=("gptq", "gptq_v2"), default="gptq")
     keys.choice("is_marlin_format", of=(False,), default=False)
@@ -49,7 +49,10 @@ def gptq(keys: Keys, dtype: str) -> Plan:
 
 @method("awq")
 def awq(keys: Keys, dtype: str) -> Plan:
-    """AwqConfig of transformers, and quant_config.json of AutoAWQ. NB: zero points are stored whether they are used or not."""
+    """The plan of AwqConfig (transformers) and of quant_config.json (AutoAWQ).
+
+    NB: zero points are stored whether they are used or not.
+    """
     del dtype
     keys.choice("version", "format", of=("gemm", "exllama", "ipex"), default="gemm")
     scheme = keys.make(
@@ -62,7 +65,7 @@ def awq(keys: Keys, dtype: str) -> Plan:
 
 @method("bitsandbytes")
 def bitsandbytes(keys: Keys, dtype: str) -> Plan:
-    """BitsAndBytesConfig of transformers: 4 bits or 8."""
+    """The plan of BitsAndBytesConfig (transformers): 4 or 8 bits per weight."""
     del dtype
     four = keys.flag("load_in_4bit", "_load_in_4bit")
     eight = keys.flag("load_in_8bit", "_load_in_8bit")
@@ -81,7 +84,7 @@ def bitsandbytes(keys: Keys, dtype: str) -> Plan:
 
 @method("fbgemm-fp8")
 def fbgemm_fp8(keys: Keys, dtype: str) -> Plan:
-    """FbgemmFp8Config of transformers: an fp32 scale per output."""
+    """The plan of FbgemmFp8Config (transformers): fp8 with an fp32 scale per output."""
     del dtype
     left = keys.left("modules_to_not_convert")
     keys.done("activation_scale_ub")
@@ -90,7 +93,7 @@ def fbgemm_fp8(keys: Keys, dtype: str) -> Plan:
 
 @method("fp8")
 def fp8(keys: Keys, dtype: str) -> Plan:
-    """FineGrainedFP8Config of transformers, Fp8Config of vLLM."""
+    """The plan of FineGrainedFP8Config (transformers) and Fp8Config (vLLM)."""
     del dtype
     keys.choice("fmt", of=("e4m3", "float8_e4m3fn", "e5m2", "float8_e5m2"), default="e4m3")
     activations = keys.choice("activation_scheme", of=("dynamic", "static"), default="dynamic")
@@ -115,7 +118,7 @@ def fp8(keys: Keys, dtype: str) -> Plan:
 
 @method("mxfp4")
 def mxfp4(keys: Keys, dtype: str) -> Plan:
-    """Mxfp4Config of transformers: routed experts alone."""
+    """The plan of Mxfp4Config (transformers): routed experts alone."""
     del dtype
     left = keys.left("modules_to_not_convert")
     keys.done("dequantize")
@@ -136,7 +139,7 @@ _GROUPS = {("float", 8, None): "fp8", ("float", 4, 16): "nvfp4"}
 
 @method("modelopt")
 def modelopt(keys: Keys, dtype: str) -> Plan:
-    """`quantization_config` of a config.json, and hf_quant_config.json.
+    """The plan of NVIDIA ModelOpt, in `quantization_config` or hf_quant_config.json.
 
     Source: https://github.com/NVIDIA/Model-Optimizer, modelopt/torch/export/quant_utils.py and convert_hf_config.py.
     """

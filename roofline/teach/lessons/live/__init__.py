@@ -1,1 +1,1 @@
-"""What a reader moves on a lesson's page: the model's dimensions, the load, the hardware; and what follows from them."""
+"""Interactive part of a lesson's page: controls of model, load and hardware, with numbers and figures that follow them."""

@@ -20,10 +20,10 @@ from roofline.formulas.symbolic import symbol
 from roofline.predict.explain import QUANTITIES, Explanation, explain
 from roofline.predict.explain.explanation import explanation
 from roofline.predict.explain.symbolic_request import SymbolicRequest
-from roofline.report import live, svg_shapes
+from roofline.report import page_program, svg_shapes
 from roofline.report.controls import LONGEST_TEXT, Choice, Control
-from roofline.report.live import specs
 from roofline.report.page import environment
+from roofline.report.page_program import spec_data
 from roofline.specs.library import load_hardware
 from roofline.teach.lessons.formula import equation, title_of
 from roofline.teach.lessons.items import Item
@@ -42,7 +42,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
 
 
 class Play(Item):
-    """Controls, and the tiles, formulas and figures that follow them."""
+    """Controls, and the tiles, formulas and figures that follow them. Made by `play`."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class Play(Item):
     @property
     def data(self) -> Values:
         """The data of the page's script: specs, first state, first view, the forms of the formulas."""
-        made = program()
+        made = _program()
         return {
-            "specs": specs(made, self.models, self.hardware),
+            "specs": spec_data(made, self.models, self.hardware),
             "values": self.values,
             "block": self.block,
             "forms": self.forms,
@@ -126,7 +126,7 @@ class Play(Item):
 
     def _filled(self, key: str, symbols: dict[str, str]) -> dict[str, str]:
         form = self.forms[self.of_shape[self.first.shape][key]]
-        return {"symbols": form["symbols"], "numbers": fill(form["numbers"], symbols)}
+        return {"symbols": form["symbols"], "numbers": _fill(form["numbers"], symbols)}
 
     def markdown(self) -> str:
         """The first view as a table; the controls are on the page of the lesson."""
@@ -152,18 +152,19 @@ def play(
 
     Args:
         intro: a text above the controls.
-        controls: keys of `_FIXED`.
+        controls: keys of `_FIXED`, such as "batch" or "kv_heads".
         tiles: keys of `quantities.KNOWN`.
         formulas: keys of `quantities.KNOWN`, or `path:part` of an operator of the decode step.
         pictures: of `view.NAMES`.
         models: to choose from; the first one comes first.
         hardware: the same.
         tries: what to try.
-        **values: first values of controls.
+        **values: first values of controls, by their keys, in the units that the controls show.
 
     Raises:
         UnknownNameError: a name that does not exist.
-        InputError: formula and page do not agree on a number.
+        InputError: no model or no hardware is named, the values contradict each other, or formula and page do not agree on
+            a number.
     """
     if not (models and hardware):
         raise InputError("play: name a model and hardware")
@@ -181,7 +182,13 @@ _LOAD, _SHAPE, _MACHINE = "Load", "Model", "Hardware"
 
 
 def make_controls(keys: Sequence[str], values: Values, models: Sequence[str], hardware: Sequence[str]) -> tuple[Control, ...]:
-    """Return controls in the order of `keys`, set to `values`.
+    """Return controls in the order of `keys`.
+
+    Args:
+        keys: keys of `_FIXED`, "model" and "hardware".
+        values: the value of each control by key.
+        models: ids of models to choose from.
+        hardware: ids of hardware to choose from.
 
     Raises:
         UnknownNameError: there is no such control.
@@ -200,7 +207,7 @@ def make_controls(keys: Sequence[str], values: Values, models: Sequence[str], ha
 
 
 def first_values(keys: Sequence[str], values: Values) -> Values:
-    """Return the first value of each control: that of `values`, or one that does not change the model."""
+    """Return the first value of each control of `keys`: that of `values`, else one that does not change the model."""
     return {**{key: _FIRST[key] for key in keys if key in _FIRST}, **values}
 
 
@@ -302,7 +309,7 @@ _TIMES, _DOT = "<mo>\u2062</mo>", "<mo>⋅</mo>"
 _PLACE = re.compile(r'<mn data-symbol="([^"]+)"></mn>')
 
 
-def explained(key: str, run: Run) -> Explanation:
+def _explained(key: str, run: Run) -> Explanation:
     """Return the explanation of a quantity, or of a part of an operator, for a run.
 
     Raises:
@@ -337,11 +344,11 @@ def _kv_bytes_per_sequence(symbolic: SymbolicRequest) -> Explanation:
     return explanation("kv_bytes_per_sequence", total, symbolic.values, unit="bytes", source=source)
 
 
-def template_of(formula: Explanation) -> str:
+def _template_of(formula: Explanation) -> str:
     """Return a formula with an empty number instead of each symbol, named after it.
 
     >>> from roofline import explain
-    >>> template_of(explain("llama-3.1-8b", "kv_bytes_per_token"))[:80]
+    >>> _template_of(explain("llama-3.1-8b", "kv_bytes_per_token"))[:80]
     '<math><mn>2</mn><mo>⋅</mo><mn data-symbol="L"></mn><mo>⋅</mo><mn data-symbol="n_'
     """
     named = {symbol_mathml(name).removeprefix("<math>").removesuffix("</math>"): name for name, _, _ in formula.legend}
@@ -350,7 +357,7 @@ def template_of(formula: Explanation) -> str:
     return either.sub(lambda match: f'<mn data-symbol="{named[match[0]]}"></mn>', formula.mathml).replace(_TIMES, _DOT)
 
 
-def fill(template: str, symbols: Mapping[str, str]) -> str:
+def _fill(template: str, symbols: Mapping[str, str]) -> str:
     """Return the formula with the texts of numbers in its places."""
     return _PLACE.sub(lambda match: f'<mn data-symbol="{match[1]}">{symbols[match[1]]}</mn>', template)
 
@@ -358,15 +365,23 @@ def fill(template: str, symbols: Mapping[str, str]) -> str:
 def checked_template(key: str, run: Run) -> tuple[str, str]:
     """Return a formula in symbols and its template, after a check that the filled template equals the formula with numbers.
 
+    Args:
+        key: of `quantities.KNOWN`, or `path:part` of an operator of the decode step.
+        run: gives the numbers.
+
+    Returns:
+        Both as MathML; the template has an empty number with its name instead of each symbol.
+
     Raises:
+        UnknownNameError: there is no such quantity or operator.
         InputError: the page has another number for a symbol, or for the value.
     """
-    formula, on_page = explained(key, run), filled(key, run)
-    template, known = template_of(formula), dict(on_page.symbols)
+    formula, on_page = _explained(key, run), filled(key, run)
+    template, known = _template_of(formula), dict(on_page.symbols)
     missing = [name for name in _PLACE.findall(template) if name not in known]
     if missing:
         raise InputError(f"{key}: the page knows no number for {', '.join(missing)}")
-    again = re.sub(r' data-symbol="[^"]+"', "", fill(template, known))
+    again = re.sub(r' data-symbol="[^"]+"', "", _fill(template, known))
     if again != formula.substituted_mathml:
         raise InputError(f"{key}: filled in it is {again}, explained it is {formula.substituted_mathml}")
     if formula.value != on_page.value and (
@@ -380,18 +395,18 @@ _PARTS = ("library.js", "plain.js", "drawing.js", "lesson.js")
 
 
 @cache
-def program() -> Program:
+def _program() -> Program:
     """Return the translated program, the same for all pages."""
-    made = live.program({svg_shapes.escaped: "drawing.safe", svg_shapes.id_part: "drawing.name"})
+    made = page_program.new_program({svg_shapes.escaped: "drawing.safe", svg_shapes.id_part: "drawing.name"})
     made.export("live_view", live_view)
     made.export("judge", judge)
     for cls in (AnswerKey, KnownMistake):
         made.refer(cls)
-    for spec in live.every_spec():
+    for spec in page_program.spec_classes():
         made.refer(spec)
     return made
 
 
 def script() -> str:
-    """Return its text, with what the page's own script calls."""
-    return live.page_script(program().source(), _PARTS)
+    """Return the text of the translated program, with the functions that the page's own script calls."""
+    return page_program.page_script(_program().source(), _PARTS)

@@ -29,7 +29,11 @@ from roofline.teach.lessons.live.run import (
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity: its label, its value for a run, its unit ("" for a plain count), and a note below it."""
+    """A quantity: its label, its value for a run (None: no limit, or not known), its unit, and a note below it.
+
+    The unit is "s", "bytes" (binary prefixes), "B", "B/s", "FLOP", "FLOP/byte", "%" (of a fraction), "parameters",
+    "sequences", "USD", or "" for a plain count.
+    """
 
     label: str
     value: Callable[[Run], float | None]
@@ -37,7 +41,7 @@ class Quantity:
     note: str = ""
 
 
-def step_time(phase: Phase) -> float | None:
+def _step_time(phase: Phase) -> float | None:
     """Return the time of a step: the estimate if `efficiency` is on, else the bound."""
     return phase.pipeline.bound if phase.pipeline.estimate is None else phase.pipeline.estimate
 
@@ -65,7 +69,7 @@ def _peak(run: Run) -> float:
 
 
 def _rate(run: Run) -> float | None:
-    took = step_time(run.decode)
+    took = _step_time(run.decode)
     return None if not took else run.request.workload.batch / took
 
 
@@ -131,9 +135,9 @@ KNOWN: dict[str, Quantity] = {
     "decode_floor": Quantity(
         "shortest decode step", lambda run: streamed(run) / run.request.hardware.bandwidth, "s", "one sequence, nothing cached"
     ),
-    "step": Quantity("decode step", lambda run: step_time(run.decode), "s", "at least"),
+    "step": Quantity("decode step", lambda run: _step_time(run.decode), "s", "at least"),
     "prefill": Quantity(
-        "prefill", lambda run: step_time(_prefill(run)[0]) if len(_prefill(run)) > 0 else None, "s", "at least"
+        "prefill", lambda run: _step_time(_prefill(run)[0]) if len(_prefill(run)) > 0 else None, "s", "at least"
     ),
     "active_parameters": Quantity(
         "active parameters", lambda run: float(run.result.model["parameters"]["active"]), "parameters", "of one token"
@@ -153,13 +157,13 @@ KNOWN: dict[str, Quantity] = {
     "over_bound": Quantity("estimate over bound", _over_bound, ""),
     "mbu": Quantity(
         "share of the bandwidth",
-        lambda run: float(run.decode.cost.bytes) / (step_time(run.decode) or 1.0) / run.request.hardware.bandwidth,
+        lambda run: float(run.decode.cost.bytes) / (_step_time(run.decode) or 1.0) / run.request.hardware.bandwidth,
         "%",
         "MBU",
     ),
     "mfu": Quantity(
         "share of the peak",
-        lambda run: float(run.decode.cost.matrix_flops) / (step_time(run.decode) or 1.0) / _peak(run),
+        lambda run: float(run.decode.cost.matrix_flops) / (_step_time(run.decode) or 1.0) / _peak(run),
         "%",
         "MFU, matrix products",
     ),
@@ -198,12 +202,16 @@ def quantity(name: str) -> Quantity:
 
 
 def tile(name: str, run: Run) -> Tile:
-    """Return the tile of a quantity."""
+    """Return the tile of a quantity for a run.
+
+    Raises:
+        UnknownNameError: there is no such quantity.
+    """
     known = quantity(name)
-    return Tile(label=known.label, cell=cell(known.value(run), known.unit), note=known.note)
+    return Tile(label=known.label, cell=_cell(known.value(run), known.unit), note=known.note)
 
 
-def cell(value: float | None, unit: str) -> Cell:
+def _cell(value: float | None, unit: str) -> Cell:
     """Return a number with its unit, in few digits."""
     if value is None:
         return Cell(text="–")
@@ -223,7 +231,17 @@ def cell(value: float | None, unit: str) -> Cell:
 
 
 def operator_value(part: str, path: str, run: Run) -> float:
-    """Return a part of the cost of an operator of the decode step: a field, its traffic, or its intensity."""
+    """Return a part of the cost of an operator of the decode step, in FLOP, bytes or FLOP/byte.
+
+    Args:
+        part: a field of `roofline.cost.Cost`, "bytes" or "arithmetic_intensity".
+        path: of the operator.
+        run: which has the step.
+
+    Raises:
+        StopIteration: the step has no such operator.
+        AttributeError: the cost has no such field.
+    """
     cost = run.operator(path).cost
     if part == "bytes":
         return float(cost.bytes)

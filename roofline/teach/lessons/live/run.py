@@ -47,7 +47,7 @@ class Run:
         return next(phase for phase in self.result.phases if phase.name == "decode")
 
     def operator(self, path: str) -> OperatorResult:
-        """One operator of the decode step."""
+        """The operator of the decode step with this path; StopIteration if there is none."""
         return next(op for op in self.decode.operators if op.path == path)
 
 
@@ -77,7 +77,7 @@ def evaluate(values: Values) -> Run:
 
 
 def shape(run: Run) -> str:
-    """Return what the form of the formulas depends on: model, kind of attention, window, devices."""
+    """Return a text of what the form of the formulas depends on: model, kind of attention, window, devices."""
     model, devices = run.request.model, run.request.deployment.tensor_parallel_size
     first = next(iter(model.layer_types.values())).mixer
     window = getattr(first, "sliding_window", None)
@@ -86,7 +86,7 @@ def shape(run: Run) -> str:
 
 
 def symbols(run: Run) -> dict[str, float]:
-    """Return the values of the symbols of the nomenclature, by their names in text."""
+    """Return the values of symbols of the nomenclature in its units, by their names in code ("β" for beta)."""
     request = run.request
     model, workload, precision = request.model, request.workload, request.precision
     memory = run.result.memory
@@ -123,14 +123,19 @@ def streamed(run: Run) -> float:
 
 
 def kv_bytes_per_sequence(run: Run) -> float:
-    """Return the bytes of the cache of a sequence after a decode step: S_c tokens and the new one."""
+    """Return the bytes of the KV cache of a sequence after a decode step: S_c tokens and the new one."""
     layers = caches(run.request.model, run.request.deployment, run.request.memory.stage)
     size: float = cache_bytes(layers, run.request.precision.kv.bytes, run.request.workload.context + 1)
     return size
 
 
 def cache_bytes(layers: list[tuple[Expr, Expr]], size: Expr, length: Expr) -> Expr:
-    """Return the bytes of the caches of all layers after `length` tokens, `size` bytes per element; symbols work too.
+    """Return the bytes of the caches of all layers of a sequence; numbers and symbols work.
+
+    Args:
+        layers: caches, each with the number of layers that have it.
+        size: bytes per element.
+        length: tokens of the sequence.
 
     >>> from roofline.blocks.base import Cache
     >>> cache_bytes([(Cache(2048), 32)], 2, 4096), cache_bytes([(Cache(2048, window=4096), 32)], 2, 32768)
@@ -149,46 +154,46 @@ _WIDTHS = {"d_model": "hidden_size", "vocab": "vocab_size"}
 
 
 def edited(model: Model, values: Values) -> Model:
-    """Return the model with the dimensions that the controls set.
+    """Return the model with the dimensions that the controls set; 0 leaves a dimension as it is.
 
     Raises:
-        InputError: dimensions that contradict each other.
+        InputError: dimensions that contradict each other, or a number of layers for a model with several kinds of them.
     """
     layers = {
-        name: layer.model_copy(update={"mixer": mixer(layer.mixer, values), "mlp": mlp(layer.mlp, values)})
+        name: layer.model_copy(update={"mixer": _mixer(layer.mixer, values), "mlp": _mlp(layer.mlp, values)})
         for name, layer in model.layer_types.items()
     }
     changed: Values = {"layer_types": layers}
     for key, field in _WIDTHS.items():
-        if number(values, key) > 0:
-            changed[field] = number(values, key)
-    if number(values, "layers") > 0:
+        if _number(values, key) > 0:
+            changed[field] = _number(values, key)
+    if _number(values, "layers") > 0:
         if len(model.layers) != 1 or len(model.layers[0].pattern) != 1:
             raise InputError(f"{model.title} has layers of several kinds: leave their number as it is")
-        changed["layers"] = (model.layers[0].model_copy(update={"repeat": number(values, "layers")}),)
+        changed["layers"] = (model.layers[0].model_copy(update={"repeat": _number(values, "layers")}),)
     return model.model_copy(update=changed)
 
 
-def number(values: Values, key: str) -> int:
+def _number(values: Values, key: str) -> int:
     """Return the value of a control, 0 if there is none."""
     return int(values.get(key, 0) or 0)
 
 
-def mixer(block: Any, values: Values) -> Any:
+def _mixer(block: Any, values: Values) -> Any:
     """Return the attention of a layer with other heads, window or latent, or latent attention instead."""
     if isinstance(block, GroupedQueryAttention):
         return _latent(block, values) if values.get("attention", "") == "mla" else _grouped(block, values)
-    if isinstance(block, LatentAttentionBlock) and number(values, "latent") > 0:
-        return block.model_copy(update={"kv_lora_rank": number(values, "latent")})
+    if isinstance(block, LatentAttentionBlock) and _number(values, "latent") > 0:
+        return block.model_copy(update={"kv_lora_rank": _number(values, "latent")})
     return block
 
 
 def _grouped(block: GroupedQueryAttention, values: Values) -> Any:
-    heads = number(values, "heads") or block.num_attention_heads
-    kv_heads = number(values, "kv_heads") or block.num_key_value_heads
+    heads = _number(values, "heads") or block.num_attention_heads
+    kv_heads = _number(values, "kv_heads") or block.num_key_value_heads
     if kv_heads > heads or heads % kv_heads != 0:
         raise InputError(f"{heads} query heads cannot share {kv_heads} KV heads evenly: choose a number that divides {heads}")
-    window = number(values, "window")
+    window = _number(values, "window")
     return block.model_copy(
         update={
             "num_attention_heads": heads,
@@ -201,20 +206,20 @@ def _grouped(block: GroupedQueryAttention, values: Values) -> Any:
 def _latent(block: GroupedQueryAttention, values: Values) -> Any:
     return LatentAttentionBlock(
         kind="mla",
-        num_attention_heads=number(values, "heads") or block.num_attention_heads,
+        num_attention_heads=_number(values, "heads") or block.num_attention_heads,
         q_lora_rank=None,
-        kv_lora_rank=number(values, "latent") or LATENT,
+        kv_lora_rank=_number(values, "latent") or LATENT,
         qk_nope_head_dim=block.head_dim,
         qk_rope_head_dim=ROTATED,
         v_head_dim=block.head_dim,
     )
 
 
-def mlp(block: Any, values: Values) -> Any:
+def _mlp(block: Any, values: Values) -> Any:
     """Return the feed-forward block of a layer with another inner width or other experts."""
     if getattr(block, "num_experts", None) is not None:
-        return _experts(block, number(values, "experts"), number(values, "top_k"))
-    width = number(values, "d_ff")
+        return _experts(block, _number(values, "experts"), _number(values, "top_k"))
+    width = _number(values, "d_ff")
     if width > 0 and getattr(block, "intermediate_size", None) is not None:
         return block.model_copy(update={"intermediate_size": width})
     return block
@@ -230,7 +235,15 @@ def _experts(block: Any, experts: int, chosen: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Seconds of a prompt alone and between two tokens, the share of the latter due to prompts, requests/s and tokens/s."""
+    """The service of a number of clients.
+
+    Attributes:
+        ttft: seconds of a prompt alone.
+        tpot: seconds per output token after the first.
+        prompts: the share of `tpot` that the prompts of other clients take.
+        requests: per second, of all clients.
+        tokens: output tokens per second, of all clients.
+    """
 
     ttft: float
     tpot: float
@@ -240,8 +253,11 @@ class Service:
 
 
 def service(run: Run, clients: float) -> Service:
-    """Return the service of `clients`, if no request waits for a slot or another prompt before its first token."""
-    prompt, outputs = run.request.workload.input_len, output_tokens(run)
+    """Return the service of `clients`, if no request waits for a slot or another prompt before its first token.
+
+    Source: the module's docstring.
+    """
+    prompt, outputs = run.request.workload.input_len, _output_tokens(run)
     decodes = Segment(clients, 1, prompt + outputs // 2, decode=True)
     alone = seconds_of(run, (Segment(1, prompt, 0),))
     step = seconds_of(run, (decodes,))
@@ -252,25 +268,25 @@ def service(run: Run, clients: float) -> Service:
     return Service(ttft=alone, tpot=tpot, prompts=wait / tpot, requests=rate, tokens=rate * outputs)
 
 
-def output_tokens(run: Run) -> int:
+def _output_tokens(run: Run) -> int:
     """Return the number of output tokens of a request."""
     return int(run.values.get("output_len", 256))
 
 
 def slots(run: Run) -> float | None:
-    """Return the number of requests that the memory holds, each at its last token."""
-    return run.request.memory.max_batch(run.request.workload.input_len + output_tokens(run) - 1)
+    """Return the number of requests that fit in memory, each at its last token."""
+    return run.request.memory.max_batch(run.request.workload.input_len + _output_tokens(run) - 1)
 
 
 def cost_per_million(run: Run) -> float | None:
-    """Return the price of a million output tokens, from that of all devices."""
+    """Return the price of a million output tokens in USD, from the price of all devices per hour."""
     served = service(run, run.request.workload.batch)
     hour = float(run.values.get("price", 2.0)) * run.request.deployment.tensor_parallel_size
     return hour / 3600 / served.tokens * 1e6
 
 
 def seconds_of(run: Run, step: Step) -> float:
-    """Return the time of a step: the estimate if `efficiency` is on, else the bound."""
+    """Return the seconds of a step: the estimate if `efficiency` is on, else the bound."""
     time = pipeline(run.request, step)
     took = time.bound if time.estimate is None else time.estimate
     return 0.0 if took is None else took
@@ -292,7 +308,11 @@ class SwapTraffic:
 
 
 def swap_traffic(run: Run, length: float) -> SwapTraffic:
-    """Return the copies of all sequences of the batch, `length` tokens each: block by block, or gathered and in one call each.
+    """Return the copies of all sequences of the batch to the host: block by block, or gathered and in one call each.
+
+    Args:
+        run: gives the model, the batch and the control `block` (tokens per block; 0: gathered).
+        length: tokens of each sequence.
 
     NB: for models whose layers retain every token; a window would release blocks.
     """
@@ -312,24 +332,27 @@ def swap_traffic(run: Run, length: float) -> SwapTraffic:
 
 
 def swap_seconds(run: Run, length: float) -> float:
-    """Return the seconds of swapping out and in, one after the other."""
+    """Return the seconds of swapping the batch out and in, one after the other, `length` tokens per sequence."""
     copies = swap_traffic(run, length)
-    one_way: float = Curve(CALL, link(run)).seconds(copies.bytes, copies.calls) + copies.gathered
+    one_way: float = Curve(CALL, _link(run)).seconds(copies.bytes, copies.calls) + copies.gathered
     return 2 * one_way
 
 
-def link(run: Run) -> float:
+def _link(run: Run) -> float:
     """Return the bytes/s of large copies in one direction."""
     return float(run.values.get("link_gbs", LINK)) * 1e9
 
 
 def recompute_seconds(run: Run, length: float) -> float:
-    """Return the seconds of computing all sequences again, as prompts of one step of their own."""
+    """Return the seconds of computing the batch again as prompts of one step, `length` tokens per sequence."""
     return seconds_of(run, prefill(run.request.workload.batch, int(length)))
 
 
 def needed_link(run: Run, length: float) -> float | None:
-    """Return the bytes/s of large copies at which swap and recompute take the same time; None if calls alone take longer."""
+    """Return the byte/s of large copies at which swap and recompute take equally long; None if calls alone take longer.
+
+    `length` is the number of tokens of each sequence.
+    """
     copies = swap_traffic(run, length)
     fixed = 2 * (copies.calls * CALL + copies.gathered)
     return needed_rate(2 * copies.bytes, recompute_seconds(run, length), fixed)

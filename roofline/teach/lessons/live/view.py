@@ -29,38 +29,29 @@ from roofline.teach.lessons.live.run import (
 )
 from roofline.teach.quantities import amount
 
-NAMES = ("roofline", "cache", "memory", "time", "evicted", "batches")
+NAMES = ("roofline", "cache", "memory", "time", "evicted", "batches", "service")
 _LONGEST = 131072
-
-
-def picture(name: str, run: Run) -> Figure:
-    """Return a figure by its name, with a key that no other figure of a page has.
-
-    Raises:
-        UnknownNameError: there is none.
-    """
-    return replace(_figure(name, run), key=f"play-{name}")
 
 
 def _figure(name: str, run: Run) -> Figure:
     if name == "roofline":
         return roofline_figure(run.request, run.result)
     if name == "cache":
-        return cache(run)
+        return _cache(run)
     if name == "memory":
         return memory_budget([run.result])
     if name == "time":
         return time_budget(run.decode)
     if name == "evicted":
-        return evicted(run)
+        return _evicted(run)
     if name == "batches":
-        return batches(run)
+        return _batches(run)
     if name == "service":
-        return throughput(run)
+        return _throughput(run)
     raise UnknownNameError("picture", name, NAMES, list_all=True)
 
 
-def cache(run: Run) -> Figure:
+def _cache(run: Run) -> Figure:
     """Return the cache of the batch by context: as set, and with a key and a value for every query head and every token."""
     variants = (("as set", "kv", run), ("multi-head, no window", "estimate", _multi_head(run)))
     lengths = [float(2**power) for power in range(9, 18)]
@@ -100,7 +91,7 @@ def cache(run: Run) -> Figure:
     )
 
 
-def evicted(run: Run) -> Figure:
+def _evicted(run: Run) -> Figure:
     """Return the time to resume the sequences of the batch after preemption, by their length: recompute or swap."""
     lengths = [float(2**power) for power in range(6, 17)]
     variants = (
@@ -137,7 +128,7 @@ def evicted(run: Run) -> Figure:
     )
 
 
-def batches(run: Run) -> Figure:
+def _batches(run: Run) -> Figure:
     """Return the tokens/s of decode steps by batch: at the context that is set, and with nothing cached."""
     request = run.request
     sizes = [2**power for power in range(11)]
@@ -185,7 +176,7 @@ def _decode_rate(run: Run, batch: int, cached: int) -> float:
     return batch / took if took else 0.0
 
 
-def throughput(run: Run) -> Figure:
+def _throughput(run: Run) -> Figure:
     """Return the tokens/s of all clients against the TPOT of each, from one client to 512."""
     clients = [2**power for power in range(10)]
     served = [service(run, count) for count in clients]
@@ -232,7 +223,7 @@ def _size(value: float | str | None) -> Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """A formula: its key, the texts of its symbols, and its value."""
+    """A formula: its key, the texts of its symbols, and its value as text and in base units (None: no limit)."""
 
     key: str
     symbols: tuple[tuple[str, str], ...]
@@ -263,7 +254,16 @@ class LiveView:
 
 
 def live_view(values: Values, block: dict[str, Any]) -> LiveView:
-    """Return what follows from the values of the controls; `block` names the tiles, formulas and pictures."""
+    """Return what follows from the values of the controls.
+
+    Args:
+        values: the value of each control by key.
+        block: lists of the names of `tiles`, `formulas` and `pictures`.
+
+    Raises:
+        InputError: dimensions that contradict each other.
+        UnknownNameError: there is no such tile, formula or picture.
+    """
     run = evaluate(values)
     memory = run.result.memory
     note = "" if memory.fits else "Does not fit in the memory of the device; the numbers ignore that."
@@ -277,7 +277,11 @@ def live_view(values: Values, block: dict[str, Any]) -> LiveView:
 
 
 def filled(key: str, run: Run) -> Filled:
-    """Return a formula by its key: a quantity, or `path:part` of an operator of the decode step."""
+    """Return a formula with its numbers, by its key: a quantity, or `path:part` of an operator of the decode step.
+
+    Raises:
+        UnknownNameError: there is no such quantity.
+    """
     values = symbols(run)
     path, _, part = key.partition(":")
     if part != "":
@@ -302,5 +306,5 @@ def filled(key: str, run: Run) -> Filled:
 
 
 def _picture(name: str, run: Run) -> Picture:
-    figure = picture(name, run)
+    figure = replace(_figure(name, run), key=f"play-{name}")  # a key that no other figure of a page has
     return Picture(key=figure.key, title=figure.title, note=figure.note, svg=svg(figure), table=figure.table)

@@ -28,7 +28,7 @@ def draw(rng: Rng) -> Problem | None:
         Mistake(
             name="relative to the prediction",
             value=of_guess,
-            hint="You divided by the prediction. What is measured is the truth, and errors are shares of it.",
+            hint="You divided by the prediction. The measured value is the reference, and errors are shares of it.",
         ),
         Mistake(
             name="signs left in",

@@ -15,7 +15,7 @@ _EXPERTS = ("layers/moe/experts/up_proj", "layers/moe/experts/down_proj")
 @cache
 def _held(name: str, devices: int) -> float:
     """Bytes of weights on one of several devices, each with all of attention and its part of the experts."""
-    return facts.request(name, "dgx-h100", dp=devices, ep=devices).memory.fullest.weights_bytes
+    return facts.request(name, "dgx-h100", dp=devices, ep=devices).memory.fullest_stage.weights_bytes
 
 
 def draw(rng: Rng) -> Problem | None:

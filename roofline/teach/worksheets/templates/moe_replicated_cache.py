@@ -13,7 +13,7 @@ _CASES = (("qwen3-30b-a3b", 8), ("qwen3-30b-a3b", 16), ("mixtral-8x7b", 16), ("m
 @cache
 def _of_a_token(name: str, devices: int) -> float:
     """Bytes of the cache that a token takes on each device of a tensor-parallel group."""
-    return facts.request(name, "dgx-h100", tp=devices).memory.fullest.kv_bytes_per_token
+    return facts.request(name, "dgx-h100", tp=devices).memory.fullest_stage.kv_bytes_per_token
 
 
 def draw(rng: Rng) -> Problem:

@@ -12,7 +12,7 @@ from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Tem
 @cache
 def _sequence_memory(name: str) -> SequenceCache:
     """What a device holds of a sequence, in blocks of 16 tokens."""
-    return sequence_cache(facts.request(name, "h200-sxm", block_size=16, gpu_memory_utilization=0.95).memory.fullest)
+    return sequence_cache(facts.request(name, "h200-sxm", block_size=16, gpu_memory_utilization=0.95).memory.fullest_stage)
 
 
 def draw(rng: Rng) -> Problem | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from roofline import formatting
-from roofline.audit.claims.floor import Floor, floors
 from roofline.formatting import number
+from roofline.predict.floor import Floor, floors
 from roofline.specs.workload import Segment
 from roofline.teach.worksheets import facts, pitfalls, worked
 from roofline.teach.worksheets.problem import Answer, Mistake, Problem, Rng, Template

@@ -1,0 +1,111 @@
+"""The records of a folder: appended one by one, each on the disk before the next is measured."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+
+from roofline.errors import InputError
+from roofline.measure.records.columns import COLUMNS, RESULTS
+
+RECORDS_FILE = "records.csv"
+_IDENTITY = tuple(name for name in COLUMNS if name not in RESULTS)
+
+
+class RecordsFile:
+    """The `records.csv` of a folder, open to append records, and locked against other runs.
+
+    Opening it reads what was measured before; a last line without an end is cut away.
+
+    Args:
+        folder: is made if it does not exist.
+
+    Attributes:
+        path: of the file.
+        done: the identities of the records in it.
+        gpus: the values of their column `gpu`.
+        versions: the values of their column `version`.
+        cut_off: whether a last line was cut away.
+
+    Raises:
+        InputError: if it cannot be written, is no table of records, or another run writes to it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / RECORDS_FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a+b")
+        except OSError as error:
+            msg = f"{self.path}: cannot be written: {error.strerror}"
+            raise InputError(msg) from None
+        self.done: set[tuple[str, ...]] = set()
+        self.gpus: set[str] = set()
+        self.versions: set[str] = set()
+        try:
+            _lock(self._file.fileno(), self.path)
+            self.cut_off = self._read()
+        except InputError:
+            self.close()
+            raise
+
+    def _read(self) -> bool:
+        """Take in the records there are. A last line without an end was being written when its run died."""
+        self._file.seek(0)
+        content = self._file.read()
+        header = f"{','.join(COLUMNS)}\n".encode()
+        if not header.startswith(content[: len(header)]):
+            msg = f"{self.path}:1: is no table of records, or one of another version; name another folder"
+            raise InputError(msg)
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            self._file.truncate(len(whole))
+        if not whole:
+            self._append(list(COLUMNS))
+        reader = csv.reader(io.StringIO(whole.decode("utf-8", errors="replace")))
+        next(reader, None)
+        for cells in reader:
+            if len(cells) == len(COLUMNS):  # `validate` says what is wrong with the others
+                row = dict(zip(COLUMNS, cells, strict=True))
+                self.done.add(self._identity(row))
+                self.gpus.add(row["gpu"])
+                self.versions.add(row["version"])
+        return len(whole) < len(content)
+
+    def __contains__(self, columns: dict[str, str]) -> bool:
+        return self._identity(columns) in self.done
+
+    @staticmethod
+    def _identity(columns: dict[str, str]) -> tuple[str, ...]:
+        return tuple(columns[name] for name in _IDENTITY)
+
+    def add(self, columns: dict[str, str]) -> None:
+        """Append a record, cells as text by column, and wait until it is on the disk."""
+        self._append([columns.get(name, "") for name in COLUMNS])
+        self.done.add(self._identity(columns))
+
+    def _append(self, cells: list[str]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        self._file.seek(0, os.SEEK_END)
+        self._file.write(text.getvalue().encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file, so that another run can write to it."""
+        self._file.close()
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # a system without it: two runs into one folder are the user's to avoid
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        msg = f"{path}: another run is writing to it; wait for it, or name another folder"
+        raise InputError(msg) from None

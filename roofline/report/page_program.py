@@ -1,0 +1,156 @@
+"""The JavaScript program of an interactive page, translated from the Python functions, and the spec files it reads as data.
+
+Functions that read files are replaced by lookups in data on the page (`reports/library.js`); everything else is translated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from roofline import errors, numeric
+from roofline.blocks import BLOCKS, model_files
+from roofline.formulas.javascript import EVALUATED, Program, Translation
+from roofline.operators.base import Operator
+from roofline.predict import assumptions, request
+from roofline.predict.efficiency.forms import forms_by_op
+from roofline.predict.result import Analysis
+from roofline.registry import HasFigures
+from roofline.report.cells import csv_text
+from roofline.report.figure import View
+from roofline.report.plotly_figure import plot
+from roofline.specs import library, quantization, workload, yaml_file
+from roofline.specs.base import Spec
+from roofline.units import parse_count, parse_quantity
+
+LIBRARY = library.shipped("reports") / "library.js"
+_OF_SPECS = ("roofline.specs.", "roofline.blocks.")
+_ENGINES = ("vllm",)
+_STEPS = ("vllm", "sglang", "trtllm")
+# What replaces a Python function on a page: a JavaScript expression, or its value at translation.
+_NATIVES: dict[Any, str] = {
+    # numbers: a page has floats alone
+    numeric.maximum: "$.maximum",
+    numeric.minimum: "$.minimum",
+    numeric.ceil_div: "$.ceilDiv",
+    numeric.ratio: "$.div",
+    numeric.log2: "$.log2",
+    # found by walking packages
+    Operator.dimensions: EVALUATED,
+    forms_by_op: EVALUATED,
+    quantization.schemes: EVALUATED,
+    # controls give numbers in base units, within their ranges, and names that exist
+    request.validated: "$.construct",
+    parse_count: "$.int",
+    parse_quantity: "$.float",
+    workload.parse_segments: "$.fail",
+    errors._near: "(() => [])",  # noqa: SLF001 - spelling mistakes cannot be made with controls
+    # files
+    model_files.load_model: "library.load_model",
+    library.load_hardware: "library.load_hardware",
+    library.load_engine: "library.load_engine",
+    library.load_engine_steps: "library.load_engine_steps",
+    library.measured_engines: "library.measured_engines",
+    library.load_spread: "library.load_spread",
+    library.load_prior: "library.load_prior",
+    library.fit_files: "library.fit_files",
+    library.load_fit: "library.load_fit",
+    yaml_file.read_text: "library.read_text",
+    assumptions.shadowing: "(() => [])",  # a page does not know the folders of who made it
+    Path: "library.path",
+    # other forms of a result
+    Analysis.to_json: "$.fail",
+    Analysis.to_frame: "$.fail",
+    Analysis.to_html: "$.fail",
+    Analysis._repr_html_: "$.fail",
+    HasFigures.figure: "$.fail",
+}
+
+
+def new_program(natives: Mapping[Any, str] | None = None) -> Program:
+    """An empty program, to which functions can be exported.
+
+    Args:
+        natives: JavaScript expressions that replace Python functions or classes, besides those of every page.
+    """
+    return Program({**_NATIVES, **(natives or {})})
+
+
+def view_program(view: Callable[..., View], classes: Iterable[type]) -> Program:
+    """The program of a page whose controls change its view: exports `view`, `plot` and `csv` to the page's script.
+
+    Args:
+        view: makes the view from what the controls hold.
+        classes: of the data on the page, which the program constructs from JSON.
+    """
+    made = new_program()
+    for cls in classes:
+        made.refer(cls)
+    made.export("view", view)
+    made.export("plot", plot)
+    made.export("csv", csv_text)
+    return made
+
+
+def spec_classes() -> list[type[Spec]]:
+    """All classes that files of models, hardware, engines and fits consist of, sorted by qualified name."""
+    list(BLOCKS.values()), list(quantization.SCHEMES.values())  # imports them all
+    specs, stack = {}, [Spec]
+    while stack:
+        for cls in stack.pop().__subclasses__():
+            stack.append(cls)
+            if cls.__module__.startswith(_OF_SPECS):
+                specs[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    return [specs[name] for name in sorted(specs)]
+
+
+def page_script(program: str, parts: Iterable[str] = ("library.js", "plain.js", "model.js")) -> str:
+    """The JavaScript of a page: its translated program, then files of `reports` that call it."""
+    folder = library.shipped("reports")
+    return "\n".join([program, *((folder / name).read_text(encoding="utf-8") for name in parts)])
+
+
+def spec_data(
+    into: Program | Translation,
+    models: Iterable[str],
+    hardware: Iterable[str],
+    assume: str | None = None,
+    engine: str | None = None,
+) -> dict[str, Any]:
+    """The spec files that translated functions read, as JSON, by kind (models, hardware, engines, ...) and name.
+
+    Args:
+        into: encodes the specs; their classes become part of it.
+        models: ids or paths.
+        hardware: ids or paths.
+        assume: the family that a config.json is read as, where its own is not known.
+        engine: of the deployment, besides the default one.
+
+    Raises:
+        RooflineError: a model, hardware or engine that does not exist or cannot be read.
+    """
+    fits = {f"{name}/{path.stem}": library.load_fit(path)[0] for name, paths in library.fit_files().items() for path in paths}
+    engines = dict.fromkeys((*_ENGINES, *([engine] if engine else [])))
+    steps = {name: measured[0] for name in _STEPS if (measured := library.load_engine_steps([name])) is not None}
+    specs: dict[str, dict[str, Any]] = {
+        "models": {name: into.encode(model_files.load_model(name, assume)[0]) for name in models},
+        "hardware": {name: into.encode(library.load_hardware(name)[0]) for name in hardware},
+        "engines": {name: into.encode(library.load_engine(name)[0]) for name in engines},
+        "steps": {name: into.encode(entry) for name, entry in steps.items()},
+        "fits": {name: into.encode(fit) for name, fit in fits.items()},
+        "spread": into.encode(library.load_spread()),
+        "prior": into.encode(library.load_prior()[0]),
+    }
+    return {kind: _lean(entries) for kind, entries in specs.items()}
+
+
+# Keys of files that are for readers: no function uses them.
+_UNREAD = frozenset({"note", "notes", "aliases", "driver_names", "check", "power", "form_factor", "read", "meaning", "fitted"})
+
+
+def _lean(data: Any) -> Any:
+    """Data without the keys that no function on a page uses."""
+    if isinstance(data, dict):
+        return {key: _lean(value) for key, value in data.items() if key not in _UNREAD}
+    return [_lean(value) for value in data] if isinstance(data, list) else data
