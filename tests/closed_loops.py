@@ -21,7 +21,7 @@ import numpy as np
 
 from roofline.measure.validate.serving import model_id
 from roofline.serving.simulation.run import run
-from roofline.serving.simulation.server import Server, make_server, resolve_replica
+from roofline.serving.simulation.server import ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.workload import read_workload
 
 SCHEDULERS = {"vllm": "vllm-v1", "trtllm": "orca", "sglang": "vllm-v0"}
@@ -122,7 +122,7 @@ def points(path: Path) -> list[Point]:
 
 
 @cache
-def server(deployment: tuple[str, str, str, int, str]) -> Server:
+def server(deployment: tuple[str, str, str, int, str]) -> ServerConfig:
     """A server with more seats than any point has clients; its step times are tabulated once."""
     engine, model, system, devices, quantization = deployment
     request = resolve_replica(
@@ -131,7 +131,7 @@ def server(deployment: tuple[str, str, str, int, str]) -> Server:
             "max_num_batched_tokens": BUDGET, "max_model_len": _LONGEST,
         },
     )  # fmt: skip
-    return make_server(
+    return resolve_server(
         request, scheduler=SCHEDULERS[engine], preemption=None, basis="estimate", replicas=None, balancer=None, stepwise=False,
         notes=[],
     )  # fmt: skip

@@ -8,6 +8,7 @@ and x prompt tokens takes base + each * n + token * x seconds. It knows nothing 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -40,27 +41,28 @@ def run(  # noqa: C901 - a scheduler, in one place
 ) -> Run:
     """Serve requests that arrive at these seconds, with so many tokens of prompt and of answer."""
     many = len(arrived)
-    first, last = np.zeros(many), np.zeros(many)
+    arrivals, sizes, lengths = arrived.tolist(), prompts.tolist(), answers.tolist()  # numbers of Python are quicker one by one
+    first, last = [0.0] * many, [0.0] * many
     queue: deque[int] = deque()  # have arrived, hold no seat
     seated: deque[list[int]] = deque()  # [request, prompt tokens that are left]
     decoding: list[tuple[int, int]] = []  # (decode steps at whose end it is done, request)
     now, steps, come, area = 0.0, 0, 0, 0.0
     while come < many or queue or seated or decoding:
         if not (queue or seated or decoding):
-            now = max(now, arrived[come])
-        while come < many and arrived[come] <= now:
+            now = max(now, arrivals[come])
+        while come < many and arrivals[come] <= now:
             queue.append(come)
             come += 1
         while queue and len(seated) + len(decoding) < server.seats:
             request = queue.popleft()
-            seated.append([request, int(prompts[request])])
+            seated.append([request, sizes[request]])
         running = len(decoding)
         if not seated:
             # nothing changes until the next answer ends or the next prompt comes
             took = server.base + server.each * running
             jump = decoding[0][0] - steps
             if come < many and running < server.seats:
-                jump = min(jump, max(int(np.ceil((arrived[come] - now) / took)), 1))
+                jump = min(jump, max(math.ceil((arrivals[come] - now) / took), 1))
             now, steps, area = now + jump * took, steps + jump, area + running * jump * took
         else:
             left = server.budget - running
@@ -75,9 +77,10 @@ def run(  # noqa: C901 - a scheduler, in one place
             now, steps, area = now + took, steps + 1, area + running * took
             for request in ended:
                 first[request] = last[request] = now
-                if answers[request] > 1:
-                    heapq.heappush(decoding, (steps + int(answers[request]) - 1, request))
+                if lengths[request] > 1:
+                    heapq.heappush(decoding, (steps + lengths[request] - 1, request))
         while decoding and decoding[0][0] <= steps:
             last[heapq.heappop(decoding)[1]] = now
     later = np.where(answers > 1, answers - 1, 1)
-    return Run(first - arrived, np.where(answers > 1, (last - first) / later, np.nan), area / now)
+    began, ended_at = np.array(first), np.array(last)
+    return Run(began - arrived, np.where(answers > 1, (ended_at - began) / later, np.nan), area / now)

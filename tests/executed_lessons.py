@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pickle
 from functools import cache
 from pathlib import Path
+
+from shared_results import shared
 
 from roofline.teach.lessons.build import sources
 from roofline.teach.lessons.execute import ExecutedLesson, execute
@@ -19,14 +18,4 @@ NAMES = [path.stem for path in SOURCES]
 @cache
 def done(name: str) -> ExecutedLesson:
     """A lesson after its last cell."""
-    path = FOLDER / f"{name}.py"
-    if "ROOFLINE_SHARED_FOLDER" not in os.environ:  # set by conftest.py in a worker of pytest-xdist
-        return execute(path)
-    shared = Path(os.environ["ROOFLINE_SHARED_FOLDER"])
-    result = shared / f"{name}.pickle"
-    with (shared / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not result.is_file():
-            result.write_bytes(pickle.dumps(execute(path)))
-        lesson: ExecutedLesson = pickle.loads(result.read_bytes())  # noqa: S301 - written by a worker of this run
-    return lesson
+    return shared(name, lambda: execute(FOLDER / f"{name}.py"))

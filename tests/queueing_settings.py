@@ -9,6 +9,7 @@ from functools import cache
 
 import numpy as np
 from event_server import Server, run
+from shared_results import shared
 
 from roofline.serving.queueing.replica import BatchServer, Demand
 from roofline.serving.queueing.steady import steady
@@ -52,6 +53,11 @@ def errors(utilisations: tuple[float, ...] = UTILISATIONS, cv: float = 1.0) -> d
 
     Times between arrivals are gamma-distributed with a coefficient of variation `cv`: 1 is Poisson.
     """
+    name = "-".join(f"{number:g}" for number in (cv, *utilisations))
+    return shared(f"queueing-{name}", lambda: _errors(utilisations, cv))
+
+
+def _errors(utilisations: tuple[float, ...], cv: float) -> dict[float, np.ndarray]:
     found: dict[float, list[list[float]]] = {utilisation: [] for utilisation in utilisations}
     for seed, (server, load) in enumerate((server, load) for server in SERVERS.values() for load in LOADS.values()):
         rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.serving.simulation.kv_cache import EngineConfig
-from roofline.serving.simulation.preemption import MODES, LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.preemption import MODES, PreemptionPolicy
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.router import ROUTERS, closed_loop, open_loop
@@ -20,6 +20,36 @@ from roofline.serving.simulation.step_time import Cell, Chunk, StepTime
 Event = tuple[Any, ...]
 MakeWatch = Callable[[Replica], Callable[[Event], None]]
 """Makes a listener for the events of a replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class AffineStepTime:
+    """A step as a sum of seconds.
+
+    They are per step, per sequence that decodes, per token cached for those, per prompt token, and per pair of a prompt token
+    with one before it in its prompt.
+
+    >>> times = AffineStepTime(1.0, sequence=0.5, cached=0.25, token=0.125)
+    >>> times.cells(2), times.mixed(2, 8, [(4, 0)])  # 1 + 2/2 + 8/4, and 4/8
+    ([(inf, 2.0, 0.25)], 4.5)
+    """
+
+    base: float
+    sequence: float = 0.0
+    cached: float = 0.0
+    token: float = 0.0
+    pair: float = 0.0
+
+    def cells(self, num_sequences: int) -> list[Cell]:
+        """Return one piece, in seconds and seconds per cached token."""
+        return [(math.inf, self.base + self.sequence * num_sequences, self.cached)]
+
+    def mixed(self, num_sequences: int, num_cached_tokens: int, chunks: Sequence[Chunk]) -> float:
+        """Return the sum, in seconds."""
+        seconds = self.base + self.sequence * num_sequences + self.cached * num_cached_tokens
+        for new, before in chunks:
+            seconds += new * (self.token + self.pair * before)
+        return seconds
 
 
 @dataclass(frozen=True)
@@ -48,6 +78,30 @@ class Bent:
             pieces = self.cells(num_sequences)
             seconds = next(base + slope * num_cached_tokens for below, base, slope in pieces if num_cached_tokens < below)
         return seconds + sum(new * (self.token + self.pair * before) for new, before in chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearCosts:
+    """Seconds that are linear in the tokens: `recompute` per token computed again; `copy + move * tokens` each way.
+
+    Args:
+        recompute: seconds per token.
+        move: seconds per token, one way.
+        copy: seconds per copy, one way.
+    """
+
+    recompute: float
+    move: float
+    copy: float = 0.0
+
+    def recompute_seconds(self, tokens: int) -> float:
+        """Return the seconds to compute cached tokens again."""
+        return self.recompute * tokens
+
+    def swap_seconds(self, tokens: int) -> tuple[float, float]:
+        """Return the seconds to copy cached tokens to the host, and back."""
+        way = self.copy + self.move * tokens
+        return way, way
 
 
 @dataclass

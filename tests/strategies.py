@@ -18,7 +18,7 @@ from roofline.operators.add import Add
 from roofline.operators.attention import Attention
 from roofline.operators.base import Operator
 from roofline.operators.causal_conv import CausalConv
-from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv
+from roofline.operators.collectives import AllGather, AllReduce, AllToAll, ExpertRouting, ReduceScatter, SendRecv
 from roofline.operators.combine import Combine
 from roofline.operators.compress import Compress
 from roofline.operators.compressed_attention import CompressedAttention
@@ -133,7 +133,7 @@ KINDS = {
         Kind(Add, {"elements": (1, 10**6)}, {"terms": (1, 2, 3)}),
         Kind(AllGather, _WORLD, _STRIDE),
         Kind(AllReduce, _WORLD, _STRIDE),
-        Kind(AllToAll, _WORLD, _STRIDE),
+        Kind(AllToAll, _WORLD, _STRIDE | {"routing": (None, ExpertRouting(top_k=8, n_group=8, topk_group=4))}),
         Kind(
             Attention,
             _ATTENTION | _RANKS | {"n_heads": (1, 64), "n_kv_heads": (1, 8), "window": (1, 1000)},
@@ -154,7 +154,7 @@ KINDS = {
         Kind(
             GroupedGemm,
             {"experts": (2, 64), "top_k": (1, 8), "local_experts": (1, 64), "distinct": (1, 64)},
-            {"skew": (0.0, 0.7), "imbalance": (1.0, 1.5), "stored": _STORED},
+            {"skew": (0.0, 0.7), "imbalance": (1.0, 1.5), "redundant": (0, 3), "stored": _STORED},
             at_most={"top_k": "experts", "local_experts": "experts", "distinct": "experts"},
         ),
         Kind(HostCopy, {"size": (1, 10**6), "calls": (1, 1000)}),

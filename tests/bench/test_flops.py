@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="PyTorch, the counter, is not instal
 from torch.utils.flop_counter import FlopCounterMode
 
 from roofline.measure.bench.kernels import make
-from roofline.measure.bench.kernels.base import Place
+from roofline.measure.bench.kernels.base import TensorFactory
 from roofline.measure.bench.point import COMPILED, EAGER, LOOP, Point
 from roofline.measure.bench.suites import Scope, plan
 
@@ -40,7 +40,7 @@ def points(op: str) -> list[Point]:
 
 def counted(point: Point) -> int:
     """FLOP of one call by PyTorch."""
-    kernel = make(point, Place("meta"), whole_products=True)
+    kernel = make(point, TensorFactory("meta"), unmasked=True)
     inputs = kernel.inputs()
     with FlopCounterMode(display=False) as counter:
         kernel.run(*inputs)

@@ -12,11 +12,11 @@ torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
 from roofline.measure.bench.kernels import make
 from roofline.measure.bench.kernels.attention import attend, mask, mask_of
-from roofline.measure.bench.kernels.base import NotRunnableError, Place, nbytes
+from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory, nbytes
 from roofline.measure.bench.kernels.operators import draw, experts, rope, route
 from roofline.measure.bench.point import EAGER, LOOP, Point
 
-CPU = Place("cpu")
+CPU = TensorFactory("cpu")
 
 
 def one_by_one(q: Any, k: Any, v: Any, window: int | None) -> Any:

@@ -12,7 +12,7 @@ import roofline
 PACKAGE = Path(roofline.__file__).resolve().parent
 EXEMPT = {
     "files.py": "it is the door",
-    "measure/bench/ledger.py": "appends to its own table, a record at a time, and locks it",
+    "measure/bench/records_file.py": "appends to its own table, a record at a time, and locks it",
     "measure/bench/run.py": "keeps a mark of its own beside the table, which names the point under way",
     "measure/bench/counters.py": "hands a list to a process of its own, in a temporary folder, and is that process",
     "measure/bench/collectives.py": "has a temporary folder in which processes meet",
@@ -25,7 +25,7 @@ EXEMPT = {
     "teach/lessons/figures.py": "likewise",
     "teach/lessons/published.py": "likewise",
     "teach/lessons/execute.py": "likewise",
-    "report/live.py": "reads files of the package",
+    "report/page_program.py": "reads files of the package",
     "report/page.py": "likewise",
     "teach/worksheets/page.py": "likewise",
 }

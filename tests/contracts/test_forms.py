@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from roofline.measure.records.columns import dtypes
-from roofline.measure.records.ops import RULES, Call
+from roofline.measure.records.ops import RECORD_OPS, Call
 from roofline.predict.bounds import times as bound_of
-from roofline.predict.efficiency.form import SERVING, Form, chip
+from roofline.predict.efficiency.form import SERVING, KernelForm, chip
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
@@ -58,13 +58,13 @@ FITTED = [
 
 def operators(op: str, row: dict[str, Any]) -> dict[str, Any]:
     """The operators of a row."""
-    return {name: operator for name, (operator, _) in RULES[op].operators(Call(dtypes("bf16"), row)).items()}
+    return {name: operator for name, (operator, _) in RECORD_OPS[op].operators(Call(dtypes("bf16"), row)).items()}
 
 
 @pytest.mark.parametrize(("op", "form"), CASES, ids=IDS)
-def test_parameters_say_what_they_are(op: str, form: Form) -> None:
+def test_parameters_say_what_they_are(op: str, form: KernelForm) -> None:
     """At most eight are fitted; each has a meaning, a unit, and a start between its bounds."""
-    assert op in RULES
+    assert op in RECORD_OPS
     assert len([entry for entry in form.parameters if not entry.choices]) <= 8
     for entry in form.parameters:
         assert entry.meaning
@@ -74,7 +74,7 @@ def test_parameters_say_what_they_are(op: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize(("op", "form"), CASES, ids=IDS)
-def test_the_last_term_is_the_total(op: str, form: Form) -> None:
+def test_the_last_term_is_the_total(op: str, form: KernelForm) -> None:
     """Every part is a number of seconds that is not negative; each is no more than the total."""
     device = chip(load_hardware("h100-sxm")[0])
     for row in ROWS[op]:
@@ -85,7 +85,7 @@ def test_the_last_term_is_the_total(op: str, form: Form) -> None:
 
 
 @pytest.mark.parametrize(("op", "form"), CASES, ids=IDS)
-def test_arrays_and_floats_agree(op: str, form: Form) -> None:
+def test_arrays_and_floats_agree(op: str, form: KernelForm) -> None:
     """One formula, two tongues. The world and a decode's one token are structure: they stay plain."""
     device = chip(load_hardware("h100-sxm")[0])
     for world in {row.get("world") for row in ROWS[op]}:
@@ -106,7 +106,7 @@ def test_shipped_fits_are_sane(accelerator: str, path: Any, key: str, family: Fa
     form, op = FORMS[family.form], key.split("/", maxsplit=1)[0]
     for entry in form.parameters:
         assert entry.low * 0.999 <= family.parameters[entry.name] <= entry.high * 1.001
-    assert form.suits(key)
+    assert form.applies_to(key)
     assert family.rows > 0
     for low, high in family.bands.values():
         assert 0.2 < low < high < 5

@@ -93,3 +93,25 @@ def test_help_of_the_module_form() -> None:
 def test_a_typed_package() -> None:
     """Type checkers of others see our annotations."""
     assert (files("roofline") / "py.typed").is_file()
+
+
+def test_pages_have_every_kind_of_spec_whatever_was_imported() -> None:
+    """Blocks and schemes are imported when a file names them; a page's program, which is cached, has them all."""
+    code = """
+import sys
+from roofline.report.page_program import spec_classes
+specs = spec_classes()
+from roofline.blocks import BLOCKS
+from roofline.specs.quantization import SCHEMES
+assert not {*BLOCKS.values(), *SCHEMES.values()} - {*specs}
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def test_an_answer_imports_the_blocks_that_its_model_has() -> None:
+    """Llama has grouped-query attention and a gated MLP; what other models are made of stays on disk."""
+    arguments = ("analyze", "llama-3.1-8b", "--hardware", "a100-sxm-80gb", "--json")
+    code = (
+        _command(*arguments) + "\nassert 'roofline.blocks.gqa' in sys.modules\nassert 'roofline.blocks.mla' not in sys.modules"
+    )
+    _loaded(code)

@@ -14,11 +14,10 @@ from roofline import blocks, operators
 from roofline.blocks.base import Block
 from roofline.operators.base import Operator
 from roofline.predict.efficiency import forms
-from roofline.predict.efficiency.form import Form
+from roofline.predict.efficiency.form import KernelForm
 from roofline.registry import Registry
 from roofline.serving.traffic import lengths
-from roofline.serving.traffic.lengths import parse
-from roofline.serving.traffic.lengths.base import Kind
+from roofline.serving.traffic.lengths.base import DistributionFamily
 from roofline.specs import quantization
 from roofline.specs.huggingface import families, methods
 from roofline.specs.huggingface.families.base import Family
@@ -55,8 +54,8 @@ HOMES = {
     "quantization": Home(quantization.SCHEMES, quantization, _section(Scheme, "name")),
     "quantization_methods": Home(methods.METHODS, methods, lambda value: isinstance(value, Method)),
     "families": Home(families.FAMILIES, families, lambda value: isinstance(value, Family)),
-    "forms": Home(forms.FORMS, forms, lambda value: isinstance(value, Form)),
-    "lengths": Home(parse.KINDS, lengths, lambda value: isinstance(value, Kind)),
+    "forms": Home(forms.FORMS, forms, lambda value: isinstance(value, KernelForm)),
+    "lengths": Home(lengths.DISTRIBUTIONS, lengths, lambda value: isinstance(value, DistributionFamily)),
     "worksheets": Home(templates.TEMPLATES, templates, lambda value: isinstance(value, Template)),
 }
 each = pytest.mark.parametrize("name", HOMES)

@@ -96,6 +96,77 @@ def test_the_first_token_of_a_long_prompt() -> None:
     assert found.ceiling == pytest.approx(flops / 989.4e12, rel=1e-3)
 
 
+GPT_FAST = [
+    ("llama-2-7b", 1, "bf16", 104.9), ("llama-2-7b", 4, "bf16", 254.02), ("llama-2-7b", 8, "bf16", 328.43),
+    ("mixtral-8x7b", 8, "bf16", 227.82), ("mixtral-8x7b", 8, "int8", 279.35),
+]  # fmt: skip
+"""Decode rates at batch 1 on A100 (gpt-fast's README): compiled graphs and a one-shot all-reduce, faster than engines are."""
+
+
+@pytest.mark.parametrize(("model", "tp", "dtype", "rate"), GPT_FAST)
+def test_one_sequence_of_gpt_fast(model: str, tp: int, dtype: str, rate: float) -> None:
+    """Measured and published since 2023: not even implausible."""
+    more = {"activation_dtype": "bf16"} if dtype == "int8" else {}
+    found = judge(model=model, hardware="a100-sxm-80gb", tokens_per_s=rate, batch=1, context=100, tp=tp, dtype=dtype, **more)
+    assert found.verdict == "possible"
+
+
+def test_published_figures_at_batch_1(truth: Path) -> None:
+    """TensorRT-LLM's first tokens and gpt-fast's decode rates: none is impossible, and at most three are implausible."""
+    path, configs = truth / "truth" / "serving" / "published.csv", truth / "truth" / "models" / "configs"
+    if not path.is_file():
+        pytest.skip("no published figures")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] in ("ttft", "decode_rate")]
+    assert len(rows) > 30
+    elsewhere = {"mistral-7b": "mistral-7b-v0.1", **{name: configs / f"{name}.json" for name in ("gpt-j-6b", "falcon-180b")}}
+    scheme: dict[str, dict[str, str]] = {
+        "fp8": {"quantization": "fp8", "kv_cache_dtype": "fp8"}, "int4": {"quantization": "awq"},
+        "int8": {"dtype": "int8", "activation_dtype": "bf16"},
+    }  # fmt: skip
+    unlikely = []
+    for row in rows:
+        length, value = int(row["isl"]), float(row["value"])
+        claimed = {"ttft": value / 1e3, "input_len": length}
+        if row["metric"] == "decode_rate":
+            claimed = {"tokens_per_s": value, "context": length + int(row["osl"]) // 2}
+        found = judge(
+            model=elsewhere.get(row["model"], row["model"]),
+            hardware=row["gpu"],
+            tp=int(row["tp"]),
+            batch=1,
+            **claimed,
+            **scheme.get(row["dtype"], {"dtype": row["dtype"]}),
+        )
+        assert found.verdict != "impossible", row
+        if found.verdict == "implausible":
+            unlikely.append(f"{row['model']} {row['gpu']} tp {row['tp']} {row['dtype']} {row['isl']}: {found.worst.headline}")
+    assert len(unlikely) <= 3, "\n".join(unlikely)
+
+
+def test_published_offline_throughput_is_possible(truth: Path) -> None:
+    """Output rates of whole requests (TensorRT-LLM, ROCm, MLPerf) are below a ceiling that includes their prompts."""
+    path = truth / "truth" / "serving" / "published.csv"
+    if not path.is_file():
+        pytest.skip("no published figures")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "output_throughput"]
+    known = {"llama-3.1-8b", "llama-3.1-70b", "llama-2-70b", "mixtral-8x7b"}
+    rows = [row for row in rows if row["model"] in known and row["isl"] and row["dtype"] in ("fp8", "fp16", "bf16")]
+    verdicts = []
+    for row in rows[::12]:
+        scheme = {"quantization": "fp8", "kv_cache_dtype": "fp8"} if row["dtype"] == "fp8" else {"dtype": row["dtype"]}
+        lengths = {"input_len": int(row["isl"]), "output_len": int(row["osl"])}
+        found = judge(
+            model=row["model"], hardware=row["gpu"], devices=int(row["tp"]) * int(row["pp"] or 1),
+            tokens_per_s=float(row["value"]), **lengths, **scheme,
+        )  # fmt: skip
+        assert found.verdict != "impossible", row
+        verdicts.append(found.verdict)
+    assert len(verdicts) > 7
+    assert verdicts.count("implausible") <= len(verdicts) // 10
+
+
 def test_measured_rates_are_possible(truth: Path) -> None:
     """289 points that others measured on H100 and H200 (AIConfigurator, tests/systems data): none is called impossible."""
     path = truth / "truth" / "serving" / "end_to_end.csv"

@@ -49,7 +49,7 @@ def test_two_pieces_a_device_have_as_many_pairs(size: int, new: int, cached: int
     core = Attention(batch=1, new=new, cached=cached, n_heads=1, n_kv_heads=1, head_dim=1, query_ranks=size)
     assert {count * 4 for count in counted} == {core.cost().matrix_flops}
     assert core.cost().kv_read_bytes == (cached + new) * 2 * 2  # the device with the last piece
-    assert core.alone.cost().matrix_flops == core.cost().matrix_flops
+    assert core.on_one_device.cost().matrix_flops == core.cost().matrix_flops
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -63,7 +63,7 @@ def test_keys_divided_are_each_met_once(size: int, new: int) -> None:
     assert size * core.cost().kv_read_bytes == whole.kv_read_bytes
     assert core.cost().activation_bytes == whole.activation_bytes + 3 * new * 4 * 4  # an fp32 number a query and head
     if new == 1:
-        assert core.alone.cost().kv_read_bytes == core.cost().kv_read_bytes
+        assert core.on_one_device.cost().kv_read_bytes == core.cost().kv_read_bytes
 
 
 @each_size
@@ -131,9 +131,9 @@ def test_the_cache_is_divided(size: int) -> None:
 
 def test_devices_and_capacity() -> None:
     """TP 2 x CP 4 is 8 devices, on which 4 times the tokens find room that do on a replica of TP 2."""
-    alone, many = (on_dgx("llama-3.1-8b", tp=2, cp=size, max_num_batched_tokens=8) for size in (1, 4))
-    assert (alone.hardware["devices"], many.hardware["devices"]) == (2, 8)
-    assert many.memory.kv_capacity_tokens == pytest.approx(4 * alone.memory.kv_capacity_tokens, rel=0.01)
+    on_one_device, many = (on_dgx("llama-3.1-8b", tp=2, cp=size, max_num_batched_tokens=8) for size in (1, 4))
+    assert (on_one_device.hardware["devices"], many.hardware["devices"]) == (2, 8)
+    assert many.memory.kv_capacity_tokens == pytest.approx(4 * on_one_device.memory.kv_capacity_tokens, rel=0.01)
 
 
 def test_a_mixed_step_divides_prompts_and_repeats_decodes() -> None:
@@ -232,3 +232,82 @@ def test_both_names_are_one_option() -> None:
     assert on_dgx(MODEL, prefill_context_parallel_size=2).hardware["devices"] == 2
     with pytest.raises(InputError, match="same option"):
         on_dgx(MODEL, cp=2, context_parallel_size=2)
+
+
+def on_v5e(**options: object) -> Analysis:
+    """Llama 3 70B on a 4x4 slice of TPU v5e: 16 chips of 16 GB and 819 GB/s, TP 16 over 8 KV heads."""
+    given = {"tp": 16, "phase": "decode", "gpu_memory_utilization": 1, **options}
+    return roofline.analyze(MODEL, "tpu-v5e", **given)
+
+
+def test_a_fully_sharded_cache() -> None:
+    """Scaling book, chapter 8: 43 sequences of 8k in bf16 on 4x4 v5e, (16 x 16 GB - 140 GB) / (8192 x 327,680 bytes).
+
+    Exact weights take two of them: 70.55 G parameters, and the KV projections of 8 heads on 16 chips twice. Without division
+    of tokens each chip holds a whole head's cache, and half as many fit.
+    """
+    whole, divided = on_v5e(context=8191), on_v5e(context=8191, dcp=2)
+    a_sequence = 16 * divided.memory.kv_bytes_per_sequence["allocated"]
+    assert a_sequence == 8192 * 327_680
+    assert int((16 * 16e9 - 140e9) / a_sequence) == 43
+    copies = 80 * 2 * 1024 * 8192 * 2
+    norms = 15 * (2 * 80 + 1) * 8192 * 2
+    assert 16 * divided.memory.weights_bytes == 2 * 70_553_706_496 + copies + norms
+    assert divided.memory.max_batch == int((16 * 16e9 - 16 * divided.memory.weights_bytes) / a_sequence) == 41
+    assert whole.memory.max_batch == 20
+
+
+def test_step_with_a_fully_sharded_cache() -> None:
+    """Scaling book, chapter 8: 8.5 ms for 32 sequences of 8k on 4x4 v5e with weights and cache in int8.
+
+    That is to read 70 + 43 GB at 16 x 819 GB/s.
+    """
+    (phase,) = on_v5e(dtype="int8", kv_cache_dtype="int8", batch=32, context=8192, dcp=2, activation_dtype="bf16").phases
+    assert phase.time.floor == pytest.approx((70e9 + 32 * 8192 * 163_840) / (16 * 819e9), rel=0.03)
+    assert phase.time.floor == pytest.approx(8.5e-3, rel=0.03)
+
+
+@pytest.mark.parametrize(("model", "tp", "size"), [(MODEL, 16, 2), ("deepseek-v2-lite", 8, 8)])
+def test_cache_divided_in_a_tensor_parallel_group(model: str, tp: int, size: int) -> None:
+    """Devices with the same KV heads (two of 16; with a latent all 8) have a part of the tokens each, and the same products."""
+    whole, divided = (on_dgx(model, tp=tp, decode_context_parallel_size=number).decode for number in (1, size))
+    assert divided.cost.matrix_flops == pytest.approx(whole.cost.matrix_flops, rel=1e-12)
+    assert size * divided.cost.kv_read_bytes == whole.cost.kv_read_bytes
+    assert size * divided.cost.kv_write_bytes == whole.cost.kv_write_bytes
+    memory = [on_dgx(model, tp=tp, dcp=number).memory.kv_bytes_per_token for number in (1, size)]
+    assert size * memory[1] == memory[0]
+
+
+def test_what_is_sent_to_divide_the_cache() -> None:
+    """vLLM: decoded queries gathered, outputs joined by a reduce-scatter. 4 of 64 heads of 128 on each of 16 devices, in pairs.
+
+    Each sends its 4 heads' queries, 8 numbers of fp32 a token for the log-sum-exp, and half of the outputs of 8 heads.
+    """
+    phase = on_dgx(MODEL, tp=16, dcp=2).decode
+    assert link_bytes(phase, "query_all_gather") == LAYERS * BATCH * 4 * 128 * 2
+    assert link_bytes(phase, "lse_all_gather") == LAYERS * BATCH * 8 * 4
+    assert link_bytes(phase, "core/reduce_scatter") == LAYERS * BATCH * 8 * 128 * 2 / 2
+
+
+def test_prompts_with_a_divided_cache() -> None:
+    """A new prompt is computed as without; of a chunk what is cached is gathered from the other device, 1 head of K and V."""
+    whole, divided = (on_dgx(MODEL, tp=16, dcp=size).prefill for size in (1, 2))
+    assert divided.cost.matrix_flops == whole.cost.matrix_flops
+    assert divided.cost.link_bytes == whole.cost.link_bytes
+    assert 2 * divided.cost.kv_write_bytes == whole.cost.kv_write_bytes
+    (chunk,) = roofline.analyze(MODEL, "dgx-h100", tp=16, dcp=2, segments="1x512@2048", ignore_capacity=True).phases
+    assert link_bytes(chunk, "kv_all_gather") == LAYERS * 2048 * 2 * 128 * 2 / 2
+
+
+def test_sizes_of_a_divided_cache_that_do_not_work() -> None:
+    """8 KV heads on 8 devices are not there twice; windows, prompts divided as well, and expanded decoding are refused."""
+    with pytest.raises(InputError, match="must divide the 1 tensor-parallel devices"):
+        on_dgx(MODEL, tp=8, dcp=2)
+    with pytest.raises(InputError, match="decode-context-parallel size 2 is not modelled for gemma"):
+        on_dgx("gemma-3-12b", tp=8, dcp=2)
+    with pytest.raises(InputError, match="context parallelism of prompts"):
+        on_dgx(MODEL, tp=16, dcp=2, cp=2)
+    with pytest.raises(InputError, match="a shared prefix"):
+        on_dgx(MODEL, tp=16, dcp=2, shared_prefix=100)
+    with pytest.raises(InputError, match="leave out --mla expand"):
+        on_dgx("deepseek-v2-lite", tp=8, dcp=2, mla="expand")

@@ -149,19 +149,44 @@ def test_the_page_states_every_fit(judged: Any) -> None:
         assert stated[accelerator, fit.backend, key] == pytest.approx(100 * held.median_ape, abs=0.11)
 
 
-@pytest.mark.parametrize(("engine", "most"), [("vllm", 0.075), ("sglang", 0.07), ("trtllm", 0.07)])
-def test_time_per_output_token(truth: Path, engine: str, most: float) -> None:
-    """Of a closed loop, on the half of the configurations that nothing was fitted to; the mean error is at most 12 %."""
-    path = truth / "truth" / "serving" / "end_to_end.csv"
-    if not path.is_file():
+@pytest.fixture(scope="module")
+def left_out(truth: Path) -> dict[str, Any]:
+    """By engine the fit of its steps, and its points, each predicted without any point of the same model."""
+    paths = [truth / "truth" / "serving" / name for name in ("end_to_end.csv", "moe_end_to_end.csv")]
+    if not all(path.is_file() for path in paths):
         pytest.skip("the serving points are not there")
-    found, frame = engine_steps([path], engine)
+    return {engine: engine_steps(paths, engine) for engine in ("vllm", "sglang", "trtllm")}
+
+
+@pytest.mark.parametrize(("engine", "most"), [("vllm", 0.13), ("sglang", 0.18), ("trtllm", 0.12)])
+def test_time_per_output_token(left_out: dict[str, Any], engine: str, most: float) -> None:
+    """Of closed loops, each model left out in turn; the file says what is so."""
+    found, _ = left_out[engine]
     shipped = load_engine_steps([engine])
     assert shipped is not None
-    assert (found.step, found.sequence, found.rank, found.hidden) == pytest.approx(
-        (shipped[0].step, shipped[0].sequence, shipped[0].rank, shipped[0].hidden), rel=0.02, abs=1e-9
+    names = ("step", "sequence", "rank", "experts", "hidden")
+    assert [getattr(found, name) for name in names] == pytest.approx(
+        [getattr(shipped[0], name) for name in names], rel=0.2, abs=1e-9
     )
+    assert found.band == pytest.approx(shipped[0].band, rel=0.05)
     assert found.held_out is not None
     assert found.held_out.median_ape <= most
-    assert found.held_out.mape <= 0.12
-    assert len(frame[~frame["usable"]]) == (21 if engine == "vllm" else 0)
+
+
+def test_serving_intervals(left_out: dict[str, Any]) -> None:
+    """Of models that neither fit nor interval has seen 70 to 90 % of the points lie in the 80 % interval.
+
+    It was 36 % with fits to dense models, and at 8 clients or fewer models with experts were 17 to 31 % too fast.
+    """
+    import pandas as pd
+
+    frame = pd.concat([frame for _, frame in left_out.values()])
+    usable = frame[frame["usable"]]
+    assert len(usable) > 1100
+    assert 0.7 <= usable["measured_s"].between(usable["low_s"], usable["high_s"]).mean() <= 0.9
+    error = usable["estimate_s"] / usable["measured_s"] - 1
+    assert error.abs().median() <= 0.125
+    few = error[usable["regime"].astype(str) == "<=8 clients"]
+    for _, some in few.groupby(usable["hardware"]):
+        assert abs(some.median()) <= 0.125
+    assert (usable["measured_s"] < usable["bound_s"]).mean() < 0.01  # the bound has no prompts of others in it

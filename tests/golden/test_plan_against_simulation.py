@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+from statistics import median
+
 import pytest
 
 import roofline
@@ -22,3 +26,75 @@ def test_the_same_server_in_two_ways(model: str, hardware: str, tp: int, rate: f
     for name, times in (("ttft_s", best.performance.ttft), ("tpot_s", best.performance.tpot)):
         assert times.mean == pytest.approx(run[name]["mean"], rel=0.06)
         assert times.at == pytest.approx(run[name]["p95"], rel=0.12)
+
+
+RANKS = {"dp": 8, "ep": 8, "max_num_seqs": 128, "max_num_batched_tokens": 8192}
+VARIED = {"input_len": "lognormal:2000:1000", "output_len": "lognormal:300:200"}
+
+
+@pytest.mark.parametrize(("rate", "balanced"), [(3, False), (5.8, False), (5.8, True)])
+def test_ranks_that_step_together_in_two_ways(rate: float, balanced: bool) -> None:
+    """DeepSeek-V3 on eight ranks at 0.43 and 0.82 of saturation (0.5 if prompts are held): TTFT and TPOT within 25 %."""
+    options = {**RANKS, **VARIED, "attention_dp_balance": balanced, "rate": rate}
+    best = roofline.plan("deepseek-v3", hardware="dgx-h200", tp=1, mode="colocated", **options).best
+    assert best is not None
+    assert best.pools[0].replicas == 1
+    run = roofline.simulate("deepseek-v3", "dgx-h200", requests=4000, seed=2, warm_up=0.2, **options).to_dict()
+    assert best.performance.ttft.mean == pytest.approx(run["ttft_s"]["mean"], rel=0.25)
+    assert best.performance.tpot.mean == pytest.approx(run["tpot_s"]["mean"], rel=0.27)
+
+
+@pytest.mark.parametrize("lengths", [(2000, 300), (8192, 300)])
+def test_ranks_in_step_in_two_ways(lengths: tuple[int, int]) -> None:
+    """A closed loop of 512 clients with requests of equal lengths: throughput within 8 %, TPOT within 12 %."""
+    options = {**RANKS, "input_len": lengths[0], "output_len": lengths[1]}
+    best = roofline.plan(
+        "deepseek-v3", hardware="dgx-h200", tp=1, mode="colocated", max_gpus=8, concurrency=512, **options
+    ).best
+    assert best is not None
+    run = roofline.simulate("deepseek-v3", "dgx-h200", workload="closed:512", requests=4000, warm_up=0.2, **options).to_dict()
+    assert best.requests_per_s == pytest.approx(run["throughput"]["requests_per_s"], rel=0.08)
+    assert best.performance.tpot.mean == pytest.approx(run["tpot_s"]["mean"], rel=0.12)
+
+
+def test_published_throughput_of_attention_dp_with_long_prompts(truth: Path) -> None:
+    """DeepSeek-R1 on four B200 or GB200 with data-parallel attention, prompts of 1k and 8k: NVIDIA's figures, within 30 %.
+
+    Requests have equal lengths, and TensorRT-LLM balances them: ranks have their prompts in the same steps. Served one after
+    another, prompts of 8k gave 0.37 and 0.38 of what was measured.
+    """
+    path = truth / "truth" / "serving" / "published.csv"
+    if not path.is_file():
+        pytest.skip("the published figures are not there")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == "deepseek-r1" and "DEP4" in row["note"]]
+    assert len(rows) == 10
+    ratios = {}
+    for row in rows:
+        best = roofline.plan(
+            "deepseek-v3", hardware=row["gpu"], quantization=row["dtype"], kv_cache_dtype="fp8", backend="trtllm",
+            mode="colocated", tp=1, dp=4, ep=4, max_gpus=4, max_num_batched_tokens=8192,
+            concurrency=int(row["concurrency"].split(":")[1]),
+            input_len=int(row["isl"]), output_len=int(row["osl"]),
+        ).best  # fmt: skip
+        assert best is not None
+        ratios[row["gpu"], row["isl"], row["osl"]] = best.output_tokens_per_s / 4 / float(row["value"])
+    assert all(0.7 <= ratio <= 1.3 for ratio in ratios.values()), ratios
+    long = [ratio for (_, prompt, _), ratio in ratios.items() if prompt == "8192"]
+    assert median(long) == pytest.approx(1, abs=0.15)
+
+
+def test_the_deployment_that_deepseek_published() -> None:
+    """226.75 nodes of eight H800 for 608e9 input tokens a day (56.3 % cache hits) and 168e9 output tokens: within 30 %.
+
+    Source: DeepSeek-V3/R1 Inference System Overview, github.com/deepseek-ai/open-infra-index, day 6. Lengths are assumed: 4,000
+    and 1,105 tokens have the published ratio; 608e9/86,400/4,000 = 1,760 requests/s. Experts as TensorRT-LLM's kernels, tokens
+    sent in fp8, two microbatches, as DeepSeek serves.
+    """
+    best = roofline.plan(
+        "deepseek-v3", hardware="dgx-h800", rate=1760, input_len=4000, output_len=1105, prefix_hit=0.563, ttft="10 s",
+        tpot="60 ms", mode="disaggregated", backend="trtllm", dispatch_dtype="fp8", microbatch_overlap=True, top=1,
+    ).best  # fmt: skip
+    assert best is not None
+    assert best.devices / 8 == pytest.approx(226.75, rel=0.3)
+    assert max(pool.devices for pool in best.pools) > 32

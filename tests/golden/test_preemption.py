@@ -46,7 +46,8 @@ def test_break_even_table(
     assert took / (2 * size / (link * 1e9)) == pytest.approx(ratio, rel=0.03)
     assert needed_rate(2 * size, took, 0.0) == pytest.approx(even * 1e9, rel=0.02)
     # what the program answers, with its own estimate of the recomputation in the place of the share
-    answer = roofline.preempt(model, hardware, tokens=TOKENS, host_link=link * 1e9, coalesced=True, ignore_capacity=True).answer
+    options = {"host_link": link * 1e9, "coalesced": True, "ignore_capacity": True}
+    answer = roofline.preempt(model, hardware, tokens=TOKENS, **options).comparison  # type: ignore[arg-type]
     assert answer is not None
     assert answer.asymptote.parameters == pytest.approx(parameters, rel=0.003)
     attention = took * ETA * peak / (2 * answer.asymptote.parameters * TOKENS)  # its FLOP come on top of the parameters'
@@ -112,7 +113,7 @@ def test_F37_low_bandwidth_is_when_recomputing_is_right() -> None:
     for model, generations in (("llama-2-7b", {"recompute"}), ("llama-3.1-8b", {"swap"})):
         cheaper = set()
         for link in (25e9, 50e9):
-            answer = roofline.preempt(model, "h100-sxm", tokens=TOKENS, host_link=link, coalesced=True).answer
+            answer = roofline.preempt(model, "h100-sxm", tokens=TOKENS, host_link=link, coalesced=True).comparison
             assert answer is not None
             cheaper.add(answer.cheaper)
             assert (answer.cheaper == "swap") == (link > (answer.break_even_link or 0))

@@ -15,11 +15,11 @@ import poster_settings as poster
 import pytest
 from poster_settings import BLOCKS, MODES, NARROW, PAIRS, SHARES, by_memory, evicted, overhead, pair, simulate, watched
 from scipy.stats import spearmanr
-from simulated import serve
+from simulated import LinearCosts, serve
 
 import roofline
 from roofline.predict.request import prepare
-from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.schedulers import SCHEDULERS
 from roofline.serving.simulation.server import engine_config, max_model_len
@@ -108,7 +108,7 @@ def test_a_simulated_swap_is_the_closed_form(options: dict[str, object]) -> None
     """One eviction of so many tokens: what `roofline preempt` says of them, out and in."""
     found = pair("swap", 2048, **options)
     given = {("block_size" if name == "size" else name): value for name, value in ({"size": 16} | options).items()}
-    answer = roofline.preempt(poster.MODEL, poster.HARDWARE, tokens=int(evicted(found)), **given).answer  # type: ignore[arg-type]
+    answer = roofline.preempt(poster.MODEL, poster.HARDWARE, tokens=int(evicted(found)), **given).comparison  # type: ignore[arg-type]
     assert answer is not None
     assert found.preemption["swap_s"] == pytest.approx(answer.swap.seconds, rel=1e-12)
 
@@ -117,7 +117,7 @@ def test_a_simulated_recomputation_is_the_closed_form() -> None:
     """The step that computes the dropped tokens, and the next one, has the device for itself. Both tables are within 2 %."""
     for tokens in (512, 2048, 4096):
         found = pair("recompute", tokens)
-        answer = roofline.preempt(poster.MODEL, poster.HARDWARE, tokens=int(evicted(found)) + 1).answer
+        answer = roofline.preempt(poster.MODEL, poster.HARDWARE, tokens=int(evicted(found)) + 1).comparison
         assert answer is not None
         assert found.preemption["recompute_s"] == pytest.approx(answer.recompute.seconds, rel=0.04)
 

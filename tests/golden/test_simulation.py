@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from event_server import Server, run
-from simulated import serve
+from simulated import AffineStepTime, serve
 
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.step_log import END
-from roofline.serving.simulation.step_time import AffineStepTime
 
 MANY_BLOCKS = 10**9
 SERVERS = {

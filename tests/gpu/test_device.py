@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the bench runs through torch")
 
 from roofline.measure.bench.devices import SamplingBudget
-from roofline.measure.bench.kernels.base import NotRunnableError, Place
+from roofline.measure.bench.kernels.base import NotRunnableError, TensorFactory
 from roofline.measure.bench.measure import SeenRates, measure
 from roofline.measure.bench.point import Point
 from roofline.measure.bench.suites import Scope, plan
@@ -51,7 +51,7 @@ def test_every_op_runs(device: Any, points: list[Point]) -> None:
         why = {}
         for name, point in first(points, op).items():
             try:
-                timing = measure(point, device, Place("cuda"), SamplingBudget(0.02), SeenRates(30.0))
+                timing = measure(point, device, TensorFactory("cuda"), SamplingBudget(0.02), SeenRates(30.0))
             except NotRunnableError as error:
                 why[name] = str(error)
             else:
@@ -70,7 +70,7 @@ def test_a_copy_is_not_faster_than_the_memory(device: Any) -> None:
     if name is None:
         pytest.skip(f"{device.name} is no shipped accelerator")
     point = Point("ceilings", "copy_d2d", "fp32", {"bytes": 2**31}, {"kernel": "copy"})
-    rate = 2**32 / measure(point, device, Place("cuda"), SamplingBudget(0.1), SeenRates(30.0)).median
+    rate = 2**32 / measure(point, device, TensorFactory("cuda"), SamplingBudget(0.1), SeenRates(30.0)).median
     bandwidth = load_hardware(name)[0].bandwidth
     assert bandwidth / 3 < rate <= bandwidth
 
@@ -94,5 +94,5 @@ def test_cold_is_slower_than_warm(device: Any) -> None:
     times = {}
     for cache in ("cold", "warm"):
         point = Point("ceilings", "copy_d2d", "fp32", {"bytes": size}, {"kernel": "copy"}, cache=cache)  # type: ignore[arg-type]
-        times[cache] = measure(point, device, Place("cuda"), SamplingBudget(0.05), SeenRates(30.0)).median
+        times[cache] = measure(point, device, TensorFactory("cuda"), SamplingBudget(0.05), SeenRates(30.0)).median
     assert times["warm"] < times["cold"]

@@ -26,7 +26,7 @@ from roofline.operators.base import Operator
 from roofline.predict.analyze import analyze
 from roofline.predict.analyze import run as analyze_request
 from roofline.predict.request import prepare
-from roofline.report.live import LIBRARY, program, specs
+from roofline.report.page_program import LIBRARY, new_program, spec_data
 from roofline.specs.library import ids
 
 NODE = shutil.which("node")
@@ -49,10 +49,10 @@ const plain = (value) => {
 @cache
 def script() -> tuple[str, dict[str, Any]]:
     """The program with what a page calls to analyse, and all specs as data."""
-    made = program()
+    made = new_program()
     made.export("prepare", prepare)
     made.export("run", analyze_request)
-    data = specs(made, ids("models"), ids("hardware"))
+    data = spec_data(made, ids("models"), ids("hardware"))
     for kind in OPERATORS.values():
         made.refer(kind)
     return made.source() + LIBRARY.read_text(encoding="utf-8") + PLAIN, data
@@ -75,7 +75,7 @@ def test_every_structure(cls: type[Operator], tmp_path: Path) -> None:
     """Costs of an operator in every structure that it can have, at random dimensions (seeded)."""
     chance, kind = random.Random(20260101), KINDS[cls]  # noqa: S311 - seeded on purpose
     operators = [kind.draw(structure, chance) for structure in kind.structures() for _ in range(POINTS)]
-    encode = program().encode
+    encode = new_program().encode
     source, _ = script()
     found = run(
         tmp_path, source, "data.map((one) => plain($.revive(one).cost()))", [encode(operator) for operator in operators]
@@ -141,6 +141,11 @@ def _case(chance: random.Random) -> tuple[str, str, dict[str, Any]]:
         "shared_prefix": sometimes(0.2, 100),
         "routing_skew": sometimes(0.1, 1.0),
         "context_parallel_size": sometimes(0.15, 2, 3, 4),
+        "dispatch_dtype": sometimes(0.2, "fp8"),
+        "num_redundant_experts": sometimes(0.1, 8, 16),
+        "dcp": sometimes(0.1, 2, 4),
+        "microbatch_overlap": sometimes(0.1, True),
+        "moe_tp": sometimes(0.1, 2, 4, 8),
         "sequence_parallel": sometimes(0.2, True),
         "expert_imbalance": sometimes(0.1, 1.3, 50.0),
         "ignore_capacity": sometimes(0.7, True),

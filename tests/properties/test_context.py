@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.operators.attention import Attention, as_one
+from roofline.operators.attention import Attention, single_device_lengths
 from roofline.operators.base import Operator
 from roofline.operators.latent_attention import LatentAttention
 
@@ -52,6 +52,6 @@ def test_shares_add_up(given_: dict[str, Any], ranks: int) -> None:
 def test_timed_by_as_many_pairs(pieces: int, cached: int, ranks: int) -> None:
     """The attention that stands for a prompt's share has its pairs, exactly; that for a decode's has its keys."""
     new = pieces * 2 * ranks
-    kept, before = as_one(new, cached, ranks, None)
+    kept, before = single_device_lengths(new, cached, ranks, None)
     assert ranks * (kept * before + kept * (kept + 1) / 2) == new * cached + new * (new + 1) / 2
-    assert sum(as_one(1, ranks * 7 - 1, None, ranks)) == 7
+    assert sum(single_device_lengths(1, ranks * 7 - 1, None, ranks)) == 7

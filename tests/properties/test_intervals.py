@@ -1,4 +1,4 @@
-"""Estimates and intervals beside the bound: no measured time is below what the hardware allows."""
+"""Floor, bound, estimate and interval of every time: in that order, whatever the model, the hardware and the deployment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roofline.specs.library import ids
 pytestmark = pytest.mark.slow
 
 SEED = 20261122
-SAMPLED = 90
+SAMPLED = 120
 WORKLOADS: list[dict[str, Any]] = [
     {"batch": 1, "input_len": 1, "output_len": 1},
     {"batch": 1, "input_len": 1024, "output_len": 200},
@@ -26,13 +26,20 @@ WORKLOADS: list[dict[str, Any]] = [
     {"batch": 64, "input_len": 128, "context": 8192},
 ]
 SLOW: list[dict[str, Any]] = [{}, {}, {"bandwidth": "300 GB/s"}, {"peak_flops": "20 TFLOP/s"}]
+DEPLOYMENTS: list[dict[str, Any]] = [
+    {}, {}, {"tp": 2}, {"tp": 8}, {"tp": 2, "pp": 2}, {"dp": 4, "ep": 4}, {"tp": 4, "sequence_parallel": True}, {"cp": 2},
+    {"mask": "full"}, {"attention": "eager"}, {"quantization": "fp8"}, {"quantization": "awq"}, {"kv_cache_dtype": "fp8"},
+    {"dtype": "fp16"}, {"dp": 8, "ep": 8, "dispatch_dtype": "fp8"}, {"dp": 16, "ep": 16, "num_redundant_experts": 16},
+    {"tp": 8, "dcp": 2}, {"dp": 4, "ep": 4, "microbatch_overlap": True}, {"tp": 4, "dp": 4, "ep": 4, "moe_tp": 4},
+]  # fmt: skip
 
 
 def sampled() -> list[tuple[str, str, dict[str, Any]]]:
-    """Pairs of a shipped model and shipped hardware, each with a workload, some with a slower memory or slower matrix units."""
+    """Pairs of a shipped model and shipped hardware, each with a workload and a deployment, some with slower parts."""
     chance = random.Random(SEED)  # noqa: S311
     pairs = chance.sample(list(itertools.product(ids("models"), ids("hardware"))), SAMPLED)
-    return [(model, hardware, {**chance.choice(WORKLOADS), **chance.choice(SLOW)}) for model, hardware in pairs]
+    choices = (WORKLOADS, SLOW, DEPLOYMENTS)
+    return [(model, hardware, {k: v for each in choices for k, v in chance.choice(each).items()}) for model, hardware in pairs]
 
 
 def spans(result: Analysis) -> list[tuple[str, Duration]]:
@@ -45,23 +52,30 @@ def spans(result: Analysis) -> list[tuple[str, Duration]]:
 
 
 def check(result: Analysis) -> int:
-    """How many times were looked at: low, estimate and high are in that order, none below the bound, utilisations at most 1."""
+    """How many times were looked at: floor, bound, estimate and high are in that order.
+
+    The interval starts at the floor or above (that of an operator at its bound), and utilisations are at most 1."""
     looked = 0
     for where, span in spans(result):
+        if span.bound is None:
+            continue  # there is no later token
+        if span.floor is not None:
+            assert 0 < span.floor <= span.bound * (1 + 1e-12) or span.bound == 0, where
+        looked += 1
         if span.estimate is None:
             continue
-        assert span.bound is not None
         assert span.low is not None
         assert span.high is not None
-        assert span.bound <= span.low <= span.estimate <= span.high, where
-        looked += 1
+        least = span.bound if span.floor is None else span.floor
+        assert least <= span.low <= span.estimate <= span.high, where
+        assert span.bound <= span.estimate, where
     for phase in result.to_dict()["phases"]:
         for entry in (phase, *phase["operators"]):
             assert all(entry[name] is None or 0 <= entry[name] <= 1 for name in ("mfu", "mbu")), entry
     return looked
 
 
-def test_nothing_measured_is_below_the_bound() -> None:
+def test_floor_bound_and_estimate_are_in_order() -> None:
     """Of sampled models on sampled hardware, whether they fit or not: steps, stages, operators and requests."""
     looked = 0
     for model, hardware, options in sampled():
@@ -111,9 +125,9 @@ def test_an_operator_that_does_not_see_the_bandwidth_takes_its_bound() -> None:
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_arrays_have_the_same_intervals(phase: str) -> None:
-    """`compile` and `analyze` at the same points, also where low ends are held at the bound."""
-    columns = {"bound": "time_bound_s", "estimate": "time_estimate_s", "low": "time_low_s", "high": "time_high_s"}
-    through = {"bound": "step_bound_s", "estimate": "step_estimate_s", "low": "step_low_s", "high": "step_high_s"}
+    """`compile` and `analyze` at the same points, also where low ends are held at the floor."""
+    ends = ("floor", "bound", "estimate", "low", "high")
+    columns, through = {end: f"time_{end}_s" for end in ends}, {end: f"step_{end}_s" for end in ends}
     for model, hardware, options in (
         ("deepseek-v3", "dgx-h200", {"tp": 8}),
         ("qwen3-30b-a3b", "mi300x", {}),
@@ -125,8 +139,8 @@ def test_arrays_have_the_same_intervals(phase: str) -> None:
         asked = {"batch": np.array(batches)[:, None], ("context" if phase == "decode" else "input_len"): np.array(lengths)}
         found = roofline.compile(model, hardware, phase, **options)(**asked, columns=[*columns.values(), *through.values()])
         assert all(
-            (found[low] >= found[bound]).all()
-            for low, bound in (("time_low_s", "time_bound_s"), ("step_low_s", "step_bound_s"))
+            (found[low] >= found[floor]).all()
+            for low, floor in (("time_low_s", "time_floor_s"), ("step_low_s", "step_floor_s"))
         )
         for (row, batch), (column, length) in itertools.product(enumerate(batches), enumerate(lengths)):
             point = {"batch": batch, ("context" if phase == "decode" else "input_len"): length}

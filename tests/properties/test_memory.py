@@ -32,7 +32,7 @@ def _memory(name: str, block: int = 16, shared: int = 0) -> MemoryModel:
 @given(length=lengths, more=st.integers(0, 5000), block=blocks)
 def test_allocated_covers_mathematical(name: str, length: int, more: int, block: int) -> None:
     """Whole blocks hold at least the tokens (or entries), and less than a block too much a cache, or two; both grow."""
-    memory = _memory(name, block).fullest
+    memory = _memory(name, block).fullest_stage
     exact, held = (memory.kv_bytes(length, allocated=allocated) for allocated in (False, True))
     elements = sum(kept.elements * count for kept, count in caches(memory.model, memory.deployment, memory.stage))
     ends = 2 if memory.layout.block is None else 1  # a window may begin at the end of a block
@@ -46,7 +46,7 @@ def test_allocated_covers_mathematical(name: str, length: int, more: int, block:
 @given(parts=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 3000), lengths), min_size=1, max_size=4))
 def test_segments_add_up(name: str, parts: list[tuple[int, int, int]]) -> None:
     """The cache of a step is that of its segments together, each a multiple of one sequence."""
-    memory = _memory(name).fullest
+    memory = _memory(name).fullest_stage
     step = tuple(Segment(*part) for part in parts)
     assert memory.needed_bytes(step) == sum(memory.needed_bytes((segment,)) for segment in step)
     assert memory.needed_bytes(step) == sum(count * memory.layout.bytes(cached, new) for count, new, cached in parts)
@@ -58,7 +58,7 @@ def test_segments_add_up(name: str, parts: list[tuple[int, int, int]]) -> None:
 def test_a_shared_prefix_only_saves(name: str, count: int, cached: int) -> None:
     """Tokens in common take no more room than each its own, and no less than what one sequence needs."""
     step = (Segment(count, 1, cached, decode=True),)
-    shared, apart = _memory(name, 16, 3000).fullest, _memory(name).fullest
+    shared, apart = _memory(name, 16, 3000).fullest_stage, _memory(name).fullest_stage
     assert shared.needed_bytes(step) <= apart.needed_bytes(step)
     assert shared.needed_bytes(step) >= apart.needed_bytes((Segment(1, 1, cached, decode=True),))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofline.blocks.checkpoint import Tensor, modules, of_layer, outside, tensors
+from roofline.blocks.checkpoint import Tensor, layer_weights, modules, non_layer_weights, tensors
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
 from roofline.dtypes import Dtypes, Precision
@@ -44,7 +44,10 @@ def _stored(name: str) -> dict[str, Tensor]:
 def test_no_weight_is_left_out(name: str) -> None:
     """Weights one by one are as many parameters as the operators hold."""
     model, _ = load_model(name)
-    weights = [*outside(model), *(w for kind in model.layer_sequence for w in of_layer(model, model.layer_types[kind]))]
+    weights = [
+        *non_layer_weights(model),
+        *(w for kind in model.layer_sequence for w in layer_weights(model, model.layer_types[kind])),
+    ]
     counted = sum((prod(weight.shape) + weight.bias) * max(weight.copies, 1) for weight in weights)
     assert counted == count_parameters(model).total
 
@@ -109,7 +112,7 @@ def test_roles_are_those_that_operators_ask_for(name: str, monkeypatch: pytest.M
     monkeypatch.setattr(Precision, "dtypes", dtypes)
     for step in (CANONICAL, prefill(1, 8)):
         build(model, Deployment(), TWO_BYTES, step)
-    weights = [*outside(model), *(w for kind in model.layer_types.values() for w in of_layer(model, kind))]
+    weights = [*non_layer_weights(model), *(w for kind in model.layer_types.values() for w in layer_weights(model, kind))]
     assert {weight.role for weight in weights if weight.role} <= asked
 
 

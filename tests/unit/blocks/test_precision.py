@@ -13,6 +13,8 @@ from roofline.errors import InputError
 from roofline.graph.build import CANONICAL, build
 from roofline.operators.gemm import Gemm
 from roofline.operators.grouped_gemm import GroupedGemm
+from roofline.predict.bounds import matrix_dtype
+from roofline.predict.floor import floor_parts
 from roofline.specs.deployment import Deployment
 from roofline.specs.source import Assumption
 
@@ -58,6 +60,58 @@ def test_fp8_weights_on_h100_are_multiplied_as_fp8() -> None:
     step = roofline.analyze("llama-3.1-8b", "h100-sxm", dtype="fp8").decode
     assert step is not None
     assert {op.kind: op.dtype for op in step.operators if op.cost.matrix_flops} == {"gemm": "fp8", "attention": "bf16"}
+
+
+@pytest.mark.parametrize(
+    ("hardware", "flags", "batch"),
+    [
+        # 1 byte a weight, 2 FLOP a weight and sequence: 197e12 / (2 * 819e9); the scaling book plans with 120
+        ("tpu-v5e", {"dtype": "int8", "activation_dtype": "bf16"}, 197e12 / 819e9 / 2),
+        ("h100-sxm", {"dtype": "fp8", "activation_dtype": "bf16"}, 989.4e12 / 3350e9 / 2),
+        ("h100-sxm", {"dtype": "fp8"}, 1978.9e12 / 3350e9 / 2),
+        ("h100-sxm", {"dtype": "int4", "activation_dtype": "bf16"}, 989.4e12 / 3350e9 / 4),
+    ],
+)
+def test_stated_activations_decide_the_peak(hardware: str, flags: dict[str, str], batch: float) -> None:
+    """Weights of 8 bits beside activations that are stated to have 16 are multiplied in 16.
+
+    Source: Austin et al., "How to Scale Your Model", 2025, chapter 1 (int8 weights, bf16 FLOP: batch 120 on a TPU v5e).
+    """
+    limits = roofline.analyze("llama-3.1-70b", hardware, ignore_capacity=True, **flags).limits  # type: ignore[arg-type]
+    assert limits.critical_batch_linear == pytest.approx(batch, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "peak"),
+    [
+        ("w8a16", 8 + 16 / 4096 + 128 / 4096**2, "bf16"),  # a scale of 16 bits an output, 16 bytes of a shape
+        ("w4a16", 4 + 16 / 128 + 128 / 4096**2, "bf16"),  # a scale of 16 bits for 128 inputs
+        ("w8a8", 8 + 16 / 4096, "int8"),
+        ("w4a8", 4 + 16 / 128 + 128 / 4096**2, "int8"),
+        ("w4a4", 4 + 8 / 16 + 64 / 4096**2, "fp4"),
+    ],
+)
+@pytest.mark.parametrize("stated", [{}, {"activation_dtype": "bf16"}])
+def test_schemes_by_widths(name: str, bits: float, peak: str, stated: dict[str, str]) -> None:
+    """Their names state the widths of weights and of activations in products, `--activation-dtype` or not."""
+    precision, _ = _resolve("llama-3.1-8b", "b200-sxm", quantization=name, **stated)
+    gemm = Gemm(m=1, n=4096, k=4096, dtypes=precision.dtypes("linear"))
+    assert gemm.held_bytes == 4096**2 * bits / 8
+    hardware = roofline.load_hardware("b200-sxm")
+    assert matrix_dtype(gemm, hardware) == peak
+    if peak == "bf16":  # in the floor too: AWQ, which states nothing, may be widened to 8 bits there
+        awq = Gemm(m=1, n=4096, k=4096, dtypes=_resolve("llama-3.1-8b", "b200-sxm", quantization="awq")[0].dtypes("linear"))
+        seconds = [floor_parts(one, hardware)["matrix"] for one in (gemm, awq)]
+        assert seconds[0] == pytest.approx(seconds[1] * hardware.peak("fp8") / hardware.peak("bf16"))
+
+
+def test_schemes_of_the_flags_and_stated_activations() -> None:
+    """A scheme that quantises activations where engines choose (fp8) leaves them at 16 bits where that is stated."""
+    precision, notes = _resolve("llama-3.1-8b", "h100-sxm", quantization="fp8", activation_dtype="bf16")
+    assert precision.dtypes("linear").matrix == "bf16"
+    assert "activations are stated" in notes["matrix_dtype"].why
+    with pytest.raises(InputError, match="Did you mean w8a16"):
+        roofline.analyze("llama-3.1-8b", "h100-sxm", quantization="w8a15")
 
 
 @pytest.mark.parametrize("hardware", ["a100-sxm-80gb", "h100-sxm", "b200-sxm"])

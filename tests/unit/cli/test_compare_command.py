@@ -14,9 +14,18 @@ SAMPLES = Path(__file__).resolve().parents[2] / "samples" / "engine_logs"
 LOG, BENCH = SAMPLES / "vllm-0.10.0-tp2.log", SAMPLES / "vllm-bench-serve-0.10.json"
 
 
-def test_tables(run: Run) -> None:
-    """What was read, what is predicted, and what was assumed; every line fits a terminal of 80."""
-    answer = run("compare", "--engine-log", LOG, "--bench", BENCH, "--hardware", "h100-sxm")
+def test_tables(run: Run, tmp_path: Path) -> None:
+    """What was read, what is predicted, and what was assumed; every line fits a terminal of 80.
+
+    The sample's TPOT, 22.75 ms, lies in the interval (14.4 to 26.3 ms: 0.77 to 1.40 of 18.8 ms): nothing is explained.
+    60 ms are more than three times the estimate.
+    """
+    agreed = run("compare", "--engine-log", LOG, "--bench", BENCH, "--hardware", "h100-sxm")
+    assert agreed.code == 0
+    assert "Likely because" not in agreed.out
+    slow = tmp_path / "slow.json"
+    slow.write_text(json.dumps({**json.loads(BENCH.read_text(encoding="utf-8")), "mean_tpot_ms": 60.0}), encoding="utf-8")
+    answer = run("compare", "--engine-log", LOG, "--bench", slow, "--hardware", "h100-sxm")
     assert answer.code == 0
     assert answer.out.startswith("Qwen3 32B on 2 x NVIDIA H100 SXM5 80GB\n")
     for text in ("vllm 0.10.0", "closed loop of 32", "tokens in the cache", "317,104", "TTFT", "requests/s", "Likely because"):
@@ -39,6 +48,19 @@ def test_json(run: Run) -> None:
     assert rows["tpot_s"]["measured"] == pytest.approx(0.02275)
     assert rows["requests_per_s"]["measured"] == pytest.approx(2.6144)
     assert answer.err == ""
+
+
+def test_speculative_decoding(run: Run) -> None:
+    """With a draft more is loaded, the cache holds less, and a piece of the stream (ITL) has the tokens of a round."""
+    flags = ("--speculative-model", "qwen3-8b", "--num-speculative-tokens", "3", "--acceptance", "0.7")
+    files = ("compare", "--engine-log", LOG, "--bench", BENCH, "-H", "h100-sxm", "--json", "-q")
+    plain, drafted = (
+        {row["quantity"]: row["predicted"] for row in json.loads(run(*files, *more).out)["rows"]} for more in ((), flags)
+    )
+    # 8,190,735,360 parameters of the draft in two bytes on two devices
+    assert drafted["weights_bytes"] - plain["weights_bytes"] == pytest.approx(8_190_735_360, rel=1e-3)
+    assert drafted["kv_capacity_tokens"] < plain["kv_capacity_tokens"]
+    assert drafted["itl_s"] == pytest.approx(drafted["tpot_s"] * (1 + 0.7 + 0.49 + 0.343))
 
 
 def test_one_file_is_enough(run: Run) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,38 @@ def test_a_saved_result_makes_the_page_again(made: str, tmp_path: Path) -> None:
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == made
 
 
+DRAFTED = {"speculative_model": "llama-3.2-1b", "num_speculative_tokens": 3, "acceptance": 0.7, "batch": 8}
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "texts", "absent"),
+    [
+        (
+            "gpt2",
+            {"phase": "decode"},
+            ("roofline analyze gpt2 --hardware a100-sxm-80gb --phase decode", "Decode"),
+            "Prefill of",
+        ),
+        ("gpt2", {"segments": "3x1@100,1x50@0"}, ("3x1@100,1x50@0", "layers/attention/core/3x1@100"), "TPOT by batch"),
+        ("llama-3.1-8b", DRAFTED, ("llama-3.2-1b drafts 3 tokens per round", "verification of 4 tokens"), "<script"),
+    ],
+)
+def test_a_page_without_controls(
+    tmp_path: Path, model: str, options: dict[str, Any], texts: tuple[str, ...], absent: str
+) -> None:
+    """What controls cannot set is a still page, and so is the page of its saved result."""
+    call(tmp_path / "page.html", model, ("a100-sxm-80gb",), **options)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in texts:
+        assert text in page
+    assert absent not in page
+    assert "<script" not in page
+    saved = tmp_path / "result.json"
+    saved.write_text(analyze(model, "a100-sxm-80gb", **options).to_json(), encoding="utf-8")
+    call(tmp_path / "again.html", saved=saved)
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
+
+
 def test_a_saved_result_whose_files_have_changed_is_refused(tmp_path: Path) -> None:
     """Its numbers would be others."""
     saved = tmp_path / "result.json"
@@ -89,7 +122,7 @@ def test_what_is_no_result(tmp_path: Path, text: str, said: str) -> None:
         ({"model": "gpt2"}, "wants --hardware"),
         ({"model": "gpt2", "calculator": True}, "one of MODEL"),
         ({"calculator": True, "batch": "4"}, "takes no other options"),
-        ({"model": "gpt2", "hardware": ("a100-sxm-80gb",), "segments": "1x1@1"}, "leave out --segments"),
+        ({"model": "gpt2", "hardware": ("a100-sxm-80gb",), "segments": "1x1@1", "batch": "2"}, "leave out --batch"),
         ({"model": "gpt2", "hardware": ("a100-sxm-80gb",), "batch": "many"}, "must be a whole number"),
         ({"model": "gpt2", "hardware": ("h1000",)}, "unknown hardware"),
         ({"model": "gpt2", "hardware": ("h100-sxm",), "backend": "fit.yaml"}, "a page finds fits by name"),

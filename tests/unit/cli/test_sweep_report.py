@@ -85,7 +85,7 @@ def test_a_manifest_stands_for_its_folder(run, made, tmp_path: Path) -> None:
     [
         ("a.csv", "", "is no CSV"),
         ("a.csv", "x,y\n1,2\n", "no column model, hardware, phase, batch"),
-        ("a.csv", "model,hardware,phase,batch\nm,h,decode,1\n", "none of the columns time_bound_s"),
+        ("a.csv", "model,hardware,phase,batch\nm,h,decode,1\n", "none of the columns time_floor_s"),
         ("a.csv", "model,hardware,phase,batch,time_bound_s\nm,h,decode,one,1\n", "batch has a value that is no number"),
         ("a.csv", "model,hardware,phase,batch,time_bound_s\nm,h,dec,1,1\n", "the phase 'dec' is none of"),
         ("a.csv", "model,hardware,phase,batch,time_bound_s,fits\nm,h,decode,1,1,perhaps\n", "neither True nor False"),

@@ -70,3 +70,40 @@ def test_entry_points_are_loaded_at_the_first_lookup(monkeypatch: pytest.MonkeyP
     wrong: Registry[int] = Registry("number", group="roofline.numbers", accepts=int)
     with pytest.raises(TypeError, match=r"'guest' of roofline\.numbers"):
         len(wrong)
+
+
+def test_references_are_imported_when_they_are_looked_up() -> None:
+    """A reference that is never looked up may lead nowhere; one that leads to another name is an error."""
+    fractions = Registry[type](
+        "class",
+        {"Fraction": "fractions:Fraction", "Decimal": "fractions:Fraction", "Lost": "no.such.module:Lost"},
+        key=lambda item: item.__name__,
+    )
+    assert list(fractions) == ["Fraction", "Decimal", "Lost"]
+    assert len(fractions) == 3
+    assert fractions["Fraction"].__module__ == "fractions"
+    with pytest.raises(TypeError, match="fractions:Fraction is class 'Fraction', not 'Decimal'"):
+        fractions["Decimal"]
+    with pytest.raises(ModuleNotFoundError):
+        fractions["Lost"]
+    with pytest.raises(UnknownNameError, match="Known: Fraction, Decimal, Lost"):
+        fractions["Float"]
+
+
+def test_what_ships_is_found_without_a_search_of_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages are searched for a name that does not ship, once; one that adds a shipped name is refused then."""
+    searches = []
+
+    def points(group: str) -> list[SimpleNamespace]:
+        searches.append(group)
+        return [SimpleNamespace(name="own", load=lambda: Thing("own"))]
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", points)
+    own = Thing("own")
+    things = Registry("thing", [own], group="roofline.things", accepts=Thing)
+    assert things["own"] is own
+    assert "own" in things
+    assert searches == []
+    with pytest.raises(TypeError, match="two things are called 'own'"):
+        things.get("guest")
+    assert searches == ["roofline.things"]

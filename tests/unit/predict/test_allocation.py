@@ -14,7 +14,7 @@ from roofline.specs.engine import KvCacheRules
 
 
 def _layout(model: str | Path, **options: Any) -> Allocation:
-    return prepare(model, "h100-sxm", **options).memory.fullest.layout
+    return prepare(model, "h100-sxm", **options).memory.fullest_stage.layout
 
 
 def _config(truth: Path, name: str) -> Path:
@@ -82,7 +82,7 @@ def test_pages_that_do_not_divide() -> None:
 
 def test_chunks_keep_all(truth: Path) -> None:
     """Llama 4 Scout: vLLM turns its manager of hybrid caches off, and every layer keeps every token."""
-    layout = prepare(_config(truth, "llama-4-scout"), "dgx-h100", tp=8).memory.fullest.layout
+    layout = prepare(_config(truth, "llama-4-scout"), "dgx-h100", tp=8).memory.fullest_stage.layout
     a_token = 48 * 2 * 1 * 128 * 2  # layers, K and V, a head a device, head_dim, bytes
     assert layout.block == 16
     assert layout.bytes(99_999, 1) == 100_000 * a_token
@@ -119,6 +119,6 @@ def test_keys_of_an_indexer_have_a_format_of_their_own(truth: Path) -> None:
     """DeepSeek-V3.2: 576 elements of a latent in bf16, or 512 + 4 x 4 + 64 x 2 bytes in fp8, and 128 + 4 bytes of a key."""
     config = _config(truth, "deepseek-v3.2")
     for flags, latent in (({}, 576 * 2), ({"kv_cache_dtype": "fp8"}, 656)):
-        memory = prepare(config, "dgx-h100", tp=8, **flags).memory.fullest
+        memory = prepare(config, "dgx-h100", tp=8, **flags).memory.fullest_stage
         assert memory.kv_bytes(1024, allocated=True) == 61 * 1024 * (latent + 132)
-    assert prepare(config, "dgx-h100", tp=8).memory.fullest.kv_bytes(1024, allocated=False) == 61 * 1024 * (576 + 128) * 2
+    assert prepare(config, "dgx-h100", tp=8).memory.fullest_stage.kv_bytes(1024, allocated=False) == 61 * 1024 * (576 + 128) * 2

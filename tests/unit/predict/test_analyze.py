@@ -9,6 +9,7 @@ import pytest
 
 import roofline
 from roofline.cost import FIELDS
+from roofline.report.summary import phase_table
 
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("llama-3.1-8b", "h100-sxm", {"batch": 8}),
@@ -232,3 +233,16 @@ def test_a_figure_from_memory_is_said_until_it_is_given(given: dict[str, str], r
     """The B100's figures are of grade C: each is named, except those that the user's own take the place of."""
     notes = {note.name: note.value for note in roofline.analyze("llama-3.1-8b", "b100", **given).assumptions}
     assert notes.get("recalled") == recalled
+
+
+def test_intensity_beside_a_ridge_is_of_matrix_flop() -> None:
+    """Textbooks: an unmasked prompt of T tokens in groups of G query heads has TG/(G+1) FLOP/byte: 8192*4/5 = 6,554.
+
+    Source: Austin et al., "How to Scale Your Model", 2025, chapter 7. Softmax, whose FLOP are none of matrices, is apart.
+    """
+    result = roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=8192, phase="prefill", mask="full")
+    table = phase_table(result, result.phases[0])
+    core = next(row for row in table.rows if row[0] == "layers/attention/core")
+    assert core[table.columns.index("FLOP/B")] == "6,554"
+    matrix = result.phases[0].cost.matrix_flops / result.phases[0].cost.bytes
+    assert f"{matrix:,.4g} matrix FLOP/byte" in table.note

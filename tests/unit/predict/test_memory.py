@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline
+from roofline.errors import InputError
 from roofline.predict.request import prepare
 from roofline.specs.workload import Segment, decode, prefill
 
@@ -94,6 +95,47 @@ def test_engine_defaults() -> None:
     assert (memory.utilization, memory.block_size) == (0.90, 16)
 
 
+CARD = 81559 * 2**20
+"""Memory of an H100 as the driver reports it."""
+
+
+def test_a_share_of_what_is_free() -> None:
+    """TensorRT-LLM's cache takes 0.90 of what weights and activations leave, in blocks of 32 tokens (KvCacheConfig)."""
+    memory = roofline.analyze("llama-3.1-8b", "h100-sxm", engine="trtllm", reserve="2 GiB", batch=8).memory
+    free = CARD - 2 * 8_030_261_248 - memory.activation_bytes - 2 * 2**30
+    assert memory.usable_bytes == pytest.approx(0.9 * free, rel=1e-12)
+    given = roofline.analyze("llama-3.1-8b", "h100-sxm", kv_cache_free_fraction=0.5, reserve="2 GiB", batch=8).memory
+    assert given.usable_bytes == pytest.approx(0.5 * free, rel=1e-12)
+    total = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes + memory.usable_bytes
+    assert memory.budget_bytes == pytest.approx(total)
+
+
+def test_a_share_for_weights_and_cache() -> None:
+    """SGLang's cache takes what the weights leave of the share; activations have to fit beside it."""
+    memory = roofline.analyze("llama-3.1-8b", "h100-sxm", mem_fraction_static=0.8).memory
+    assert memory.usable_bytes == pytest.approx(0.8 * CARD - 2 * 8_030_261_248, rel=1e-12)
+    tight = roofline.analyze("llama-3.1-8b", "h100-sxm", mem_fraction_static=1.0, batch=8).memory
+    assert tight.usable_bytes == pytest.approx(CARD - 2 * 8_030_261_248 - tight.activation_bytes, rel=1e-12)
+
+
+def test_defaults_of_sglang() -> None:
+    """Of server_args.py: 9.5 + 0.5 x devices GiB of 80 are kept free, 12 + 0.5 x devices of 141; pages of one token."""
+    one, four = (prepare("llama-3.1-8b", "h100-sxm", engine="sglang", tp=tp).memory for tp in (1, 4))
+    mib = 2**10 / 81559
+    assert (one.utilization, four.utilization) == (
+        pytest.approx(1 - 10 * mib, abs=5e-4),
+        pytest.approx(1 - 11.5 * mib, abs=5e-4),
+    )
+    assert prepare("llama-3.1-8b", "h200-sxm", engine="sglang").memory.utilization == pytest.approx(1 - 12.5 / 140.4, abs=1e-3)
+    assert (one.block_size, one.share_of) == (1, "static")
+
+
+def test_one_share_of_memory() -> None:
+    """Two would contradict each other."""
+    with pytest.raises(InputError, match="shares of different memory"):
+        prepare("llama-3.1-8b", "h100-sxm", mem_fraction_static=0.8, gpu_memory_utilization=0.9)
+
+
 def test_activations_hold_the_stream() -> None:
     """At least the residual stream and what the largest operator reads and writes: an MLP of 8192 tokens and width 14336."""
     needed = roofline.analyze("llama-3.1-8b", "h100-sxm", input_len=8192, phase="prefill").memory.activation_bytes
@@ -131,7 +173,7 @@ def test_shared_prefix_behind_the_window_is_not_held() -> None:
 
 def test_shared_prefix_over_segments() -> None:
     """Segments of one step share the same prefix: it is held once, not once a segment."""
-    memory = prepare("llama-3.1-8b", "h100-sxm", segments="3x1@4095,2x1@4095", shared_prefix=1600).memory.fullest
+    memory = prepare("llama-3.1-8b", "h100-sxm", segments="3x1@4095,2x1@4095", shared_prefix=1600).memory.fullest_stage
     step = (Segment(3, 1, 4095, decode=True), Segment(2, 1, 4095, decode=True))
     assert memory.needed_bytes(step) == (5 * 256 - 4 * 100) * 16 * LLAMA
     assert memory.needed_bytes(step) == memory.needed_bytes(decode(5, 4095))
@@ -140,23 +182,23 @@ def test_shared_prefix_over_segments() -> None:
 @pytest.mark.parametrize(("tp", "share"), [(1, 1), (2, 1 / 2), (8, 1 / 8), (16, 1 / 8)])
 def test_tensor_parallel_divides_kv_heads(tp: int, share: float) -> None:
     """8 KV heads are divided by up to 8 devices; 16 devices hold each head twice."""
-    memory = prepare("llama-3.1-8b", "dgx-h100", tp=tp).memory.fullest
+    memory = prepare("llama-3.1-8b", "dgx-h100", tp=tp).memory.fullest_stage
     assert memory.kv_bytes_per_token == LLAMA * share
 
 
 def test_latent_cache_is_replicated() -> None:
     """MLA's latent has no heads: every tensor-parallel device holds all of it."""
-    assert prepare("deepseek-v2-lite", "dgx-h100", tp=8).memory.fullest.kv_bytes_per_token == LITE
+    assert prepare("deepseek-v2-lite", "dgx-h100", tp=8).memory.fullest_stage.kv_bytes_per_token == LITE
 
 
 def test_pipeline_divides_layers() -> None:
     """Four stages of eight layers hold a quarter of the cache each."""
-    assert prepare("llama-3.1-8b", "dgx-h100", pp=4).memory.fullest.kv_bytes_per_token == LLAMA / 4
+    assert prepare("llama-3.1-8b", "dgx-h100", pp=4).memory.fullest_stage.kv_bytes_per_token == LLAMA / 4
 
 
 def test_data_parallel_deals_sequences() -> None:
     """Seven sequences on two replicas: the fuller one holds four."""
-    memory = prepare("llama-3.1-8b", "dgx-h100", dp=2).memory.fullest
+    memory = prepare("llama-3.1-8b", "dgx-h100", dp=2).memory.fullest_stage
     assert memory.needed_bytes(prefill(7, 1024)) == 4 * 1024 * LLAMA
 
 
@@ -188,3 +230,15 @@ def test_what_weights_leave_is_not_negative() -> None:
     fits = roofline.analyze("llama-3.1-8b", "h100-sxm").memory
     assert (fits.fits, fits.missing_bytes, fits.free_bytes) == (True, 0, fits.usable_bytes - fits.needed_bytes)
     assert roofline.analyze("mixtral-8x7b", "h100-sxm").to_dict()["memory"]["usable_bytes"] == 0
+
+
+@pytest.mark.parametrize("engine", ["vllm", "trtllm", "sglang"])
+def test_grids_follow_the_engine(engine: str) -> None:
+    """What a grid says of memory is what `analyze` says, whatever an engine's share is of."""
+    batches = [1, 40, 60]
+    points = roofline.compile("llama-3.1-8b", "h100-sxm", engine=engine, phase="decode")(batch=batches, context=8192)
+    for index, batch in enumerate(batches):
+        memory = roofline.analyze("llama-3.1-8b", "h100-sxm", engine=engine, batch=batch, context=8192, phase="decode").memory
+        used = memory.weights_bytes + memory.activation_bytes + memory.reserved_bytes + memory.needed_bytes
+        assert points["memory_bytes"][index] == pytest.approx(used)
+        assert bool(points["fits"][index]) is memory.fits

@@ -12,8 +12,10 @@ from typing import get_type_hints
 
 import jsonschema
 import pytest
+from typer.main import get_command
 
 import roofline
+from roofline.cli.app import app
 from roofline.errors import InputError
 from roofline.predict import options
 from roofline.predict.options import ALIASES, ALL, OPTIONS, AnalyzeOptions
@@ -55,6 +57,21 @@ def test_a_new_option_is_one_entry() -> None:
         "axis": True,
         "schema": "Phase of the moon. Default: 0.",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "without"),
+    [
+        ("explain", set()),
+        ("report", set()),
+        ("claim", {"segments"}),  # a claim is about prompts or about generated tokens
+        ("compare", {"batch", "input_len", "output_len", "context", "phase", "segments"}),  # its workload is the benchmark's
+    ],
+)
+def test_what_analyze_takes_others_take(command: str, without: set[str]) -> None:
+    """Numbers that analyze prints with a flag can be explained, reported, claimed and compared with it."""
+    parameters = {entry.name for entry in get_command(app).commands[command].params}  # type: ignore[attr-defined]
+    assert set(OPTIONS) - parameters == without
 
 
 def test_a_type_checker_knows_every_option() -> None:

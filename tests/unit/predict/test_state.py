@@ -57,7 +57,7 @@ def _hybrid(attention: int, recurrent: int, **changes: object) -> Model:
 
 
 def _memory(model: Model, **options: object) -> StageMemory:
-    return prepare(model, "h100-sxm", **options).memory.fullest
+    return prepare(model, "h100-sxm", **options).memory.fullest_stage
 
 
 def test_two_answers() -> None:

@@ -269,7 +269,7 @@ def _renamed(model: Model, names: dict[str, str]) -> Model:
 
 def test_what_has_no_formulas_says_why() -> None:
     """In one sentence, in the place of formulas."""
-    text = formulas(prepare(load_model("llama-3.1-8b")[0], H200, segments="2x64@0,1x1@500"))
+    text = formulas(prepare(load_model("llama-3.1-8b")[0], H200, segments="2x64@100,1x1@500", shared_prefix=50))
     assert re.fullmatch(r'<p class="note">[^<]*--segments[^<]*</p>\n', text)
 
 

@@ -169,7 +169,10 @@ def test_the_answer_says_it_all() -> None:
         "3 x H100-SXM serve 50 requests/s: 3 replicas of one device, fp8, for 9.00 USD per hour (6.00 to 15.00 over the price "
         "range), 0.0417 USD per million tokens (input and output)."
     )  # 9/3600/60000 x 1e6 = 0.041667
-    assert seen == "TTFT mean 50 ms, p95 100 ms (objective 2 s); TPOT mean 10 ms, p95 20 ms (objective 50 ms)."
+    assert seen == (
+        "TTFT mean 50 ms (80 % interval 25 ms to 100 ms), p95 100 ms (objective 2 s); TPOT mean 10 ms (80 % interval 5 ms to "
+        "20 ms), p95 20 ms (objective 50 ms)."
+    )
     assert breaks == "Capacity 60 req/s (20 % headroom). Beyond it the TPOT objective fails first."
 
 

@@ -21,7 +21,7 @@ _HEATS = {"light": (HEAT_LIGHT, HEAT_LIGHT_TEXT), "dark": (HEAT_DARK, HEAT_DARK_
 _TOGETHER = [
     ("prefill", "decode", "mixed"),
     ("compute", "memory", "link", "overhead"),
-    ("weights", "kv", "state", "activations", "reserve", "free", "missing"),
+    ("weights", "kv", "state", "activations", "reserve", "draft", "free", "missing"),
     ("bound", "estimate", "sum", "measured"),
     ("less", "more"),
 ]

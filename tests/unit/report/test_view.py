@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import roofline
-from roofline.report.analysis.view import flags, options, view
+from roofline.predict.request import prepare
+from roofline.report.analysis.view import flags, inputs, options, view
 from roofline.report.cells import csv_text
 from roofline.report.figure import Cell, Section, Table, View
 
@@ -214,3 +215,18 @@ def test_batch_limits_where_nothing_fits() -> None:
     assert {row[1].value for row in rows(found, "batch-limits")} == {0}
     assert {row[3].value for row in rows(found, "batch-limits")} == {None}
     assert {row[4].text for row in rows(found, "batch-limits")} == {"memory"}
+
+
+def test_a_given_figure_has_no_published_source() -> None:
+    """Inputs say of a bandwidth that was typed that it was given, what it replaces (2.039 TB/s), and whose that figure is."""
+    texts = {}
+    settings: tuple[dict[str, Any], ...] = ({}, {"bandwidth": "1500 GB/s"}, {"memory": "40 GiB", "peak_flops": "100 TFLOP/s"})
+    for given in settings:
+        request = prepare("llama-3.1-8b", "a100-sxm-80gb", **given)
+        texts[len(given)] = {str(row[0].text): row[2].text for row in inputs(request).rows}
+    plain, one, two = texts[0], texts[1], texts[2]
+    assert "given" not in plain["bandwidth, TB/s"]
+    assert one["bandwidth, TB/s"] == f"given, instead of 2.039 TB/s ({plain['bandwidth, TB/s']})"
+    assert one["bf16 peak, TFLOP/s"] == plain["bf16 peak, TFLOP/s"]
+    assert two["memory, GiB"].startswith("given, instead of 80 GiB")
+    assert two["bf16 peak, TFLOP/s"].startswith("given, instead of 312 TFLOP/s")

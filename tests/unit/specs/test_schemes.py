@@ -145,6 +145,20 @@ LAYOUTS: dict[str, tuple[dict[str, Any], tuple[int, int], dict[str, Any]]] = {
         (N, K),
         {**_INT8, "SCB": _empty(N, dtype="float32"), "weight_format": _empty(dtype="uint8")},
     ),
+    "w8a16": ({"name": "w8a16"}, (N, K), packed_int(N, K, K, 8)),
+    "w4a16": ({"name": "w4a16"}, (N, K), packed_int(N, K, 128, 4)),
+    "w4a8": ({"name": "w4a8"}, (N, K), packed_int(N, K, 128, 4)),
+    "w8a8": ({"name": "w8a8"}, (N, K), {**_INT8, "weight_scale": _empty(N, 1, dtype="bfloat16")}),
+    "w4a4": (
+        {"name": "w4a4"},
+        (N, K),
+        {
+            **_packed(N, K),
+            "weight_scale": _empty(N, K // 16, dtype="float8_e4m3fn"),
+            "weight_scale_2": _empty(dtype="float32"),
+            "input_scale": _empty(dtype="float32"),
+        },
+    ),
 }
 """Keys of a scheme, the shape of a weight, and the tensors that a checkpoint has in its place."""
 
@@ -220,7 +234,7 @@ def test_what_is_no_matrix_cannot_be_quantised() -> None:
 def test_weights_alone_are_multiplied_as_activations() -> None:
     """A scheme that leaves activations as they are runs at their matrix peak; W4A8 at that of 8 bits."""
     assert {name for name in schemes() if scheme(name).format.multiply is None} == {
-        "awq", "gptq", "mxfp4", "nf4", "pack_quantized",
+        "awq", "gptq", "mxfp4", "nf4", "pack_quantized", "w4a16", "w8a16",
     }  # fmt: skip
     assert _scheme({"name": "fp8", "activation_scheme": "none"}).format.multiply is None
     assert _scheme({"name": "pack_quantized", "activations": "int8"}).format.multiply == "int8"

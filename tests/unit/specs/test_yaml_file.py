@@ -15,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 
 from roofline.blocks.model_files import load_model
 from roofline.errors import SpecError
-from roofline.report.live import every_spec
+from roofline.report.page_program import spec_classes
 from roofline.specs.base import Spec
 from roofline.specs.library import load_fit, shipped
 from roofline.specs.source import Source
@@ -229,7 +229,7 @@ def fixed(annotation: Any) -> Iterator[tuple[int, Any]]:
 
 FIXED = [
     (spec, name, length, data)
-    for spec in every_spec()
+    for spec in spec_classes()
     for name, field in spec.model_fields.items()
     for length, data in fixed(field.annotation)
 ]

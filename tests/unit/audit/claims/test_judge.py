@@ -237,3 +237,152 @@ def test_ambiguous_hardware() -> None:
     """A100 is four cards."""
     with pytest.raises(AmbiguousNameError, match="a100-sxm-80gb"):
         judge(model="llama-3.1-8b", hardware="A100", tokens_per_s=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "hardware", "options", "phase"),
+    [
+        ("llama-3.1-70b", "dgx-h100", {"tp": 8}, "prefill"),
+        ("llama-3.1-70b", "dgx-h100", {"tp": 8}, "decode"),
+        ("mixtral-8x7b", "a100-sxm-80gb", {"tp": 2}, "prefill"),
+        ("deepseek-v3", "dgx-h200", {"tp": 8}, "decode"),
+        ("gemma-3-12b", "tpu-v6e", {}, "decode"),
+    ],
+)
+def test_the_ceiling_is_the_floor_of_analyze(model: str, hardware: str, options: dict[str, int], phase: str) -> None:
+    """To the last digit: one function is behind both."""
+    result = roofline.analyze(model, hardware, batch=1, input_len=2048, context=2048, **options, ignore_capacity=True)
+    time = {"prefill": result.prefill, "decode": result.decode}[phase]
+    assert time is not None
+    claimed = {"ttft": 1.0} if phase == "prefill" else {"tpot": 1.0}
+    judged = judge(model=model, hardware=hardware, batch=1, input_len=2048, context=2048, **options, **claimed).worst
+    assert judged.ceiling == time.pipeline.floor
+    assert judged.ceiling is not None
+
+
+NGRAM = {"speculative_method": "ngram", "num_speculative_tokens": 3, "acceptance": 0.7}
+DRAFT = {"speculative_model": "llama-3.2-1b", "num_speculative_tokens": 3, "acceptance": 0.7}
+
+
+def test_nothing_drafted() -> None:
+    """K = 0: the ceiling is that of plain decoding."""
+    plain = judge(**H100, tpot=0.01, batch=8)
+    assert judge(**H100, tpot=0.01, batch=8, **{**NGRAM, "num_speculative_tokens": 0}).ceiling == plain.ceiling
+
+
+def test_ceiling_of_a_round() -> None:
+    """The weights are read once for 1 + 0.7 + 0.49 + 0.343 tokens, and a draft's three times."""
+    plain, found = (judge(**H100, tokens_per_s=100, batch=1, **options).ceiling for options in ({}, NGRAM))
+    assert plain is not None
+    assert found == pytest.approx(2.533 * plain, rel=1e-3)
+    # the draft's embedding is its LM head, and read whole
+    read = WEIGHTS + 3 * 1_235_814_400 * 2
+    drafted = judge(**H100, tokens_per_s=100, batch=1, **DRAFT).ceiling
+    assert drafted == pytest.approx(2.533 * plain * WEIGHTS / read, rel=0.02)  # the last-level cache keeps some of it
+
+
+@pytest.mark.parametrize("method", [NGRAM, DRAFT, {**NGRAM, "speculative_method": "mtp"}])
+@pytest.mark.parametrize("batch", [1, 64])
+def test_never_below_the_bound_of_rounds(batch: int, method: dict[str, Any]) -> None:
+    """What analyze calls a bound is possible here too, as a time and as a rate."""
+    rounds = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=batch, context=512, **method).speculative
+    assert rounds is not None
+    assert rounds.tpot.bound is not None
+    setting = {**H100, "batch": batch, "context": 512, **method}
+    assert judge(**setting, tpot=rounds.tpot.bound).verdict != "impossible"
+    assert judge(**setting, tokens_per_s=batch / rounds.tpot.bound).verdict != "impossible"
+
+
+def test_words_with_options_of_speculative_decoding() -> None:
+    """A text may say that tokens are drafted where options say how."""
+    text = "llama-3.1-8b on h100-sxm: 300 tok/s batch 1 with speculative decoding"
+    found = judge(text, **DRAFT).worst
+    assert found.verdict != "impossible"
+    assert "speculative decoding" not in [mistake.name for mistake in found.likely_mistakes]
+    assert any("2.533 tokens" in line for line in found.derivation)
+
+
+def test_capacity_can_be_ignored() -> None:
+    """A rate is judged by time alone; that it fits is not."""
+    options: dict[str, Any] = {"model": "llama-3.1-70b", "hardware": "h100-sxm", "batch": 1}
+    assert judge(**options, tokens_per_s=10).verdict == "impossible"
+    found = judge(**options, tokens_per_s=10, ignore_capacity=True)
+    assert found.verdict == "possible"
+    assert found.worst.fits is False
+    assert judge(**options, fits=True, ignore_capacity=True).verdict == "impossible"
+
+
+SHORT_ANSWERS: dict[str, Any] = {
+    **H100, "input_len": 2048, "output_len": 128, "quantization": "fp8", "kv_cache_dtype": "fp8",
+}  # fmt: skip
+
+
+def test_a_rate_with_lengths_includes_the_prompts() -> None:
+    """For 128 tokens of output 2,048 of a prompt are computed.
+
+    2,175 tokens pass 6.98e9 weights (the layers) and 128 the head
+    of 0.53e9, so that 128 tokens take 2 x 15.25e12 FLOP at 1,979 TFLOP/s, 15.4 ms: 8,300 tok/s without attention.
+    TensorRT-LLM 0.17's table has 3,557 measured on this card; 10,000 was "possible" of decode steps alone (22,573)."""
+    found = judge(**SHORT_ANSWERS, tokens_per_s=10_000).worst
+    layers, head = 8_030_261_248 - 2 * 128_256 * 4096, 128_256 * 4096
+    products = 128 / (2 * (2175 * layers + 128 * head) / 1979e12)
+    assert found.verdict == "impossible"
+    assert found.ceiling is not None
+    assert 0.85 * products < found.ceiling < products
+    assert "prompts left out" in [mistake.name for mistake in found.likely_mistakes]
+    assert any(note.name == "requests" for note in found.assumptions)
+    alone = judge(**(SHORT_ANSWERS | {"context": 2048}), tokens_per_s=10_000).worst
+    assert alone.ceiling is not None
+    assert alone.ceiling > 22_000  # a context says that steps are meant
+
+
+@pytest.mark.parametrize("batch", [1, 4, 64, None])
+def test_the_bound_of_a_simulated_batch_is_no_more_than_the_ceiling(batch: int | None) -> None:
+    """Nothing that a simulator does at the roofline bound of each operator beats a ceiling that overlaps all of it."""
+    ran = roofline.simulate(
+        "llama-3.1-8b", "h100-sxm", workload="at-once", requests=600, input_len=2048, output_len=128, basis="bound",
+        quantization="fp8", kv_cache_dtype="fp8", max_num_seqs=batch or 1024,
+    )  # fmt: skip
+    found = judge(**SHORT_ANSWERS, tokens_per_s=1, batch=batch)
+    assert found.ceiling is not None
+    assert ran.to_dict()["throughput"]["output_tokens_per_s"] <= found.ceiling
+
+
+def test_one_request_alone_is_the_floor_of_analyze() -> None:
+    """A batch of one request cannot overlap with itself: its tokens over the floor of the whole request."""
+    whole = roofline.analyze("llama-3.1-8b", "h100-sxm", batch=1, input_len=2048, output_len=128).to_dict()["request"]["e2e_s"]
+    found = judge(**H100, tokens_per_s=1, batch=1, input_len=2048, output_len=128)
+    assert found.ceiling == pytest.approx(128 / whole["floor"], rel=1e-9)
+
+
+def test_prompts_counted_too() -> None:
+    """2,048 + 128 tokens in the time of 128: 17 times the ceiling, and not more."""
+    ceiling = judge(**SHORT_ANSWERS, tokens_per_s=1).ceiling
+    assert ceiling is not None
+    names = {
+        share: [one.name for one in judge(**SHORT_ANSWERS, tokens_per_s=share * ceiling).worst.likely_mistakes]
+        for share in (16.5, 17.5)
+    }
+    assert "prompt tokens counted" in names[16.5]
+    assert "prompt tokens counted" not in names[17.5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deepseek-v3 on 144x h800-sxm: 1850 tok/s per GPU context 4989",
+        "72x gb200 deepseek-v3 1000 tok/s per GPU context 1000",
+        "72x gb200 llama-3.1-8b 1000 tok/s per GPU context 1000",
+        "128x h800-sxm deepseek-v3 1000 tok/s per GPU context 1000",
+        "7x l40s llama-3.1-8b: 100 tok/s",
+    ],
+)
+def test_any_number_of_devices(text: str) -> None:
+    """More pipeline stages than layers, experts that devices do not divide, cards without a network: no error.
+
+    DeepSeek runs its decode on 144 H800 at about 1,850 tok/s each (open-infra-index, day 6)."""
+    found = judge(text).worst
+    assert found.verdict != "impossible"
+    assert found.ceiling is not None
+    assert "1850" not in text or found.verdict == "possible"
+    assert ("network" in [note.name for note in found.assumptions]) == ("h800" in text)

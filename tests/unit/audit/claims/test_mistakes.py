@@ -27,6 +27,8 @@ EXPLAINED = [
     ("mixtral-8x7b on 2x h100-sxm, batch 64: 15000 tok/s", "active for total parameters"),  # 64 x 263 with 12.7 GB a device
     ("llama-3.1-8b on a100-sxm-80gb: 400 tok/s batch 1", "speculative decoding"),  # 3 tokens a step
     ("llama-3.1-8b on h100-sxm: TTFT 50 ms for a 32k prompt", "prefix cached"),
+    ("llama-3.1-8b on h100-sxm: 9000 tok/s, 2048 in / 128 out", "prompts left out"),  # 17 prompt FLOP for one of output
+    ("llama-3.1-8b on h100-sxm: 9000 tok/s, 2048 in / 128 out", "prefix cached"),
     ("llama-3.1-8b on h100-sxm: TTFT 20 ms for a 2k prompt", "MAC for FLOP"),  # 30 TFLOP at 989 TFLOP/s: 31 ms
     ("llama-3.1-8b on h100-sxm: 2500 tok/s, batch 16, 16k context", "shared prefix"),  # 16 x 2.1 GB of cache, or once
     ("llama-3.1-70b on h100-sxm: 1 tok/s", "offloading"),  # 56 GB over 64 GB/s

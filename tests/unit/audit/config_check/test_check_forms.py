@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roofline.audit.config_check import Check, check
-from roofline.audit.config_check.commands import commands
+from roofline.audit.config_check.commands import script_commands
 from roofline.audit.config_check.documents import LocatedValue
 from roofline.audit.config_check.forms import read_launch
 from roofline.errors import InputError
@@ -150,7 +150,7 @@ def test_words_know_their_lines(tmp_path: Path) -> None:
     """Lines that go on are counted, comments and other commands left out."""
     script = 'set -e  # a; b\nexport A="1 2"\nvllm serve \\\n  "$A" \\\n  --x=${B:-c d} $(date)\n'
     said = LocatedValue(script, tmp_path, "command", 10, 1, block=True)
-    last = commands(said, {})[-1]
+    last = script_commands(said, {})[-1]
     assert [(word.text, word.source.line) for word in last] == [
         ("vllm", 13), ("serve", 13), ("1 2", 14), ("--x=c d", 15), ("$(date)", 15),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from unit.audit.engine_logs.engine_lines import INIT, MEMORY, SAMPLES
 
-from roofline.audit.engine_logs.budgets import DRIVER, DRIVER_SHARE, GRAPHS, SAMPLER, Budget, Part, device_memory
+from roofline.audit.engine_logs.budgets import DRIVER, DRIVER_SHARE, GRAPHS, SAMPLER, MemoryBudget, MemoryItem, device_memory
 from roofline.audit.engine_logs.capacity import AIDED
 from roofline.audit.engine_logs.compare import Comparison, compare
 from roofline.audit.engine_logs.names import Row
@@ -24,7 +24,7 @@ def _row(found: Comparison, quantity: str) -> Row:
 
 def test_budget() -> None:
     """Half of 10, less 1 and 2, are 2; rooms of 0.5 x 2 and 1 add up in squares to 1.414."""
-    found = Budget(0.5, Part.around("device", 10, 2), (Part.around("a", 1, 1), Part.around("b", 2, 0)))
+    found = MemoryBudget(0.5, MemoryItem.around("device", 10, 2), (MemoryItem.around("a", 1, 1), MemoryItem.around("b", 2, 0)))
     assert found.available == 2
     assert found.band == pytest.approx((2 - 2**0.5, 2 + 2**0.5))
 

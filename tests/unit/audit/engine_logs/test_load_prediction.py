@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from roofline.audit.engine_logs.bench_result import Load
-from roofline.audit.engine_logs.load_prediction import LoadPrediction, Server
+from roofline.audit.engine_logs.load_prediction import LoadPrediction, LoadPredictor
 from roofline.errors import InputError
+from roofline.predict.analyze import analyze
+from roofline.predict.drafts import resolve
 from roofline.serving.queueing.closed_loop import ClosedLoop
 
 LOAD = Load(requests=1000, input_len=1024, output_len=128, rate=math.inf, concurrency=32)
@@ -21,7 +23,7 @@ def loop() -> ClosedLoop:
 
 
 def _predicted(loop: ClosedLoop, load: Load, tokens: float = 4e5, sequences: int = 256) -> LoadPrediction:
-    return Server(loop, load, tokens, sequences).predict()
+    return LoadPredictor(loop, load, tokens, sequences).predict()
 
 
 def test_closed_loop(loop: ClosedLoop) -> None:
@@ -131,3 +133,29 @@ def test_few_at_once(loop: ClosedLoop) -> None:
     found = _predicted(loop, replace(LOAD, requests=8, concurrency=None))
     assert (found.concurrency, found.saturated) == (8, False)
     assert "others wait" not in found.description
+
+
+def _drafted(loop: ClosedLoop, **options: object) -> LoadPrediction:
+    _, speculation = resolve("llama-3.1-8b", "h100-sxm", max_num_batched_tokens=8192, acceptance=0.7, **options)
+    return LoadPredictor(loop, LOAD, 4e5, 256, speculation).predict()
+
+
+def test_nothing_drafted_is_the_plain_server(loop: ClosedLoop) -> None:
+    """K = 0: a round is a decode step."""
+    assert _drafted(loop, speculative_method="ngram", num_speculative_tokens=0) == _predicted(loop, LOAD)
+
+
+def test_drafts_shorten_tpot(loop: ClosedLoop) -> None:
+    """By what a round saves per token: the plain step less the round over its 1 + 0.7 + 0.49 + 0.343 tokens."""
+    plain, drafted = _predicted(loop, LOAD), _drafted(loop, speculative_model="llama-3.2-1b", num_speculative_tokens=3)
+    rounds = analyze(
+        "llama-3.1-8b", "h100-sxm", batch=32, context=1024 + 63, max_num_batched_tokens=8192, acceptance=0.7,
+        speculative_model="llama-3.2-1b", num_speculative_tokens=3,
+    ).speculative  # fmt: skip
+    assert rounds is not None
+    for kind in ("bound", "estimate"):
+        saved = getattr(rounds.plain, kind) - getattr(rounds.round, kind) / 2.533
+        assert getattr(plain.tpot, kind) - getattr(drafted.tpot, kind) == pytest.approx(saved)
+    assert plain.ttft.bound is not None
+    assert drafted.ttft.bound is not None
+    assert drafted.ttft.bound > plain.ttft.bound  # prompts pass the draft too, and wait for a round

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from roofline.audit.engine_logs.names import device, model, scheme
+from roofline import load_model
+from roofline.audit.engine_logs.names import device, model, quantizes_activations, scheme
 from roofline.errors import InputError
 from roofline.specs.library import ids
 
@@ -76,3 +77,10 @@ def test_unknown_scheme() -> None:
     """A container without a name that says it is not guessed."""
     with pytest.raises(InputError, match="give --quantization"):
         scheme("compressed-tensors", "org/m")
+
+
+@pytest.mark.parametrize(("name", "own"), [(None, False), ("fp8", True), ("awq", False), ("w8a8", True), ("none", False)])
+def test_products_in_a_format_of_the_weights(name: str | None, own: bool) -> None:
+    """VLLM's `--dtype bfloat16 --quantization fp8` multiplies in fp8: its dtype must not be read as that of products."""
+    assert quantizes_activations(load_model("llama-3.1-8b"), name) is own
+    assert quantizes_activations(load_model("deepseek-v3"), None)

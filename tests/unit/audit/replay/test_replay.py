@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from roofline.audit.replay.fit import Card, distance, fit
+from roofline.audit.replay.fit import DeviceRates, fit_rates, mean_squared_log_ratio
 from roofline.audit.replay.replay import Replayer, replay, serve
 from roofline.audit.replay.result import Latencies
 from roofline.errors import InputError, UnknownNameError
 from roofline.serving.traffic import read_run
 
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"
-TRUE = Card(0.8 * 312e12, 0.7 * 2039e9)  # of the datasheet's
+TRUE = DeviceRates(0.8 * 312e12, 0.7 * 2039e9)  # of the datasheet's
 META = {
     "model": "meta-llama/Llama-3.1-8B", "vllm_version": "0.19.0",
     "engine_kwargs": {"max_num_seqs": 48, "max_num_batched_tokens": 2048, "max_model_len": 8192, "dtype": "bfloat16"},
@@ -137,20 +137,20 @@ def test_distance() -> None:
     from math import log, nan
 
     measured = _times([1, 1], [1, nan], [1, 1])
-    assert distance(measured, measured) == 0
-    assert distance(_times([2, 2], [1, nan], [1, 1]), measured) == pytest.approx(log(2) ** 2 / 3)
-    assert distance(_times([1, 1], [0.5, nan], [1, 1]), measured) == pytest.approx(log(2) ** 2 / 3)
+    assert mean_squared_log_ratio(measured, measured) == 0
+    assert mean_squared_log_ratio(_times([2, 2], [1, nan], [1, 1]), measured) == pytest.approx(log(2) ** 2 / 3)
+    assert mean_squared_log_ratio(_times([1, 1], [0.5, nan], [1, 1]), measured) == pytest.approx(log(2) ** 2 / 3)
 
 
 def test_a_fit_of_plain_times() -> None:
     """TTFT is work over FLOP/s, TPOT bytes over bandwidth: both are found, from three times too fast and too slow."""
     import numpy as np
 
-    def serve(card: Card) -> Latencies:
+    def serve(card: DeviceRates) -> Latencies:
         first, later = np.array([2.0, 3.0]) / card.peak_flops, np.array([5.0, 7.0]) / card.bandwidth
         return Latencies(first, later, first + 9 * later)
 
-    found = fit(serve, serve(Card(2.0, 4.0)), Card(6.0, 1.5))
-    assert found.card.peak_flops == pytest.approx(2.0, rel=0.005)
-    assert found.card.bandwidth == pytest.approx(4.0, rel=0.005)
+    found = fit_rates(serve, serve(DeviceRates(2.0, 4.0)), DeviceRates(6.0, 1.5))
+    assert found.rates.peak_flops == pytest.approx(2.0, rel=0.005)
+    assert found.rates.bandwidth == pytest.approx(4.0, rel=0.005)
     assert found.error < 0.005

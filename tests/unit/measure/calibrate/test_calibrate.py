@@ -15,7 +15,7 @@ import pytest
 from roofline.errors import InputError, UnknownNameError
 from roofline.measure.calibrate import as_yaml, calibrate
 from roofline.measure.records.columns import dtypes
-from roofline.measure.records.ops import RULES, Call
+from roofline.measure.records.ops import RECORD_OPS, Call
 from roofline.predict.efficiency.form import Conditions, chip
 from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.library import load_fit, load_hardware
@@ -30,7 +30,7 @@ SIZES = (512, 1024, 2048, 4096, 8192)
 
 def seconds(op: str, row: dict[str, Any], form: str, values: dict[str, float]) -> float:
     """What a kernel takes by a form."""
-    operators = {name: one for name, (one, _) in RULES[op].operators(Call(dtypes("bf16"), row)).items()}
+    operators = {name: one for name, (one, _) in RECORD_OPS[op].operators(Call(dtypes("bf16"), row)).items()}
     device = chip(load_hardware("h100-sxm")[0])
     return float(FORMS[form].seconds(operators, device, Conditions(), values))
 

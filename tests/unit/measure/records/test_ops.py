@@ -8,7 +8,7 @@ import pytest
 
 from roofline.cost import ZERO, Cost
 from roofline.measure.records.columns import COLUMNS, dtypes
-from roofline.measure.records.ops import RULES, Call
+from roofline.measure.records.ops import RECORD_OPS, Call
 
 # The ops of the record schema.
 OPS = {
@@ -21,18 +21,18 @@ OPS = {
 
 def cost(op: str, dtype: str = "bf16", texts: dict[str, str] | None = None, **numbers: int) -> Cost:
     """What a record of an op moves and computes."""
-    operators = RULES[op].operators(Call(dtypes(dtype), numbers, texts or {}))
+    operators = RECORD_OPS[op].operators(Call(dtypes(dtype), numbers, texts or {}))
     return sum((operator.cost() * repeat for operator, repeat in operators.values()), ZERO)
 
 
 def test_every_op_of_the_schema_has_a_rule() -> None:
     """No more and no fewer."""
-    assert set(RULES) == OPS
+    assert set(RECORD_OPS) == OPS
 
 
 def test_rules_need_columns_that_there_are() -> None:
     """A rule names columns of the schema that hold counts."""
-    for rule in RULES.values():
+    for rule in RECORD_OPS.values():
         for name in (
             *rule.needs,
             *rule.at_least,

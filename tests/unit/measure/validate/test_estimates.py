@@ -117,3 +117,41 @@ def test_a_closed_loop_adds_up() -> None:
     assert many["estimate"] == pytest.approx(total)
     assert (many["low"] < many["estimate"]).all()
     assert (many["bound"] < many["estimate"]).all()
+
+
+def test_the_bound_of_a_closed_loop_has_no_prompts_of_others() -> None:
+    """Shorter answers mean shorter contexts, so less to read in a decode step, however many prompts come between."""
+    loop = ClosedLoop.of("llama-3.1-8b", "h100-sxm", backend="trtllm")
+    found = loop.tpot([64, 64], 1024, [128, 512])
+    assert found["bound"][0] < found["bound"][1]
+    assert found["shared_bound"][0] > found["shared_bound"][1]
+    alone = loop.tpot(1, 1024, 128)
+    assert alone["shared_bound"] == alone["bound"]
+
+
+def test_a_closed_loop_knows_what_memory_holds() -> None:
+    """Llama 3.1 8B on an H100: 85 GB x 0.9 less 16 GB of weights leave 60 GB, at 128 KiB per token 460,000 tokens.
+
+    That is 52 sequences of 8,192 + 512. More clients wait, and do not decode.
+    """
+    loop = ClosedLoop.of("llama-3.1-8b", "h100-sxm", backend="vllm")
+    found = loop.tpot([16, 512, 2048], 8192, 1024)
+    assert found["running"][0] == 16
+    assert 45 <= found["running"][1] <= 55
+    assert found["running"][2] == found["running"][1]
+    assert found["estimate"][2] == found["estimate"][1]
+
+
+def test_clients_of_each_rank(tmp_path: Path) -> None:
+    """`batch_size` is of one attention-DP rank: AIConfigurator lists runs of DeepSeek-R1 as 8 on 8 ranks and as 1 on 64.
+
+    Two devices of attention beside four of experts are two ranks, whether the column says so or not.
+    """
+    path = tmp_path / "points.csv"
+    head = f"{POINTS},attention_dp_size,moe_tp_size,moe_ep_size"
+    name = "vllm,0.19.0,MiniMaxAI/MiniMax-M2.5,b200_sxm,fp8"
+    path.write_text(f"{head}\n{name},4,1024,1024,2,11,2,1,4\n{name},4,1024,1024,2,11,,4,1\n", encoding="utf-8")
+    frame = validate_serving([path]).frame
+    assert list(frame["batch"]) == [8, 8]
+    assert list(frame["replica"]) == [4, 4]
+    assert set(frame["kernel"]) == {"minimax-m2.5"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofline.errors import InputError
-from roofline.serving.planning.inventory import parse_inventory
+from roofline.serving.planning.plan import parse_inventory
 
 
 def test_texts() -> None:

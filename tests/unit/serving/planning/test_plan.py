@@ -12,8 +12,8 @@ import pytest
 import roofline
 from roofline.blocks.model_files import load_model
 from roofline.errors import InputError, RooflineError
-from roofline.serving.planning.layouts import layouts
 from roofline.serving.planning.result import Plan
+from roofline.serving.planning.search import layouts
 from roofline.serving.traffic import load_traffic
 from roofline.specs.library import load_hardware
 
@@ -247,3 +247,41 @@ def test_no_time_of_a_plan_is_below_its_bound() -> None:
     times = [one[name] for one in found.to_dict()["candidates"] for name in ("ttft_s", "tpot_s")]
     assert times
     assert all(time["bound"] <= time["low"] <= time["mean"] <= time["high"] for time in times)
+
+
+BATCH: dict[str, Any] = {"hardware": "h100-sxm,l40s", "tp": 1, "mode": "colocated", "concurrency": 2000}
+
+
+def test_clients_are_ranked_by_the_cost_of_a_token() -> None:
+    """With clients the rate is not given: the cheapest hour is that of the slowest machine, whatever work it does."""
+    found = planned(**{**BATCH, "rate": None, "ttft": None, "tpot": None})
+    costs = [one.cost.total for one in found.candidates]
+    assert found.rank == "token-cost"
+    assert costs == sorted(costs)
+    by_hour = planned(**{**BATCH, "rate": None, "ttft": None, "tpot": None, "rank": "cost"})
+    assert by_hour.best.cost.per_hour < found.best.cost.per_hour  # type: ignore[union-attr]
+    assert by_hour.best.cost.total > 2 * found.best.cost.total  # type: ignore[union-attr, operator]
+    assert planned(top=1).rank == "cost"
+    # at a given rate the two are the same order
+    hourly, by_token = (planned(rank=rank, hardware="h100-sxm,l40s", tp=None) for rank in ("cost", "token-cost"))
+    assert [one.hardware for one in hourly.candidates] == [one.hardware for one in by_token.candidates]
+
+
+def test_the_front_leaves_out_what_costs_several_times_as_much() -> None:
+    """At most three times the cheapest, however short its times are; `--top` may list others."""
+    found = roofline.plan("llama-3.1-8b", hardware="h100-sxm,a100-sxm-80gb,l40s", rate=60, mode="colocated", top=3, **CHAT)
+    costs = [found.candidates[index].cost.per_hour for index in found.pareto]
+    assert max(costs) <= 3 * min(costs)  # type: ignore[type-var, operator]
+
+
+def test_pools_without_a_link_are_no_question_of_memory() -> None:
+    """A TPU v5e is shipped without a link to a host or a network: disaggregation cannot be evaluated, and memory is not why."""
+    found = roofline.plan(
+        "llama-3.1-70b", hardware="tpu-v5e", mode="disaggregated", tp=16, rate=1, input_len=100, output_len=100
+    )
+    assert found.best is None
+    assert found.infeasible is not None
+    (relax,) = found.infeasible["relax"]
+    assert relax["constraint"] == "hardware"
+    assert "no known link" in relax["why"]
+    assert "--mode colocated" in relax["why"]

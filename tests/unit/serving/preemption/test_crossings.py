@@ -120,7 +120,7 @@ def test_the_smallest_block(model: str, hardware: str, tokens: int) -> None:
     size = crossover.crossover_block(costs, tokens, recompute)
     assert size is not None
     assert float(costs.with_block(size).both(tokens)) <= recompute < float(costs.with_block(size - 1).both(tokens))
-    ways, calls, token = costs.swap.copies.ways, 64, float(costs.device_bytes(tokens)) / tokens
+    ways, calls, token = costs.swap.copies.curves, 64, float(costs.device_bytes(tokens)) / tokens
     near = 2 * tokens * calls * ways.out.call / (recompute - 2 * tokens * token / ways.rate)
     assert size == pytest.approx(near, rel=0.1, abs=1)
 

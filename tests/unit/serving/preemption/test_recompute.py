@@ -26,7 +26,7 @@ def of(model: str = "llama-3.1-8b", hardware: str = A100, batch: int = 0, contex
 
 def test_alone_it_is_a_prompt() -> None:
     """As `analyze` times it, with its interval."""
-    found = of().answer(2048)
+    found = of().estimate(2048)
     asked = roofline.analyze("llama-3.1-8b", A100, input_len=2048, phase="prefill").prefill
     assert asked is not None
     span = asked.pipeline
@@ -76,7 +76,7 @@ def test_beside_a_batch_it_is_what_it_adds() -> None:
 def test_beside_a_batch_the_interval_holds_the_estimate(tokens: int) -> None:
     """On slow matrix units rows that fill one tile take as long as fewer do, and the bounds differ: it is held at that."""
     for options in ({}, {"peak_flops": "5 TFLOP/s"}):
-        found = of("llama-3.1-8b", "h100-sxm", batch=8, context=4096, **options).answer(tokens)
+        found = of("llama-3.1-8b", "h100-sxm", batch=8, context=4096, **options).estimate(tokens)
         assert found.low is not None
         assert found.high is not None
         assert found.bound <= found.low <= found.seconds <= found.high
@@ -96,9 +96,9 @@ def test_at_the_bound() -> None:
     """Where nothing was measured."""
     measured = of()
     recompute = Recompute(without_estimate(measured.request))
-    found = recompute.answer(512)
+    found = recompute.estimate(512)
     assert (found.seconds, found.low, found.high) == (found.bound, None, None)
-    assert found.bound == measured.answer(512).bound < measured.answer(512).seconds
+    assert found.bound == measured.estimate(512).bound < measured.estimate(512).seconds
 
 
 CASES = [

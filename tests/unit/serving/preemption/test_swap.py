@@ -23,7 +23,7 @@ def ask(model: Any, hardware: Any = A100, **options: Any) -> ResolvedRequest:
 
 
 def held(model: Any, **options: Any) -> SequenceCache:
-    return sequence_cache(ask(model, **options).memory.fullest)
+    return sequence_cache(ask(model, **options).memory.fullest_stage)
 
 
 # What a device holds
@@ -75,14 +75,14 @@ def test_windows_hold_the_end() -> None:
 def test_what_is_copied_is_what_is_allocated() -> None:
     """The bytes of the engine's own blocks, wherever these hold nothing but tokens."""
     for model in ("llama-3.1-8b", "gemma-3-12b", "gpt-oss-20b", "deepseek-v3", "mistral-7b-v0.1"):
-        memory = ask(model).memory.fullest
+        memory = ask(model).memory.fullest_stage
         for tokens in (1, 100, 1000, 5000):
             assert sequence_cache(memory).bytes(tokens) == memory.layout.bytes(tokens - 1, 1)
 
 
 def test_recurrent_state_is_there_once() -> None:
     model = hybrid("mamba2")
-    memory = ask(model).memory.fullest
+    memory = ask(model).memory.fullest_stage
     found = sequence_cache(memory)
     assert found.state_bytes == memory.state_bytes(allocated=True) > 0
     assert found.state_calls == 2 * 12
@@ -161,19 +161,19 @@ def test_room_of_the_host() -> None:
 def test_typical_values() -> None:
     """80 % of the link for pinned memory; what a core copies for the rest."""
     pinned, pageable = (copies(ask("llama-3.1-8b"), pinned=pinned) for pinned in (True, False))
-    assert pinned.ways.out.rate == pytest.approx(0.8 * 32e9)
-    assert pageable.ways.out.rate == pytest.approx(10e9)
+    assert pinned.curves.out.rate == pytest.approx(0.8 * 32e9)
+    assert pageable.curves.out.rate == pytest.approx(10e9)
     assert pinned.basis == pageable.basis == "assumed"
     assert {note.origin for note in pinned.notes} == {"assumed"}
     assert all("DualPath" in note.why for note in pinned.notes if note.name == "host_copy.call")
-    assert pinned.quick.out.seconds(2**28, 8192) < pinned.ways.out.seconds(2**28, 8192) < pinned.slow.out.seconds(2**28, 8192)
+    assert pinned.fast.out.seconds(2**28, 8192) < pinned.curves.out.seconds(2**28, 8192) < pinned.slow.out.seconds(2**28, 8192)
 
 
 def test_a_link_that_is_given() -> None:
     """It is what large pinned copies reach; memory that is not pinned is no faster than its core."""
-    assert copies(ask("llama-3.1-8b"), host_link=50e9).ways.out.rate == 50e9
-    assert copies(ask("llama-3.1-8b"), host_link=50e9, pinned=False).ways.out.rate == 10e9
-    assert copies(ask("llama-3.1-8b"), host_link=5e9, pinned=False).ways.out.rate == 5e9
+    assert copies(ask("llama-3.1-8b"), host_link=50e9).curves.out.rate == 50e9
+    assert copies(ask("llama-3.1-8b"), host_link=50e9, pinned=False).curves.out.rate == 10e9
+    assert copies(ask("llama-3.1-8b"), host_link=5e9, pinned=False).curves.out.rate == 5e9
 
 
 def test_no_link_is_known(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_no_link_is_known(tmp_path: Path) -> None:
     bare = load_hardware(str(path))[0]
     with pytest.raises(InputError, match=r"has no host_link.*--host-link"):
         copies(ask("llama-3.1-8b", bare))
-    assert copies(ask("llama-3.1-8b", bare), host_link=1e9).ways.rate == pytest.approx(1e9)
+    assert copies(ask("llama-3.1-8b", bare), host_link=1e9).curves.rate == pytest.approx(1e9)
 
 
 FIT = """schema_version: 1
@@ -206,11 +206,11 @@ def test_fitted_values_take_the_place_of_typical_ones(tmp_path: Path, monkeypatc
     monkeypatch.setenv("ROOFLINE_PATH", str(tmp_path))
     found = copies(ask("llama-3.1-8b"))
     assert found.basis == "estimate"
-    assert (found.ways.out.call, found.ways.back.call) == (4 * US, 3 * US)
-    assert (found.ways.out.rate, found.ways.back.rate) == pytest.approx((0.75 * 32e9, 0.5 * 32e9))
-    assert found.ways.rate == pytest.approx(0.6 * 32e9)  # 2/(1/0.75 + 1/0.5)
-    assert found.slow.out.seconds(1e9, 100) == pytest.approx(1.1 * found.ways.out.seconds(1e9, 100))
-    assert found.quick.out.seconds(1e9, 100) == pytest.approx(0.9 * found.ways.out.seconds(1e9, 100))
+    assert (found.curves.out.call, found.curves.back.call) == (4 * US, 3 * US)
+    assert (found.curves.out.rate, found.curves.back.rate) == pytest.approx((0.75 * 32e9, 0.5 * 32e9))
+    assert found.curves.rate == pytest.approx(0.6 * 32e9)  # 2/(1/0.75 + 1/0.5)
+    assert found.slow.out.seconds(1e9, 100) == pytest.approx(1.1 * found.curves.out.seconds(1e9, 100))
+    assert found.fast.out.seconds(1e9, 100) == pytest.approx(0.9 * found.curves.out.seconds(1e9, 100))
     assert {note.name for note in found.notes} == {"copy_out", "copy_in"}
     assert copies(ask("llama-3.1-8b"), pinned=False).basis == "assumed"
     assert copies(ask("llama-3.1-8b", "h100-sxm")).notes[0].origin == "transferred"

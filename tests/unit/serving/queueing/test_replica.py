@@ -54,6 +54,21 @@ def test_a_long_prompt_is_the_sum_of_its_chunks() -> None:
     assert demand.prompts(np.array([1.0]))[0, 0] == pytest.approx(total, rel=0.02)
 
 
+def test_ranks_have_a_prompt_each() -> None:
+    """Eight ranks share the experts: a prompt on each costs what `analyze` says of a batch of eight, and one alone of one."""
+    request = prepare("deepseek-v3", "dgx-h200", input_len=1, phase="decode", dp=8, ep=8)
+    ranks = Replica(request, 16, (8192,))
+    mix = Mix(1.0, np.full(8, 8192.0), np.full(8, 201.0))
+    demand = ranks.server([mix], 16, 8192).demands[0]
+    beside = Segment(8, 1, 8292, decode=True)
+    alone = pipeline(request, (beside,)).estimate or 0.0
+    engine = request.engine_seconds(2) - request.engine_seconds(1)
+    each, one = ((pipeline(request, (beside, Segment(count, 8192, 0))).estimate or 0.0) - alone - engine for count in (8, 1))
+    assert each < 8 * one / 3  # prompts of ranks that step together are not computed one after another
+    assert demand.prompts(np.array([1.0]))[0, 0] == pytest.approx(each, rel=1e-3)
+    assert demand.prompts(np.array([1.0]))[0, 0] * demand.alone(8) == pytest.approx(one, rel=0.05)
+
+
 def test_cached_tokens_are_not_computed() -> None:
     mix = Mix(1.0, np.array([1000.0]), np.array([2.0]), hit=0.75)
     assert list(mix.computed) == [250]

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from simulated import Event, Served, serve
+from simulated import AffineStepTime, Event, LinearCosts, Served, serve
 
 from roofline.serving.simulation.kv_cache import EngineConfig
-from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import NoProgressError
-from roofline.serving.simulation.step_time import AffineStepTime, Cell, Chunk
+from roofline.serving.simulation.step_time import Cell, Chunk
 
 A, B, C = 0, 1, 2
 TIMES = AffineStepTime(1.0, token=0.25)
-ROOM = EngineConfig(num_blocks=10, block_size=4, max_num_seqs=8, max_num_batched_tokens=16)
+ROOM = EngineConfig(num_gpu_blocks=10, block_size=4, max_num_seqs=8, max_num_batched_tokens=16)
 
 
 def three(answers: tuple[int, int, int] = (12, 12, 6)) -> list[Request]:
@@ -252,6 +252,18 @@ def test_a_step_of_its_own_for_a_long_prompt() -> None:
         served = serve(name, requests := [Request(0, 0.0, 20, 1), Request(1, 0.0, 4, 1)], TIMES, ROOM)
         assert steps(served) == [(0.0, 6.0, 1, 0, ((0, 20, 0),)), (6.0, 8.0, 1, 0, ((1, 4, 0),))]
     assert len(requests) == 2
+
+
+def test_whole_prompts_in_the_microbatches_of_a_pipeline() -> None:
+    """Two microbatches have 10 of 20 tokens each, and a prompt that may not be cut goes with one of them.
+
+    Two prompts of 12 are longer than a microbatch's part, and have one each; of one budget of 20 the second would have to wait.
+    7 and 7 go apart, 3 beside the second 7, and the other 3 waits: of one budget there would be room for it (20 of 20).
+    """
+    for lengths, expected in (((12, 12, 3), ([12, 12], [3])), ((7, 7, 3, 3), ([7, 7, 3], [3]))):
+        requests = [Request(index, 0.0, length, 1) for index, length in enumerate(lengths)]
+        served = serve("orca", requests, TIMES, EngineConfig(100, 4, 16, 20, num_microbatches=2))
+        assert [[new for _, new, _ in step[-1]] for step in steps(served)] == list(expected)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated import serve
+from simulated import AffineStepTime, serve
 
 import roofline
 from roofline.errors import InputError
 from roofline.serving.simulation.arrivals import Clients, parse_arrivals
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.step_time import AffineStepTime
 from roofline.serving.simulation.workload import Workload, read_workload
 from roofline.specs.source import Assumption
 

@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated import Served, serve, world
+from simulated import AffineStepTime, LinearCosts, Served, serve, world
 
 from roofline.errors import InputError
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.perfetto import Trace
-from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.run import Interrupts
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.step_log import END, RUN
-from roofline.serving.simulation.step_time import AffineStepTime
 
 Event = dict[str, Any]
 MODEL, HARDWARE = "llama-3.1-8b", "a100-sxm-80gb"

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from simulated import Served, serve, world
+from simulated import AffineStepTime, LinearCosts, Served, serve, world
 
 from roofline.errors import InputError
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.metrics import Metrics
-from roofline.serving.simulation.preemption import LinearCosts, PreemptionPolicy
+from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.step_log import RECOMPUTED, RUN
-from roofline.serving.simulation.step_time import AffineStepTime
 
 A, B, C = 0, 1, 2
 

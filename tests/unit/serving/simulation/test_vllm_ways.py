@@ -6,11 +6,10 @@ quarter of a second for each prompt token in it; blocks have four tokens.
 
 from __future__ import annotations
 
-from simulated import Event, Served, serve
+from simulated import AffineStepTime, Event, Served, serve
 
 from roofline.serving.simulation.kv_cache import EngineConfig
 from roofline.serving.simulation.request import Request
-from roofline.serving.simulation.step_time import AffineStepTime
 
 A, B, C = 0, 1, 2
 TIMES = AffineStepTime(1.0, token=0.25)

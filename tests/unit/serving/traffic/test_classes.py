@@ -12,7 +12,7 @@ import pytest
 from roofline.errors import InputError, SpecError
 from roofline.serving.planning.plan import plan
 from roofline.serving.simulation.simulate import simulate
-from roofline.serving.traffic import Class, Traffic, load_traffic, parse_lengths, read_trace, single
+from roofline.serving.traffic import RequestClass, Traffic, load_traffic, parse_lengths, read_trace, single
 
 TRACE = "arrived_at,num_prefill_tokens,num_decode_tokens\n0,100,7\n1,200,8\n4,600,9\n"
 TWO = """\
@@ -191,7 +191,7 @@ def test_a_class_is_open_or_closed() -> None:
     one = parse_lengths(1)
     for wrong in ({}, {"rate": 1.0, "concurrency": 1}, {"rate": 0.0}, {"rate": float("nan")}, {"concurrency": 0}):
         with pytest.raises(InputError, match="class a: "):
-            Class(name="a", input_len=one, output_len=one, **wrong)  # type: ignore[arg-type]
+            RequestClass(name="a", input_len=one, output_len=one, **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="without a class"):
         Traffic(classes=())
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from roofline.errors import InputError
 from roofline.serving.traffic import parse_lengths
-from roofline.serving.traffic.lengths import KINDS
+from roofline.serving.traffic.lengths import DISTRIBUTIONS
 
 EXAMPLES = ("1024", "uniform:128:2k", "lognormal:1155:900", "lognormal:211:160:1k", "gamma:800:800", "gamma:90:400:1000")
 
@@ -226,10 +226,10 @@ def test_texts_that_are_refused(text: object, message: str) -> None:
 
 def test_every_kind_says_how_it_is_written() -> None:
     """Its example is of its form, and is read."""
-    found = dict(KINDS)
+    found = dict(DISTRIBUTIONS)
     assert {"", "uniform", "lognormal", "gamma", "file"} <= set(found)
     for kind in found.values():
         assert kind.about
-        assert kind.form.startswith(kind.word)
-        if kind.word != "file":
+        assert kind.syntax.startswith(kind.name)
+        if kind.name != "file":
             assert parse_lengths(kind.example).mean >= 1

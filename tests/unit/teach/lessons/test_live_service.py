@@ -38,7 +38,7 @@ def test_call_and_link_are_the_typical_ones():
 @pytest.mark.parametrize("tokens", [100, 2048, 8192])
 @pytest.mark.parametrize(("block", "asked"), [("16", {}), ("64", {"block_size": 64}), ("0", {"coalesced": True})])
 def test_an_eviction_costs_what_preempt_says(tokens, block, asked):
-    one, answer = run(block=block), roofline.preempt(LLAMA, A100, tokens=tokens, **asked).answer
+    one, answer = run(block=block), roofline.preempt(LLAMA, A100, tokens=tokens, **asked).comparison
     assert recompute_seconds(one, tokens) == pytest.approx(answer.recompute.seconds)
     if block != "0":
         assert (swap_traffic(one, tokens).bytes, swap_traffic(one, tokens).calls) == (answer.swap.bytes, answer.swap.calls)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from roofline.documents import DATA_VERSION, __version__
 from roofline.errors import InputError, UnknownNameError
 from roofline.teach.worksheets import TOPICS, sheet
 from roofline.teach.worksheets.export import markdown
-from roofline.version import DATA_VERSION, __version__
 
 ROOT = Path(__file__).resolve().parents[4]
 _WRITE = """
