@@ -24,7 +24,7 @@ from roofline.predict.request import prepare
 from roofline.serving.simulation.preemption import PreemptionPolicy
 from roofline.serving.simulation.run import run
 from roofline.serving.simulation.schedulers import SCHEDULERS
-from roofline.serving.simulation.server import Server, engine_config, max_model_len
+from roofline.serving.simulation.server import ServerConfig, engine_config, max_model_len
 from roofline.serving.simulation.simulate import simulate
 from roofline.serving.simulation.step_tables import StepTables
 from roofline.serving.simulation.step_time import Basis
@@ -50,8 +50,9 @@ def alone(trace: Path, basis: Basis, runs: int, *, stepwise: bool) -> float:
     workload = read_workload(trace=trace, notes=[])
 
     def once() -> None:
-        tables = StepTables(request, basis, max_model_len(request), held.max_num_seqs)
-        server = Server(request, policy, held, max_model_len(request), tables, PreemptionPolicy(), 2, "round-robin", stepwise)
+        longest = max_model_len(request)
+        tables = StepTables(request, basis, longest, held.max_num_seqs)
+        server = ServerConfig(request, policy, held, longest, tables, PreemptionPolicy(), 2, "round-robin", stepwise)
         run(server, workload, (0, 0), 0.0)
 
     return seconds(once, runs)

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 5. Measured against predicted
 #
-# A bound says what no kernel can beat. Real kernels take longer, sometimes by a tenth, sometimes by a factor of a hundred. This lesson
+# The bound of an operator says what no kernel of it can beat. Real kernels take longer, sometimes by a tenth, sometimes by a factor of a hundred. This lesson
 # asks where that time goes, how a time is measured so that it can be trusted, what it means when a measurement is *faster* than the
 # bound, and what a claim means that says "median error 5 %".
 
@@ -607,7 +607,7 @@ show(
 # %% [markdown]
 # ## How far off, and how often
 #
-# The error of a prediction is predicted over measured, less one: the measured one is the truth and stands below the line. Of many
+# The error of a prediction is predicted over measured, less one: the measured one is the reference and stands below the line. Of many
 # errors have to become one number.
 
 # %%

@@ -242,7 +242,7 @@ show(
 
 # %%
 TOKENS = 2048
-costs = roofline.preempt(LLAMA, A100, tokens=TOKENS).answer
+costs = roofline.preempt(LLAMA, A100, tokens=TOKENS).comparison
 step = roofline.analyze(LLAMA, A100, context=TOKENS - 1, phase="decode").decode.pipeline.estimate
 predict(
     f"A sequence of Llama 3.1 8B has a prompt of 1,500 tokens and 548 tokens of answer when it is evicted. On an A100 a decode step takes "
@@ -288,7 +288,9 @@ table(
 # The constant disappears when the prompt rides in a step with others that decode: these read the weights anyway.
 
 # %%
-beside = {tokens: roofline.preempt(LLAMA, A100, tokens=tokens, batch=16, context=2048).answer for tokens in (64, 512, TOKENS)}
+beside = {
+    tokens: roofline.preempt(LLAMA, A100, tokens=tokens, batch=16, context=2048).comparison for tokens in (64, 512, TOKENS)
+}
 show(
     table(
         ("tokens", "alone", "added to a step of 16 others"),
@@ -350,8 +352,10 @@ show(
 
 # %%
 sizes = [2**power for power in range(10, 27)]
-by_block = {size: roofline.preempt(LLAMA, A100, tokens=TOKENS, block_size=size).answer.swap for size in (8, 16, 32, 64, 128)}
-one_call = roofline.preempt(LLAMA, A100, tokens=TOKENS, coalesced=True).answer.swap
+by_block = {
+    size: roofline.preempt(LLAMA, A100, tokens=TOKENS, block_size=size).comparison.swap for size in (8, 16, 32, 64, 128)
+}
+one_call = roofline.preempt(LLAMA, A100, tokens=TOKENS, coalesced=True).comparison.swap
 show(
     figure(
         curves(
@@ -424,7 +428,7 @@ rows = []
 for name, changes in attentions.items():
     variant = edited(model, changes)
     whole, by_blocks = (
-        roofline.preempt(variant, H100, tokens=LONG, coalesced=gathered, ignore_capacity=True).answer
+        roofline.preempt(variant, H100, tokens=LONG, coalesced=gathered, ignore_capacity=True).comparison
         for gathered in (True, False)
     )
     rows.append(
@@ -455,7 +459,7 @@ table(
 
 # %%
 of_links = {
-    (name, link): roofline.preempt(name, H100, tokens=TOKENS, host_link=link, coalesced=True).answer
+    (name, link): roofline.preempt(name, H100, tokens=TOKENS, host_link=link, coalesced=True).comparison
     for name in ("llama-2-7b", LLAMA)
     for link in (5e9, 25e9, 50e9)
 }
@@ -491,7 +495,7 @@ show(
 # blocks of 16, has two.
 
 # %%
-yarn = roofline.preempt(YARN, A100_40, tokens=4096).answer
+yarn = roofline.preempt(YARN, A100_40, tokens=4096).comparison
 numbers = np.array([point.tokens for point in yarn.curves], dtype=float)
 times = np.array([point.recompute_s for point in yarn.curves])
 terms = np.stack([np.ones_like(numbers), numbers, numbers**2], axis=1)
@@ -761,8 +765,8 @@ play(
 )
 
 # %%
-pcie = roofline.preempt("llama-2-7b", "h100-sxm", tokens=4096, coalesced=True).answer
-shared = roofline.preempt("llama-2-7b", "h100-sxm", tokens=4096, coalesced=True, gpus_per_link=2).answer
+pcie = roofline.preempt("llama-2-7b", "h100-sxm", tokens=4096, coalesced=True).comparison
+shared = roofline.preempt("llama-2-7b", "h100-sxm", tokens=4096, coalesced=True, gpus_per_link=2).comparison
 host = 2**38  # 256 GiB
 show(
     worked(

@@ -1,4 +1,4 @@
-"""Fit every accelerator and backend that records are of: `python benchmarks/accuracy/fits.py RECORDS [SERVING]`.
+"""Fit every accelerator and backend that records are of: `python benchmarks/accuracy/fits.py RECORDS [SERVING...]`.
 
 Writes hardware/fits/<accelerator>/<backend>.yaml, hardware/fits/_spread.yaml and, from serving points, engines/steps/*.yaml.
 Fits see two thirds of the shapes (`roofline.measure.calibrate.family`); the errors that they carry are of the others.
@@ -17,7 +17,7 @@ from roofline.measure.records.read import read
 from roofline.predict.efficiency.fits import slug
 from roofline.predict.efficiency.forms import forms_by_op
 from roofline.predict.efficiency.kernels import UNGATED
-from roofline.specs.library import load_hardware
+from roofline.specs.library import load_engine_steps, load_hardware
 from roofline.specs.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def one(records: Path, gpu: str, backend: str, only: str = "") -> str:
     fittings: list[Fitting] = []
     for key, rows in families(frame, device, {}):
         if only in key:
-            fittings.append(fit(key, [form for form in forms_by_op()[rows.op] if form.suits(key)], rows))
+            fittings.append(fit(key, [form for form in forms_by_op()[rows.op] if form.applies_to(key)], rows))
             held = fittings[-1].family.held_out
             if held is not None:
                 sys.stderr.write(
@@ -77,14 +77,19 @@ def _good(found: Fitting) -> bool:
     return held is not None and held.median_ape <= WORST
 
 
-def engines(points: Path) -> None:
+def engines(points: list[Path]) -> None:
     """What each engine adds to the kernels of a step; last, because it stands on the fits."""
     for engine in ("vllm", "sglang", "trtllm"):
-        steps, frame = engine_steps([points], engine, sources=(SOURCES["aiconfigurator"],))
+        steps, frame = engine_steps(points, engine, sources=(SOURCES["aiconfigurator"],))
         versions = tuple(sorted({version for version in frame[frame["usable"]]["version"] if version}))
         path = ROOT / "engines" / "steps" / f"{engine}.yaml"
+        shipped = load_engine_steps([engine])
+        stage = shipped[0].stage if shipped else 0.0  # fitted to published throughputs
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(steps_yaml(steps.model_copy(update={"versions": versions})), encoding="utf-8")
+        path.write_text(
+            steps_yaml(steps.model_copy(update={"versions": versions, "stage": stage})),
+            encoding="utf-8",
+        )
 
 
 if __name__ == "__main__":
@@ -94,4 +99,4 @@ if __name__ == "__main__":
         for future in futures:
             future.result()
     if len(sys.argv) > 2:
-        engines(Path(sys.argv[2]))
+        engines([Path(path) for path in sys.argv[2:]])

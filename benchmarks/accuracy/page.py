@@ -7,6 +7,7 @@ stand beside each fit; each parameter is taken out in turn; fits of one accelera
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -21,7 +22,7 @@ from roofline.measure.calibrate import families
 from roofline.measure.calibrate.family import Kernels, held_out, solve_family
 from roofline.measure.records.read import read
 from roofline.predict.bounds import times
-from roofline.predict.efficiency.form import Form, Parameter, Values
+from roofline.predict.efficiency.form import KernelForm, Parameter, Values
 from roofline.predict.efficiency.forms import FORMS, forms_by_op
 from roofline.specs.fit import Family
 from roofline.specs.library import fit_files, load_fit, load_hardware
@@ -29,6 +30,7 @@ from roofline.specs.library import fit_files, load_fit, load_hardware
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "accuracy.md"
 FEW = 2000
+WEAK = "## Where the estimates are weak"
 
 
 def split(rows: Kernels) -> tuple[Kernels, Kernels] | None:
@@ -55,7 +57,7 @@ def bound(rows: Kernels) -> Any:
     return np.concatenate(found)
 
 
-def without(form: Form, name: str) -> tuple[Form, dict[str, float]] | None:
+def without(form: KernelForm, name: str) -> tuple[KernelForm, dict[str, float]] | None:
     """A form with one term taken out, by holding its parameter where the term is gone."""
     entry = next(parameter for parameter in form.parameters if parameter.name == name)
     if entry.neutral is None:
@@ -129,7 +131,7 @@ def study_all(records: str, kept: Path) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    # RECORDS FOLDER [SERVING]: figures are kept in FOLDER/cells.json; FOLDER/transfers.json is spread.py's.
+    # RECORDS FOLDER [SERVING...]: figures are kept in FOLDER/cells.json; FOLDER/transfers.json is spread.py's.
     folder = Path(sys.argv[2])
     cells = (
         json.loads((folder / "cells.json").read_text())
@@ -137,4 +139,7 @@ if __name__ == "__main__":
         else study_all(sys.argv[1], folder / "cells.json")
     )
     transfers = json.loads((folder / "transfers.json").read_text(encoding="utf-8"))
-    PAGE.write_text(render.page(cells, transfers, Path(sys.argv[3]) if len(sys.argv) > 3 else None), encoding="utf-8")
+    # Sections that scripts of docs/ write are carried over.
+    others = [part for part in re.split(r"(?m)^(?=## )", PAGE.read_text(encoding="utf-8")) if "written by docs/build_" in part]
+    before, weak, after = render.page(cells, transfers, [Path(path) for path in sys.argv[3:]]).partition(WEAK)
+    PAGE.write_text("".join([before, *others, weak, after]), encoding="utf-8")

@@ -8,6 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import pandas as pd
+
 from roofline.measure.calibrate import engine_steps
 from roofline.predict.efficiency.forms import FORMS
 from roofline.specs.fit import Family
@@ -111,29 +113,51 @@ def transferred(tried: list[dict[str, Any]]) -> list[str]:
     return table(("family", "fitted on", "asked about", "median error by backend"), rows, 4)
 
 
-def serving(path: Path) -> list[str]:
-    """TPOT of a closed loop, by engine and deployment."""
-    rows = []
-    for engine in ("vllm", "sglang", "trtllm"):
-        _made, frame = engine_steps([path], engine)
-        error = frame["estimate_s"] / frame["measured_s"] - 1
-        for usable, part in frame.groupby("usable"):
-            for judged, some in part.groupby("fitted_on"):
-                which = "left out" if not usable else "fitted on" if judged else "judged by"
-                off = error.loc[some.index]
-                rows.append(
-                    (
-                        engine, ", ".join(sorted(set(some["kernel"]))), ", ".join(sorted(set(some["hardware"]))),
-                        which, str(len(some)),
-                        percent((some["bound_s"] / some["measured_s"] - 1).abs().median()), percent(off.abs().median()),
-                        percent(off.abs().mean()), percent(off.median(), "+"),
-                    )
-                )  # fmt: skip
-    columns = ("engine", "models", "accelerators", "points", "n", "bound: median", "estimate: median", "mean", "bias")
-    return table(columns, rows, 4)
+def serving(paths: list[Path]) -> list[str]:
+    """TPOT of closed loops by engine, model and accelerator, each model predicted without any point of it."""
+    frames = [engine_steps(paths, engine)[1] for engine in ("vllm", "sglang", "trtllm")]
+    frame = pd.concat(frames)
+    frame = frame.assign(
+        off=frame["estimate_s"] / frame["measured_s"] - 1,
+        inside=frame["measured_s"].between(frame["low_s"], frame["high_s"]),
+    )
+    usable = frame[frame["usable"]]
+    few = usable["regime"].astype(str) == "<=8 clients"
+    dense = usable["expert_layers"] == 0
+    rows = [
+        _serving("all", usable), _serving("dense models", usable[dense]), _serving("models with experts", usable[~dense]),
+        *(_serving(f"{regime}", some) for regime, some in usable.groupby(usable["regime"].astype(str))),
+        *(_serving(f"<=8 clients, {name}", some) for name, some in usable[few].groupby("hardware")),
+    ]  # fmt: skip
+    whole = table(("points", "n", "bound: median", "estimate: median", "mean", "bias", "in the interval"), rows, 1)
+    rows = [
+        (engine, model, hardware, *_serving("" if used else "left out", some))
+        for (engine, model, hardware, used), some in frame.groupby(["backend", "kernel", "hardware", "usable"])
+    ]
+    columns = (
+        "engine",
+        "model",
+        "accelerator",
+        "",
+        "n",
+        "bound: median",
+        "estimate: median",
+        "mean",
+        "bias",
+        "in the interval",
+    )
+    return [*whole, "", *table(columns, rows, 4)]
 
 
-def page(cells: Cells, tried: list[dict[str, Any]], points: Path | None) -> str:
+def _serving(name: str, some: pd.DataFrame) -> tuple[str, ...]:
+    off = some["off"]
+    return (
+        name, f"{len(some):,}", percent((some["bound_s"] / some["measured_s"] - 1).abs().median()), percent(off.abs().median()),
+        percent(off.abs().mean()), percent(off.median(), "+"), f"{100 * some['inside'].mean():.0f}",
+    )  # fmt: skip
+
+
+def page(cells: Cells, tried: list[dict[str, Any]], points: list[Path]) -> str:
     """The whole page."""
     words = (HERE / "words.md").read_text(encoding="utf-8")
     parts = {

@@ -6,7 +6,7 @@ from generate.docstring import prose
 from generate.table import table
 from roofline.serving.simulation.arrivals import ARRIVALS
 from roofline.serving.simulation.schedulers import SCHEDULERS
-from roofline.serving.traffic.lengths import KINDS
+from roofline.serving.traffic.lengths import DISTRIBUTIONS
 
 _HEAD = """\
 # Schedulers, arrivals, lengths
@@ -24,8 +24,8 @@ preempted when a block is missing.
 def pages() -> dict[str, str]:
     """One page."""
     schedulers = [[f"`{one.name}`", prose(one.about), prose(one.source)] for one in SCHEDULERS.values()]
-    arrivals = [[f"`{one.form}`", prose(one.about)] for one in ARRIVALS.values()]
-    lengths = [[f"`{one.form}`", f"`{one.example}`", prose(one.about)] for one in KINDS.values()]
+    arrivals = [[f"`{one.syntax}`", prose(one.about)] for one in ARRIVALS.values()]
+    lengths = [[f"`{one.syntax}`", f"`{one.example}`", prose(one.about)] for one in DISTRIBUTIONS.values()]
     parts = [
         _HEAD,
         table(["name", "what it does", "source"], schedulers),
