@@ -40,7 +40,8 @@ _POINTS = 240  # at which distributions of work are integrated
 
 def _integral(values: Array, x: Array) -> Array:
     """The integral of each row by the trapezoidal rule, which NumPy 1 and 2 have under different names."""
-    return ((values[..., 1:] + values[..., :-1]) / 2 * (x[..., 1:] - x[..., :-1])).sum(axis=-1)
+    area: Array = ((values[..., 1:] + values[..., :-1]) / 2 * (x[..., 1:] - x[..., :-1])).sum(axis=-1)
+    return area
 
 
 @cache
