@@ -44,10 +44,10 @@ def test_no_row_is_faster_than_a_floor(measured: dict[tuple[str, int], list[Comp
 
 
 def test_pools_are_predicted(measured: dict[tuple[str, int], list[Compared]]) -> None:
-    """What is aimed at is 20 % in the median; the engine's overhead for such models is what is missing (docs/accuracy.md)."""
+    """What is aimed at is 20 % in the median: TPOT is there. Throughput lacks what the load generator adds to TTFT."""
     rows = [row for group in measured.values() for row in group]
     assert len(rows) == 108
     tpot = np.array([row.prediction.tpot / row.measured.tpot for row in rows])
     rate = np.array([row.prediction.rate_per_device / row.rate_per_device for row in rows])
-    assert np.median(np.abs(np.log(tpot))) <= np.log(2.0)
-    assert np.median(np.abs(np.log(rate))) <= np.log(2.25)
+    assert np.median(np.abs(tpot - 1)) <= 0.12
+    assert np.median(np.abs(rate - 1)) <= 0.26
