@@ -29,8 +29,8 @@ OUTPUT = 1024
 BUDGET = 8192
 """Prompt tokens of a step of a prefill rank: the default of TensorRT-LLM's `max_num_tokens`."""
 ACCEPTANCE = 0.6
-"""Of a drafted token. The rows alone give it: 5.5 ms with drafts beside 10.3 without (H200), 7.7 beside 14.0 (H100, one sequence
-to a replica in both): 1.85 times as fast, in rounds that take about 1.2 times a step."""
+"""Of a drafted token. The rows alone give it: 5.5 ms with drafts beside 10.3 without (H200), 7.7 beside 14.0 (H100, one
+sequence to a replica in both): 1.85 times as fast, in rounds that take about 1.2 times a step."""
 NODES = {"h100_sxm": ("dgx-h100", 16), "h200_sxm": ("dgx-h200", 8)}
 """Node, and devices of a replica, of either pool."""
 
@@ -76,8 +76,8 @@ RECIPES = [
         "576 1t 9t 256 0, 1152 1d 9d 512 0, 1536 1d 6d 512 0, 3584 2d 7d 512 0"
     )),
     *_recipes("h200_sxm", 8192, (
-        "7 1t 7t 1 3, 28 1t 7t 32 3, 48 1t 6t 32 3, 48 1t 3t 32 2, 160 3t 5t 32 3, 64 1d 1d 32 2, 128 2d 1d 32 2, 256 3d 1d 32 2,"
-        "512 3d 1d 64 1, 7 1t 7t 1 0, 28 1t 7t 32 0, 48 1t 6t 16 0, 48 1t 3t 32 0, 160 2t 5t 128 0, 192 2d 3d 128 0,"
+        "7 1t 7t 1 3, 28 1t 7t 32 3, 48 1t 6t 32 3, 48 1t 3t 32 2, 160 3t 5t 32 3, 64 1d 1d 32 2, 128 2d 1d 32 2,"
+        "256 3d 1d 32 2, 512 3d 1d 64 1, 7 1t 7t 1 0, 28 1t 7t 32 0, 48 1t 6t 16 0, 48 1t 3t 32 0, 160 2t 5t 128 0, 192 2d 3d 128 0,"
         "128 1d 1d 256 0, 768 5d 3d 256 0, 512 3d 1d 512 0"
     )),
     *_recipes("h100_sxm", 1024, (
@@ -91,9 +91,9 @@ RECIPES = [
     )),
 ]  # fmt: skip
 """Of InferenceMAX, .github/configs/nvidia-master.yaml (SemiAnalysisAI/InferenceX, commit 0004cf5), dsr1-fp8-h200-dynamo-trt and
-dsr1-fp8-h100-dynamo-trt; slots and drafts from the names of the files that it refers to. Clients are the `concurrencies` in those
-files, which the runner reports (ishandhanani/srt-slurm, recipes/trtllm/h200, commit 4893f83): on H200 the list of clients, and the
-c of a file's name, are of one replica that decodes (c4 with nine of them: 36)."""
+dsr1-fp8-h100-dynamo-trt; slots and drafts from the names of the files that it refers to. Clients are `concurrencies` in those
+files, which the runner reports (ishandhanani/srt-slurm, recipes/trtllm/h200, commit 4893f83): on H200 the list of clients, and
+the c of a file's name, are of one replica that decodes (c4 with nine of them: 36)."""
 
 
 @dataclass(frozen=True, order=True)
