@@ -347,7 +347,10 @@ class _Builder:
         copies = once if routing.limited else block.experts[1]
         sent = ratio(routed * copies, self.tp) * self._busiest(block)
         each, chosen = self.deployment.expert_tensor_size, self.deployment
-        exchange = AllToAll(elements=sent, world=self.ep, stride=each, copies=copies, routing=routing, dtypes=self.vector)
+        exchange = AllToAll(
+            elements=sent, world=self.ep, stride=each, copies=copies, routing=routing, dtypes=self.vector,
+            low_latency=all(segment.decode for segment in self.step),
+        )  # fmt: skip
         out, back = self._in_dtype(chosen.dispatch_dtype), self._in_dtype(chosen.combine_dtype)
         collectives: dict[str, Operator] = {}
         if self.ep > 1:

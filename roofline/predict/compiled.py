@@ -25,7 +25,7 @@ from roofline.predict.grid import COLUMNS, RESOURCES, Grid, column
 from roofline.predict.options import DEPLOYMENT, DeploymentOptions, keywords
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.tiles import POINTS, Sum, listed, tiles
-from roofline.predict.timing import overlapped, second_reading
+from roofline.predict.timing import HIDDEN, overlapped, second_reading
 from roofline.specs.hardware import Hardware
 from roofline.specs.workload import Segment, Step, sequences
 from roofline.units import MAX_COUNT, parse_count
@@ -264,7 +264,8 @@ class Compiled:
         if overlap and links[0].parts:
             more = again.total() * (minimum(ceil_div(sequences(step), request.deployment.data_parallel_size), 2) - 1)
             whole, alone = (
-                overlapped(request, step, time + more, sent.total()) for time, sent in zip((whole, alone), links, strict=True)
+                overlapped(request, step, time + more, sent.total(), HIDDEN)
+                for time, sent in zip((whole, alone), links, strict=True)
             )
         return whole, alone, launches
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -166,7 +166,10 @@ class Estimator:
             values = fitted.values
             if "shared" in values and self.another_host(kernel, fitted):
                 values = {**values, "shared": 0.0}  # as where devices have a way of their own to their peers
-            terms = fitted.form.terms(kernel.timed, self.fits.chip, self.conditions, values)
+            if values.get("absorbed") and self.conditions.kv == COLD:
+                # SGLang's records are of prompts in the latent form, which it takes for short cached prefixes alone
+                values = {**values, "absorbed": 0.0}
+            terms = fitted.form.terms(kernel.timed, self.fits.chip, self.conditions_of(kernel), values)
         reached = self._given_bandwidth(kernel)
         if reached is not None:
             link = sum(operator.cost().link_bytes for operator in kernel.operators.values()) / reached
@@ -176,6 +179,13 @@ class Estimator:
             behind = self.hidden * self.hideable(kernel, terms)
             terms = {**terms, "launch": terms["launch"] - behind, "total": terms["total"] - behind}
         return {**terms, "bound": bound, "total": maximum(terms["total"], bound)}
+
+    def conditions_of(self, kernel: Kernel) -> Conditions:
+        """Return those of all kernels; of experts also whether tokens came over a network, where engines send none in vain."""
+        if kernel.dispatch is None:
+            return self.conditions
+        joined = self.fits.chip.link(kernel.dispatch.span)
+        return replace(self.conditions, sent=joined is not None and joined.network is not None)
 
     def hideable(self, kernel: Kernel, terms: dict[str, Expr]) -> Expr:
         """Return the seconds of a launch that can pass behind the kernel before it: at most `MOST_HIDDEN`, all of a prior's.

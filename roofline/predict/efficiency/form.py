@@ -35,6 +35,9 @@ class Conditions:
     rows; None: uniform at random). `gathered`: what a token picked of another rank's experts was multiplied here, by the
     first expert; a way to measure one rank, never to serve.
 
+    `sent`: the tokens came by an all-to-all that leaves out those without an expert here, and lie side by side by expert
+    (DeepEP). Where engines gather all tokens instead, each device runs over all of their rows.
+
     `fused`: activations of 8-bit products come in 8 bits from the norm, activation or attention before them, with which
     engines fuse their quantisation; a product measured alone quantises its own.
     """
@@ -43,6 +46,7 @@ class Conditions:
     kv: float = COLD
     routing: float | None = None
     gathered: bool = False
+    sent: bool = False
     fused: bool = False
 
 

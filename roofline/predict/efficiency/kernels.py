@@ -9,7 +9,7 @@ from roofline.graph.build import Graph
 from roofline.numeric import Expr
 from roofline.operators.activation import Activation
 from roofline.operators.base import Operator
-from roofline.operators.collectives import Collective
+from roofline.operators.collectives import AllToAll, Collective
 from roofline.operators.grouped_gemm import GroupedGemm
 from roofline.predict.efficiency.form import Operators
 
@@ -35,6 +35,8 @@ class Kernel:
     paths: tuple[str, ...]
     """Where the operators stand in the graph, in the order of `operators`."""
     repeat: Expr
+    dispatch: AllToAll | None = None
+    """Of experts: the exchange that brought their tokens."""
 
     @property
     def collective(self) -> bool:
@@ -58,7 +60,10 @@ def kernels(graph: Graph) -> list[Kernel]:
             base = path.removesuffix("experts/up_proj")
             parts = {name: base + part for part, name in _PARTS.items() if base + part in graph}
             taken |= set(parts.values())
-            launched.append(Kernel(EXPERTS, {name: graph[at][0] for name, at in parts.items()}, tuple(parts.values()), repeat))
+            exchange = graph[f"{base}dispatch"][0] if f"{base}dispatch" in graph else None
+            dispatch = exchange if isinstance(exchange, AllToAll) else None
+            operators = {name: graph[at][0] for name, at in parts.items()}
+            launched.append(Kernel(EXPERTS, operators, tuple(parts.values()), repeat, dispatch))
         else:
             launched.append(Kernel(operator.measured_as, {"": operator}, (path,), repeat))
     return launched

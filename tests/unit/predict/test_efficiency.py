@@ -179,6 +179,40 @@ def test_experts_are_one_kernel() -> None:
     assert [list(kernel.operators) for kernel in experts] == [["up_proj", "activation", "down_proj", "combine"]]
 
 
+@pytest.mark.parametrize(("ranks", "seen"), [(8, True), (16, False)])
+def test_experts_over_nodes_do_not_see_rows_of_others(ranks: int, seen: bool) -> None:
+    """Between nodes what a row of another device's expert costs (`remote`) is in no estimate; inside a node it is."""
+    from roofline.graph.build import build
+    from roofline.predict.request import prepare
+    from roofline.predict.timing import stages
+    from roofline.specs.workload import decode
+
+    request = prepare("deepseek-v3", "dgx-h200", dp=ranks, ep=ranks, batch=ranks * 64)
+    graph = build(request.model, request.deployment, request.precision, decode(ranks * 64, 1024), stages(request.model, 1)[0])
+    (experts,) = (kernel for kernel in kernels(graph) if kernel.op == "moe")
+    estimator, fitted = request.estimator, request.estimator.fitted(experts)
+    assert fitted is not None
+    with_others, without = (
+        fitted.form.seconds(experts.timed, estimator.fits.chip, estimator.conditions_of(experts), values)
+        for values in (fitted.values, {**fitted.values, "remote": 0.0})
+    )
+    assert (with_others > 1.1 * without) == seen
+    assert seen or with_others == without
+
+
+def test_prompts_of_mla_are_expanded() -> None:
+    """SGLang's records are of latents (9.12 ms for 8 prompts of 2,048 tokens of 128 heads on an H100); engines expand prompts.
+
+    TensorRT-LLM's kernel does, and takes 2.84 ms (AIConfigurator): SGLang's in that form is estimated within a third of it.
+    """
+    result = roofline.analyze(
+        "deepseek-v3", "h100-sxm", backend="sglang", phase="prefill", batch=8, input_len=2048, ignore_capacity=True
+    )
+    (phase,) = result.phases
+    (core,) = (each for each in phase.operators if each.path == "layers/moe/attention/core")
+    assert core.time.estimate == pytest.approx(58 * 2.84e-3, rel=1 / 3)
+
+
 @pytest.mark.parametrize(
     ("model", "hardware", "options"),
     [

@@ -9,7 +9,8 @@ the busiest rank leans to the popular classes by as much as its mean exceeds the
 Each of the two grouped products is then tiles of (rows of one expert, columns), no tile shared by experts, on all SMs; the
 best tile of a menu, mixed with the default tile of engines that found no tuned one. Tiles overlap with the weights of the
 experts met, read once from memory. Rows of experts elsewhere cost something too where the kernel runs over them to write
-zeros. Activations move between the kernels through memory. All times in seconds.
+zeros; where an all-to-all brought the tokens there are none. Activations move between the kernels through memory. All times in
+seconds.
 
 Sources: default tiles: `get_default_config` of vLLM's `fused_moe.py` and SGLang's `fused_moe_triton_config.py`; the power
 law: `sample_power_law` and `power_law_logits_v3` of AIConfigurator's collector. The experts that it expects agree,
@@ -154,6 +155,9 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
     here = _routed(up, up.held, conditions.routing, up.excess)
     everywhere = here if conditions.gathered else _routed(up, up.slots, conditions.routing)
     tokens = up.tokens
+    if conditions.sent:
+        everywhere = here
+        tokens = _with_a_pick(up, here, conditions.routing)
     if conditions.gathered:
         tokens = _with_a_pick(up, here, conditions.routing)
         here = everywhere = here.and_one(maximum(tokens * up.top_k - here.total, 0))
@@ -166,7 +170,8 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
     second = _product(down, here, far, few, chip, values)
     # A row is gathered, multiplied, activated, multiplied and summed: each kernel reads what the one before has written.
     row = 2 * up.n + 2 * down.k + 3 * up.k
-    rows = here.total + values["remote"] * maximum(tokens * up.top_k - here.total, 0)
+    others = 0 if conditions.sent else maximum(tokens * up.top_k - here.total, 0)
+    rows = here.total + values["remote"] * others
     moved = (rows * row + tokens * up.k) * up.dtypes.activation.bytes
     stream = moved / (values["stream"] * chip.bandwidth)
     return {
