@@ -7,17 +7,18 @@ of DeepSeek-R1 with TensorRT-LLM are runs of InferenceMAX, whose recipes are pub
 repeated runs aside. A row does not say which recipe it ran: both are put in the order of TPOT, and compared by rank.
 
 A pool is as in `roofline plan --mode disaggregated`: prompts in a pool of their own, decode steps without any prompt. Clients
-send a request when the one before is complete, so that Little's law gives what a row lacks: the rate C/(TTFT + (n - 1) TPOT).
-The rate X is the least of what the prefill pool computes, what the slots of the decode pool complete, and what clients ask for;
-TTFT is what is left of C/X, mostly the wait for a slot.
+start together, and send a request when the one before is complete (`predicted`), so that Little's law gives what a row lacks:
+the rate C/(TTFT + (n - 1) TPOT).
 """
 
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from heapq import heappop, heappush
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,10 @@ from roofline.predict.compiled import Compiled, compile
 from roofline.specs.workload import Segment
 
 OUTPUT = 1024
+MEAN = 0.9
+"""Of the stated lengths: the benchmark draws prompts and outputs from 0.8 to 1 of them."""
+ROUNDS = 10
+"""Requests of each client, as in the benchmark."""
 BUDGET = 8192
 """Prompt tokens of a step of a prefill rank: the default of TensorRT-LLM's `max_num_tokens`."""
 ACCEPTANCE = 0.6
@@ -142,27 +147,100 @@ def _decoding(system: str, data_parallel: bool, prompt: int, drafts: int) -> tup
     steps = replica(system, data_parallel)
     ranks = steps.request.deployment.data_parallel_size
     batch = np.unique(np.geomspace(1, 512 * ranks, 28).round())
-    took = _seconds(steps, Segment(batch, 1 + drafts, prompt + OUTPUT / 2, decode=True), np.maximum(batch / ranks, 1))
+    took = _seconds(steps, Segment(batch, 1 + drafts, MEAN * (prompt + OUTPUT / 2), decode=True), np.maximum(batch / ranks, 1))
     accepted = sum(ACCEPTANCE**place for place in range(drafts + 1))
     return batch, took * (1 + drafts / steps.request.model.num_hidden_layers) / accepted
 
 
 def predicted(recipe: Recipe) -> Prediction:
-    """Both pools of a recipe in the steady state of its clients."""
-    prefill = replica(recipe.system, recipe.prefill_dp)
-    ranks = prefill.request.deployment.data_parallel_size
-    prompts = ranks * max(BUDGET // recipe.prompt, 1)
-    alone = float(_seconds(prefill, Segment(1, recipe.prompt, 0), np.ones(1))[0])
-    served = recipe.prefill * prompts / float(_seconds(prefill, Segment(prompts, recipe.prompt, 0), np.ones(1))[0])
-    batch, times = _decoding(recipe.system, recipe.decode_dp, recipe.prompt, recipe.drafts)
-    running, rate = float(min(recipe.clients, recipe.slots)), 0.0
-    tpot = 0.0
-    for _ in range(40):
-        tpot = float(np.interp(running / recipe.decode, batch, times))
-        decoding = (OUTPUT - 1) * tpot
-        rate = min(served, recipe.slots / decoding, recipe.clients / (alone + decoding))
-        running = (running + rate * decoding) / 2
-    return Prediction(tpot, recipe.clients / rate - (OUTPUT - 1) * tpot, rate * OUTPUT / recipe.devices)
+    """Both pools of a recipe with its clients, who start together and send a request when the one before is complete.
+
+    A prefill replica takes what waits, up to its budget, in the order of arrival. Prompts go to the decode replicas in turn
+    (Dynamo's default router) and wait there for a slot; all sequences of a replica advance together, a token in the time of a
+    step of that many. Means are over ten requests of each client.
+    """
+    return _Run(recipe).predict()
+
+
+class _Run:
+    """A simulated run: events of prefill steps that end and of outputs that are complete, in the order of time."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        prefill = replica(recipe.system, recipe.prefill_dp)
+        ranks = prefill.request.deployment.data_parallel_size
+        self.most = ranks * max(BUDGET // recipe.prompt, 1)
+        self.prompts = np.unique(np.geomspace(1, self.most, 8).round())
+        self.taken = _seconds(prefill, Segment(self.prompts, MEAN * recipe.prompt, 0), np.maximum(self.prompts / ranks, 1))
+        self.slots = recipe.slots // recipe.decode
+        batch, times = _decoding(recipe.system, recipe.decode_dp, recipe.prompt, recipe.drafts)
+        self.tpot = np.interp(np.arange(self.slots + 1), batch, times).tolist()
+        self.lengths = np.random.default_rng(1).uniform(2 * MEAN - 1, 1, ROUNDS * recipe.clients) * OUTPUT
+        self.sent, self.events = recipe.clients, list[tuple[float, int, int, list[float]]]()
+        self.waiting, self.free, self.dealt = deque([0.0] * recipe.clients), recipe.prefill, 0
+        self.ready: list[deque[float]] = [deque() for _ in range(recipe.decode)]
+        self.running: list[list[tuple[float, float, float]]] = [[] for _ in range(recipe.decode)]
+        """Of each replica that decodes: (tokens of the replica at which an output is complete, start, length)."""
+        self.tokens, self.at = [0.0] * recipe.decode, [0.0] * recipe.decode
+        self.changes = [0] * recipe.decode
+        self.waits, self.paces = list[float](), list[float]()
+
+    def predict(self) -> Prediction:
+        """Run to the end."""
+        self._prefill(0.0)
+        while self.events:
+            now, where, change, prompts = heappop(self.events)
+            if where < 0:
+                self.free += 1
+                for arrival in prompts:
+                    self.ready[self.dealt % len(self.ready)].append(arrival)
+                    self.dealt += 1
+                    self._admit((self.dealt - 1) % len(self.ready), now)
+            elif change == self.changes[where]:
+                self._complete(where, now)
+                self._admit(where, now)
+            self._prefill(now)
+        recipe, tpot, ttft = self.recipe, float(np.mean(self.paces)), float(np.mean(self.waits))
+        return Prediction(tpot, ttft, rate_per_device(recipe, tpot, ttft))
+
+    def _prefill(self, now: float) -> None:
+        while self.free and self.waiting:
+            self.free -= 1
+            prompts = [self.waiting.popleft() for _ in range(min(len(self.waiting), self.most))]
+            took = float(np.interp(len(prompts), self.prompts, self.taken))
+            heappush(self.events, (now + took, -1, len(self.waits) + len(self.events), prompts))
+
+    def _admit(self, where: int, now: float) -> None:
+        self._advance(where, now)
+        while self.ready[where] and len(self.running[where]) < self.slots:
+            length = float(self.lengths[len(self.waits)])
+            self.waits.append(now - self.ready[where].popleft())
+            heappush(self.running[where], (self.tokens[where] + length - 1, now, length))
+        self._next(where, now)
+
+    def _complete(self, where: int, now: float) -> None:
+        self._advance(where, now)
+        _, start, length = heappop(self.running[where])
+        self.paces.append((now - start) / (length - 1))
+        if self.sent < len(self.lengths):
+            self.sent += 1
+            self.waiting.append(now)
+
+    def _advance(self, where: int, now: float) -> None:
+        if self.running[where]:
+            self.tokens[where] += (now - self.at[where]) / self.tpot[len(self.running[where])]
+        self.at[where] = now
+
+    def _next(self, where: int, now: float) -> None:
+        self.changes[where] += 1
+        if self.running[where]:
+            left = max(self.running[where][0][0] - self.tokens[where], 0.0)
+            heappush(self.events, (now + left * self.tpot[len(self.running[where])], where, self.changes[where], []))
+
+
+def rate_per_device(recipe: Recipe, tpot: float, ttft: float) -> float:
+    """Output tokens/s of a device of both pools, by Little's law over the clients."""
+    return recipe.clients * MEAN * OUTPUT / (ttft + (MEAN * OUTPUT - 1) * tpot) / recipe.devices
 
 
 @dataclass(frozen=True)
@@ -176,8 +254,7 @@ class Compared:
     @property
     def rate_per_device(self) -> float:
         """Measured: Little's law over the clients of the recipe."""
-        point, recipe = self.measured, self.recipe
-        return recipe.clients * OUTPUT / (point.ttft + (OUTPUT - 1) * point.tpot) / recipe.devices
+        return rate_per_device(self.recipe, self.measured.tpot, self.measured.ttft)
 
 
 def compared(rows: Iterable[Point], recipes: Iterable[Recipe]) -> list[Compared]:

@@ -9,9 +9,9 @@ round in chunks: with chunks of the best size a pipeline with the latency a (`se
 a + x + 2 (a x)^0.5, for the longer a message, the larger the chunks, and the less often their latency is paid.
 
 Between nodes no kernel was measured but DeepEP's, of which there is a table: those of low latency, by which engines send tokens
-to experts in decode, take a latency and the bytes of a copy for each expert. Else the latency is at least the one that NCCL's
-own tuning assumes for its trees (all-reduce) and rings (all-gather, reduce-scatter), and no tensor is sent to all at once,
-which engines do over NVLink alone.
+to experts in decode, take a latency and the bytes of a copy for each expert. All-reduces take what NCCL's own tuning gives the
+fastest of its trees and rings, other collectives at least the latency of its rings, and no tensor is sent to all at once, which
+engines do over NVLink alone.
 
 What the world enters by: messages of a ring, their bytes, and on PCIe the devices that share the way through the host
 (`shared`). Kernels of engines that read from their peers need NVLink between all, so that `phase` says nothing on PCIe, and
@@ -38,6 +38,12 @@ SUMS = {"hopper": 0.85, "blackwell": 0.74}
 SLOT = 4096
 # NCCL's latencies of short messages (LL protocol), s: of a call, of a hop over NVLink beside a network, of a hop over that.
 TREE, RING = (4.4e-6, 1.8 * 0.52e-6, 5.0e-6), (3.6e-6, 1.8 * 0.47e-6, 2.7e-6)
+# Its trees with 120 of 128 bytes for data (LL128), and its rings for long tensors, likewise; rings over nodes keep a plateau of
+# 1.4 times their latency. What trees carry of a tensor over two nodes, and over more, in bytes/s: half of their bus bandwidth,
+# of which 0.6 as it corrects medium sizes.
+TREE_WIDE, RING_LONG, PLATEAU = (4.4e-6, 1.2e-6, 8.5e-6), (8.4e-6, 3.4e-6, 9.6e-6), 1.4
+TREE_RATE = (0.5 * 0.6 * 110e9, 0.5 * 0.6 * 80e9)
+NARROW, WIDE = 1 / 3.8, 0.915
 # Where nothing is summed twice, the piece that a device itself is to have: read, put beside or added to what arrives, which is
 # read too, and written.
 PASSES = 3
@@ -78,6 +84,36 @@ def network_latency(operator: Collective, joined: Connection) -> Expr:
     return RING[0] + (operator.world - nodes) * RING[1] + (nodes - 1) * RING[2]
 
 
+def tree_seconds(operator: AllReduce, joined: Connection) -> Expr:
+    """Seconds of an all-reduce over nodes by the faster of NCCL's two trees for short and medium tensors.
+
+    A tree's latency, and the tensor at a share of its rate: 1/3.8 with flags beside each word (LL), 0.915 with 120 of 128 bytes
+    for data (LL128), of at most 0.9 of what the nodes' networks give together.
+
+    >>> from roofline.specs.library import load_hardware
+    >>> two = load_hardware("dgx-h100")[0].connection(16)
+    >>> sizes = (7168, 8 * 7168, 64 * 7168)  # 27.5 + 14 kB/8.7 GB/s; 27.5 + 115 kB/8.7 GB/s; 38.2 + 918 kB/30.2 GB/s
+    >>> [round(tree_seconds(AllReduce(elements=size, world=16), two) * 1e6, 1) for size in sizes]
+    [29.2, 40.7, 68.6]
+
+    Source: NCCL, src/graph/tuning.cc, ncclTopoTuneModel and treeCorrectionFactor (commit 01afd20).
+    """
+    assert joined.network is not None  # noqa: S101 - narrows the type
+    members = operator.members(joined.together)
+    nodes = ceil_div(operator.world, members)
+    size = operator.elements * operator.dtypes.activation.bytes
+    most = TREE_RATE[0] + (TREE_RATE[1] - TREE_RATE[0]) * (nodes > 2)
+    rate = minimum(most, 0.5 * 0.6 * 0.9 * members * joined.network.per_direction.value)
+    wide = TREE_WIDE[0] + 2 * ((members - 1) * TREE_WIDE[1] + log2(nodes) * TREE_WIDE[2])
+    return minimum(network_latency(operator, joined) + size / (NARROW * rate), wide + size / (WIDE * rate))
+
+
+def _long_ring(operator: AllReduce, joined: Connection) -> Expr:
+    """Seconds of latency of a long all-reduce over nodes: NCCL's rings (Simple)."""
+    nodes = ceil_div(operator.world, operator.members(joined.together))
+    return PLATEAU * (RING_LONG[0] + 2 * (operator.world - nodes) * RING_LONG[1] + 2 * (nodes - 1) * RING_LONG[2])
+
+
 def _usual(operator: Collective) -> Collective:
     """The exchange as if no expert had copies: a bound takes the nearest copy, engines deal tokens to all of them."""
     if isinstance(operator, AllToAll) and operator.routing is not None and operator.routing.redundant:
@@ -112,9 +148,14 @@ def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Val
             direct = link * operator.world / 2  # (n-1) S instead of 2 (n-1)/n S
             short = minimum(latency + direct / values["near"], short + values["phase"])
         transfer = transfer * _in_switch(operator, chip, joined)
+        if joined.network is not None:
+            short = maximum(short, tree_seconds(operator, joined))
+            long = _long_ring(operator, joined) + transfer
+            return {"latency": latency, "link": link, "short": short, "long": long, "total": minimum(short, long)}
     else:
         transfer = transfer + PASSES * piece / chip.bandwidth
-    long = values["setup"] + transfer + 2 * (values["setup"] * transfer) ** 0.5
+    setup = values["setup"] if joined.network is None else maximum(values["setup"], network_latency(operator, joined))
+    long = setup + transfer + 2 * (setup * transfer) ** 0.5
     at = cost.link_bytes / values["switch"]
     share = 1 - 1 / (1 + at * at * at * at)
     return {
