@@ -110,8 +110,8 @@ def test_tensor_parallel_16_waits_for_the_network() -> None:
 
     4.4 us for the call of a tree of short messages, 2 x (7 x 1.8 x 0.52 + 5) us for the way up and down eight devices of a
     node and the network to the other one (src/graph/tuning.cc). The 65.5 kB of 4 sequences pass the tree at 0.5 x 110 GB/s, of
-    which short messages have 1/3.8 and medium sizes 0.6: 7.5 us. Of 64 sequences, 1.05 MB, a tree with 120 of 128 bytes for data
-    is faster: 4.4 + 2 x (7 x 1.2 + 8.5) us, and the tensor at 0.5 x 110 x 0.6 x 0.915 = 30.2 GB/s, 34.7 us.
+    which short messages have 1/3.8 and medium sizes 0.6: 7.5 us. For 64 sequences, 1.05 MB, a tree with 120 of 128 bytes of
+    data is faster: 4.4 + 2 x (7 x 1.2 + 8.5) us, and the tensor at 0.5 x 110 x 0.6 x 0.915 = 30.2 GB/s, 34.7 us.
     """
     for batch, micros in ((4, 27.5 + 7.5), (64, 38.2 + 34.7)):
         phase = on_dgx("llama-3.1-70b", tp=16, batch=batch).decode
