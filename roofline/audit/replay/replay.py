@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from roofline import formatting
 from roofline.audit.engine_logs import names
-from roofline.audit.replay.fit import DeviceRates, FitResult, fit_rates
+from roofline.audit.replay.fit import DeviceRates, FitResult, fit_rates, profile_link
 from roofline.audit.replay.result import Comparison, Latencies, Replay
 from roofline.blocks.model import Model
 from roofline.blocks.model_files import load_model
@@ -18,6 +18,8 @@ from roofline.graph.build import build
 from roofline.graph.sharding import stages
 from roofline.predict.analyze import facts
 from roofline.predict.bounds import matrix_dtype
+from roofline.predict.efficiency.estimate import REDUCING
+from roofline.predict.efficiency.kernels import kernels
 from roofline.predict.options import ALIASES
 from roofline.serving.simulation.replica import Replica
 from roofline.serving.simulation.request import Request
@@ -56,7 +58,8 @@ def replay(
         model: a shipped id, the path of a file, or a loaded model; default: the model that the run names.
         hardware: likewise.
         fit_first: fit compute rate and bandwidth on this many requests, the first that arrived (at least 10), and compare on
-            the others.
+            the others. With several tensor-parallel devices the bandwidth of all-reduces is fitted too, if these requests
+            determine it. The rates are of this run, its model and its tensor-parallel size.
         scheduler: as in `simulate`; default: `vllm-v1-async` or `vllm-v1`, as the run had it.
         basis: `estimate` of step times (default where kernels were measured) or `bound`.
         skip_bad_rows: leave broken lines out; otherwise the first one is an error.
@@ -91,6 +94,33 @@ class Served:
 
     latencies: Latencies
     num_preemptions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFit:
+    """The bandwidth of all-reduces in a fit.
+
+    Attributes:
+        stated: byte/s that the estimate reaches in a step full of prompt tokens, or that were given.
+        origin: `fitted`; `held` at the stated value, because the requests do not determine it; or `given`.
+        low: lower end of the 80 % interval, byte/s.
+        high: upper end.
+        why: reason for a value that was not fitted.
+        profile: fits of the other rates at several rates of the link.
+    """
+
+    stated: float
+    origin: str
+    low: float
+    high: float
+    why: str
+    profile: tuple[FitResult, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, as under `card.link` in `roofline replay --json`; byte/s."""
+        profile = [{**fit.rates.options(), "error": fit.error} for fit in self.profile]
+        interval = {"low": self.low, "high": self.high}
+        return {"stated": self.stated, "origin": self.origin, **interval, "why": self.why, "profile": profile}
 
 
 def serve(run: EngineRun, server: ServerConfig) -> Served:
@@ -215,7 +245,7 @@ class Replayer:
         """
         options = dict(self.options)
         if card is not None:
-            options |= {"peak_flops": card.peak_flops, "bandwidth": card.bandwidth}
+            options |= card.options()
         request = resolve_replica(self.model, self.hardware, options)
         return resolve_server(
             request, scheduler=self.scheduler, preemption=None, basis=self.basis, replicas=None, balancer=None, stepwise=False,
@@ -236,15 +266,18 @@ class Replayer:
         notes += [note for note in server.request.assumptions if note.name not in _OF_A_STEP]
         card, unseen, fitted = None, None, None
         if num_fit is not None:
-            best = self._fit(num_fit, measured, server)
-            card = self._card(best, num_fit, server)
+            best, link = self._fit(num_fit, measured, server)
+            card = self._card(best, link, num_fit, server)
             after = serve(run, self.server(best.rates, []))
             rest = measured.slice(num_fit, num)
             unseen = Comparison.of("unfitted", rest, served.latencies.slice(num_fit, num))
             fitted = Comparison.of("fitted", rest, after.latencies.slice(num_fit, num))
-            why = f"fitted on the first {num_fit:,} of {num:,} requests of {run.trace.name}"
-            notes.append(Assumption("peak_flops", formatting.quantity(best.rates.peak_flops, "FLOP/s"), "given", why))
-            notes.append(Assumption("bandwidth", formatting.quantity(best.rates.bandwidth, "B/s"), "given", why))
+            why = f"fitted on the first {num_fit:,} of {num:,} requests of {run.trace.name}; {card['holds_for']['text']}"
+            for name, value in best.rates.options().items():
+                unit = "FLOP/s" if name == "peak_flops" else "B/s"
+                notes.append(Assumption(name, formatting.quantity(value, unit), "given", why))
+            if link is not None and link.origin == "held":
+                notes.append(Assumption("allreduce_bandwidth", formatting.quantity(link.stated, "B/s"), "default", link.why))
         sources = [*self.inputs, *server.request.inputs, run.trace.input]
         config = server.config
         return Replay(
@@ -264,24 +297,50 @@ class Replayer:
             fitted=fitted,
         )  # fmt: skip
 
-    def _fit(self, num_fit: int, measured: Latencies, server: ServerConfig) -> FitResult:
+    def _fit(self, num_fit: int, measured: Latencies, server: ServerConfig) -> tuple[FitResult, LinkFit | None]:
+        """Fit compute rate and bandwidth, then the link too where devices exchange data and the requests determine it."""
         start = DeviceRates(_peak(server), server.request.hardware.bandwidth)
 
         def simulated(card: DeviceRates) -> Latencies:
             return serve(self.run, self.server(card, [])).latencies.slice(0, num_fit)
 
-        return fit_rates(simulated, measured.slice(0, num_fit), start)
+        first = measured.slice(0, num_fit)
+        two = fit_rates(simulated, first, start)
+        stated = _allreduce_bandwidth(server)
+        if stated is None:
+            return two, None
+        if (given := server.request.hardware.overrides.get("allreduce_bandwidth")) is not None:
+            return two, LinkFit(given, "given", given, given, "given, and not fitted")
+        profile = profile_link(simulated, first, replace(two.rates, allreduce_bandwidth=stated))
+        servings = two.servings + sum(fit.servings for fit in profile.fits)
+        if profile.determined:
+            three = fit_rates(simulated, first, profile.best.rates)
+            return replace(three, servings=servings + three.servings), LinkFit(
+                stated, "fitted", profile.low, profile.high, f"80 % interval {profile.interval}", profile.fits
+            )
+        why = f"held: the first {num_fit:,} requests do not tell it from compute (80 % interval: {profile.interval})"
+        return replace(two, servings=servings), LinkFit(stated, "held", profile.low, profile.high, why, profile.fits)
 
-    def _card(self, best: FitResult, num_fit: int, server: ServerConfig) -> dict[str, Any]:
+    def _card(self, best: FitResult, link: LinkFit | None, num_fit: int, server: ServerConfig) -> dict[str, Any]:
+        replaced = {"peak_flops": _peak(server), "bandwidth": server.request.hardware.bandwidth}
         return {
-            "peak_flops": best.rates.peak_flops,
-            "bandwidth": best.rates.bandwidth,
-            "replaces": {"peak_flops": _peak(server), "bandwidth": server.request.hardware.bandwidth},
+            **best.rates.options(),
+            "replaces": replaced if link is None else {**replaced, "allreduce_bandwidth": link.stated},
+            "link": link and link.to_dict(),
+            "holds_for": self._holds_for(server),
             "achieved": self._achieved(self.server(best.rates, [])),
             "requests": num_fit,
             "error": best.error,
             "servings": best.servings,
         }
+
+    def _holds_for(self, server: ServerConfig) -> dict[str, Any]:
+        """What the fitted rates belong to, and a sentence that says it."""
+        request = server.request
+        model, size = request.model.name, request.deployment.tensor_parallel_size
+        text = f"of this run, {model} and TP {size}: not of the card, and not to be used for another model or TP"
+        names = {"run": self.run.trace.name, "model": model, "hardware": request.hardware.name}
+        return {**names, "tensor_parallel": size, "text": text}
 
     def _achieved(self, server: ServerConfig) -> dict[str, float]:
         """Rates of a device in two steps: one full of prompt tokens, and one that decodes `max_num_seqs` sequences, or as many
@@ -312,6 +371,26 @@ def _peak(server: ServerConfig) -> float:
                 dtype = matrix_dtype(operator, request.hardware)
                 work[dtype] = work.get(dtype, 0.0) + float(flops)
     return request.hardware.peak(max(work, key=lambda dtype: work[dtype]))
+
+
+def _allreduce_bandwidth(server: ServerConfig) -> float | None:
+    """Bytes/s that a device sends in the collectives of a step full of prompt tokens, over their estimated time beyond latency.
+
+    None where there are none of these collectives, or the basis is the bound, in which they have the link's own rate.
+    """
+    request, tables, num_tokens = server.request, server.tables, server.config.max_num_batched_tokens
+    if tables.basis != "estimate" or request.deployment.tensor_parallel_size == 1:
+        return None
+    sent, seconds = 0.0, 0.0
+    for stage in stages(request.model, request.deployment.pipeline_parallel_size):
+        graph = build(request.model, request.deployment, request.precision, (Segment(1, num_tokens, 0),), stage)
+        for kernel in kernels(graph):
+            if kernel.op in REDUCING:
+                terms = request.estimator.terms(kernel)
+                latency = terms.get("latency", terms.get("launch", 0.0) + terms.get("wait", 0.0))
+                seconds += float((terms["total"] - latency) * kernel.repeat)
+                sent += float(sum(operator.cost().link_bytes for operator in kernel.operators.values()) * kernel.repeat)
+    return sent / seconds if sent and seconds > 0 else None
 
 
 def _run(run: EngineRun) -> dict[str, Any]:

@@ -125,8 +125,9 @@ class Replay:
         server: the simulated server.
         unfitted: all requests, with step times of the hardware file.
         assumptions: what was assumed.
-        card: the fit: `peak_flops` (FLOP/s) and `bandwidth` (byte/s), what they replace, on how many requests, and the error;
-            None without a fit.
+        card: the fit: `peak_flops` (FLOP/s), `bandwidth` and, where the run determines it, `allreduce_bandwidth` (byte/s), what
+            they replace, the run, model and tensor-parallel size that they belong to (`holds_for`), the `link` of
+            tensor-parallel devices, on how many requests, and the error; None without a fit.
         unseen: the requests that the fit has not seen, with step times of the hardware file; None without a fit.
         fitted: the same requests, with fitted step times; None without a fit.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,7 +40,10 @@ def replay(
     fit_first: Annotated[
         str | None,
         typer.Option(
-            "--fit-first", metavar="N", help="Fit FLOP/s and bandwidth of the card on the first N requests.", show_default=False
+            "--fit-first",
+            metavar="N",
+            help="Fit FLOP/s, bandwidth and (TP > 1) link on the first N requests.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -70,22 +73,45 @@ def _sentences(result: Replay) -> list[str]:
     name = f"{run['name']}: {run['requests']:,} requests{version}, simulated by {server['scheduler']}"
     lines = [f"{name} with step times by the {server['basis']}; {capacity}."]
     if (card := result.card) is not None:
-        rates = [
-            f"{formatting.quantity(card[name], unit, 4)} ({card[name] / card['replaces'][name]:.2f} of the hardware file's)"
-            for name, unit in (("peak_flops", "FLOP/s"), ("bandwidth", "B/s"))
-        ]
-        achieved = card["achieved"]
-        lines.append(
-            f"Fitted on the first {card['requests']:,} requests, which are off by {percent(card['error'], 1)} (root mean "
-            f"square): {' and '.join(rates)}."
-        )
-        lines.append(
-            f"With them a step of {server['max_num_batched_tokens']:,} prompt tokens multiplies at "
-            f"{formatting.quantity(achieved['flops'], 'FLOP/s', 3)}, and one that decodes {achieved['sequences']:,} "
-            f"sequences reads and writes at {formatting.quantity(achieved['bandwidth'], 'B/s', 3)}, per device."
-        )
-        flags = f'--peak-flops "{card["peak_flops"] / 1e12:.4g} TFLOP/s" --bandwidth "{card["bandwidth"] / 1e9:.4g} GB/s"'
-        lines.append(f"For other commands: {flags}")
+        lines += _fit_sentences(card, server["max_num_batched_tokens"])
+    return lines
+
+
+_UNITS = {"peak_flops": "FLOP/s", "bandwidth": "B/s", "allreduce_bandwidth": "B/s"}
+_STATED = {"peak_flops": "hardware file's", "bandwidth": "hardware file's", "allreduce_bandwidth": "estimate's all-reduces"}
+
+
+def _fit_sentences(card: dict[str, Any], num_tokens: int) -> list[str]:
+    """What was fitted, what it belongs to, and whether the requests tell the link from compute."""
+    achieved, link, scope = card["achieved"], card["link"], card["holds_for"]
+    rates = [
+        f"{formatting.quantity(card[name], unit, 4)} ({card[name] / card['replaces'][name]:.2f} of the {_STATED[name]})"
+        for name, unit in _UNITS.items()
+        if name in card
+    ]
+    basis = (
+        f"Fitted on the first {card['requests']:,} requests, which are off by {percent(card['error'], 1)} (root mean square)"
+    )
+    lines = [f"{basis}: {', '.join(rates[:-1])} and {rates[-1]}.", f"These are numbers {scope['text']}."]
+    if link is not None:
+        stated = formatting.quantity(link["stated"], "B/s", 3)
+        lines.append(f"All-reduces: {'estimated' if link['origin'] != 'given' else 'given'} at {stated}; {link['why']}.")
+    if link is not None and link["origin"] == "held":
+        others = []
+        for one in link["profile"]:
+            if one["allreduce_bandwidth"] in (link["stated"] / 2, link["stated"] * 2):
+                flops, memory, sent = (formatting.quantity(one[name], unit, 3) for name, unit in _UNITS.items())
+                others.append(f"at {sent} {flops} and {memory} are off by {percent(one['error'], 1)}")
+        lines.append(f"FLOP/s and bandwidth take in what the link has more or less: {', '.join(others)}.")
+    lines.append(
+        f"With them a step of {num_tokens:,} prompt tokens multiplies at "
+        f"{formatting.quantity(achieved['flops'], 'FLOP/s', 3)}, and one that decodes {achieved['sequences']:,} "
+        f"sequences reads and writes at {formatting.quantity(achieved['bandwidth'], 'B/s', 3)}, per device."
+    )
+    flags = f'--peak-flops "{card["peak_flops"] / 1e12:.4g} TFLOP/s" --bandwidth "{card["bandwidth"] / 1e9:.4g} GB/s"'
+    if "allreduce_bandwidth" in card:
+        flags += f' --allreduce-bandwidth "{card["allreduce_bandwidth"] / 1e9:.4g} GB/s"'
+    lines.append(f"For other commands with {scope['model']} at TP {scope['tensor_parallel']}: {flags}")
     return lines
 
 

@@ -82,7 +82,8 @@ def test_a_fit(run: Run, place: Path) -> None:
     answer = run("replay", place, "--fit-first", "10")
     assert "Fitted on the first 10 requests" in answer.out
     assert "fitted on the first 10 of 20 requests of my run" in answer.out
-    flags = answer.out.partition("For other commands: ")[2].partition("\n")[0]
+    assert "of this run, llama-3.1-8b and TP 1: not of the card" in answer.out
+    flags = answer.out.partition("For other commands with llama-3.1-8b at TP 1: ")[2].partition("\n")[0]
     import shlex
 
     found = json.loads(run("replay", place, *shlex.split(flags), "--json").out)

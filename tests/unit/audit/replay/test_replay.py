@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofline.audit.replay.fit import DeviceRates, fit_rates, mean_squared_log_ratio
+from roofline.audit.replay.fit import DeviceRates, fit_rates, mean_squared_log_ratio, profile_link
 from roofline.audit.replay.replay import Replayer, replay, serve
 from roofline.audit.replay.result import Latencies
 from roofline.errors import InputError, UnknownNameError
@@ -57,6 +57,13 @@ def test_the_card_is_found_again(served: Path) -> None:
     assert found.fitted is not None
     assert found.card["peak_flops"] == pytest.approx(TRUE.peak_flops, rel=0.04)
     assert found.card["bandwidth"] == pytest.approx(TRUE.bandwidth, rel=0.04)
+    assert found.card["holds_for"] == {
+        "run": served.name, "model": MODEL, "hardware": HARDWARE, "tensor_parallel": 1,
+        "text": f"of this run, {MODEL} and TP 1: not of the card, and not to be used for another model or TP",
+    }  # fmt: skip
+    assert found.card["link"] is None  # one device exchanges nothing
+    notes = [note.why for note in found.assumptions if note.name == "bandwidth"]
+    assert any("not to be used for another model or TP" in why for why in notes)
     assert found.fitted.requests == 90
     for latency in ("ttft_s", "tpot_s", "e2e_s"):
         error = found.fitted.error(latency, "mean")
@@ -154,3 +161,69 @@ def test_a_fit_of_plain_times() -> None:
     assert found.rates.peak_flops == pytest.approx(2.0, rel=0.005)
     assert found.rates.bandwidth == pytest.approx(4.0, rel=0.005)
     assert found.error < 0.005
+
+
+def _linked(sent: Any, computed: Any) -> Any:
+    """A server without a queue: TTFT is work over FLOP/s and bytes sent over the link, TPOT bytes over bandwidth."""
+
+    def serve(card: DeviceRates) -> Latencies:
+        assert card.allreduce_bandwidth is not None
+        first, later = computed / card.peak_flops + sent / card.allreduce_bandwidth, sent / card.bandwidth
+        return Latencies(first, later, first + 9 * later)
+
+    return serve
+
+
+def test_a_link_that_the_run_determines() -> None:
+    """What is sent and what is computed vary apart: with the other rates free, only the true one explains both.
+
+    Stated eight times too fast, as links over the host can be: the profile goes on downwards to 16 times.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(3)
+    serve = _linked(rng.uniform(1, 10, 60), rng.uniform(1, 10, 60))
+    true = DeviceRates(2.0, 4.0, 1.0)
+    profile = profile_link(serve, serve(true), DeviceRates(3.0, 3.0, 8.0))
+    assert profile.determined
+    assert profile.low < 1.0 < profile.high
+    assert profile.best.rates.allreduce_bandwidth == 1.0  # 8 halved three times
+    fitted = fit_rates(serve, serve(true), profile.best.rates)
+    assert fitted.rates.allreduce_bandwidth == pytest.approx(1.0, rel=0.01)
+    assert fitted.rates.peak_flops == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_link_that_compute_stands_for() -> None:
+    """What is sent is in proportion to what is computed: 1/FLOP/s + 1/link is all that TTFT tells.
+
+    With every rate of the link from the one that takes all of it (here 4/3) upwards there is a FLOP/s that fits.
+    """
+    import numpy as np
+
+    work = np.random.default_rng(3).uniform(1, 10, 60)
+    serve = _linked(work, work)
+    true = DeviceRates(2.0, 4.0, 4.0)
+    measured = serve(true)
+    noise = np.exp(np.random.default_rng(5).normal(0, 0.05, (3, 60)))
+    measured = Latencies(measured.ttft * noise[0], measured.tpot * noise[1], measured.e2e * noise[2])
+    profile = profile_link(serve, measured, DeviceRates(3.0, 3.0, 4.0))
+    assert not profile.determined
+    for fit in profile.fits:
+        rates = fit.rates
+        assert rates.allreduce_bandwidth is not None
+        if rates.allreduce_bandwidth > 1.5:
+            assert 1 / rates.peak_flops + 1 / rates.allreduce_bandwidth == pytest.approx(1 / 2 + 1 / 4, rel=0.03)
+
+
+def test_a_given_link_is_kept(tmp_path: Path) -> None:
+    """With `--allreduce-bandwidth` two rates are fitted; with the bound as the basis links have their own."""
+    meta = {**META, "engine_kwargs": {**META["engine_kwargs"], "tensor_parallel_size": 2}}
+    place = write(tmp_path, [(at, at + 0.1, at + 0.5, 500, 21) for at in range(14)], meta)
+    card = replay(place, fit_first=10, allreduce_bandwidth="100 GB/s").card
+    assert card is not None
+    assert (card["link"]["origin"], card["link"]["stated"]) == ("given", 100e9)
+    assert "allreduce_bandwidth" not in card
+    assert card["holds_for"]["tensor_parallel"] == 2
+    bound = replay(place, fit_first=10, basis="bound").card
+    assert bound is not None
+    assert bound["link"] is None
