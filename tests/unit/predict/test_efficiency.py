@@ -16,7 +16,7 @@ import roofline
 from roofline.errors import SpecError, UnknownNameError
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
-from roofline.predict.efficiency import estimate
+from roofline.predict.efficiency import estimate, fits
 from roofline.predict.efficiency.estimate import Estimator, Interval, independent, together
 from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.form import SERVING
@@ -402,3 +402,20 @@ def test_activations_are_quantised_by_the_kernel_before() -> None:
         alone[backend] = replace(request.estimator, conditions=SERVING).seconds(one)
     assert alone["trtllm"] - kernel["trtllm"] > 4096 * 8192 * 3 / 3350e9
     assert alone["vllm"] == kernel["vllm"]
+
+
+def test_files_of_fits_are_read_once_until_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second request for the same card reads none of them again; a file that has changed is read as it is now."""
+    hardware = load_hardware("b200-sxm")[0]
+    families = ("gemm/bf16", "attention_decode/bf16", "rmsnorm", "moe/bf16")
+    first = [Fits(hardware).find(key) for key in families]
+    read: list[Path] = []
+    original = fits.read_text
+    monkeypatch.setattr(fits, "read_text", lambda path: read.append(path) or original(path))
+    assert [Fits(hardware).find(key) for key in families] == first
+    assert read == []
+    file = tmp_path / "vllm.yaml"
+    for text in ("gemm/bf16", "gemm/bf16, moe/bf16"):
+        file.write_text(text)
+        assert fits._text(file) == fits._text(file) == text
+    assert read == [file, file]
