@@ -164,9 +164,12 @@ STEPS = [
     ),
     # DeepSeek's service: 14,800 per node at 20 to 22 a user, which is 88 sequences a device
     ("dgx-h800", 144, {"phase": "decode", "batch": 144 * 88, "context": 4989, "microbatch_overlap": True}, 88 * 8 / 14_800),
+    # SGLang on 48 GB200, all on one NVLink: 7,583 tokens/s per device at 768 sequences (its issue 7227), without overlap
+    ("gb200", 48, {"phase": "decode", "batch": 48 * 768, "context": 2050}, 768 / 7_583),
 ]  # fmt: skip
 """Published steps of DeepSeek-V3 on experts over many nodes: node, devices, options, seconds. LMSYS, "Deploying DeepSeek with
-PD disaggregation and large-scale expert parallelism on 96 H100 GPUs", May 2025, which has DeepSeek's figures too."""
+PD disaggregation and large-scale expert parallelism on 96 H100 GPUs", May 2025, which has DeepSeek's figures too; and
+"Deploying DeepSeek on GB200 NVL72 with PD and large scale EP (part I)", June 2025."""
 
 
 @pytest.mark.parametrize(("hardware", "ranks", "more", "seconds"), STEPS)

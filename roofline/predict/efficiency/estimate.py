@@ -20,6 +20,7 @@ from roofline.predict.efficiency.fits import LINKED, Fits, Fitted
 from roofline.predict.efficiency.form import COLD, SERVING, Conditions, Operators
 from roofline.predict.efficiency.kernels import Kernel, is_widened, kernel_family
 from roofline.specs.fit import Allowance, Regime, Spread
+from roofline.specs.hardware import IN_A_SERVER
 
 Basis = Literal["measured", "transferred", "prior", "given"]
 """What an estimate rests on: fits on this card, on another of the vendor, on what other cards reach, or the user's figures."""
@@ -181,11 +182,13 @@ class Estimator:
         return {**terms, "bound": bound, "total": maximum(terms["total"], bound)}
 
     def conditions_of(self, kernel: Kernel) -> Conditions:
-        """Return those of all kernels; of experts also whether tokens came over a network, where engines send none in vain."""
+        """Return those of all kernels; of experts also whether their tokens came from further than a server's eight devices:
+        engines gather all tokens within one, and send none in vain beyond.
+        """
         if kernel.dispatch is None:
             return self.conditions
         joined = self.fits.chip.link(kernel.dispatch.span)
-        return replace(self.conditions, sent=joined is not None and joined.network is not None)
+        return replace(self.conditions, sent=joined is not None and kernel.dispatch.span > min(joined.together, IN_A_SERVER))
 
     def hideable(self, kernel: Kernel, terms: dict[str, Expr]) -> Expr:
         """Return the seconds of a launch that can pass behind the kernel before it: at most `MOST_HIDDEN`, all of a prior's.
