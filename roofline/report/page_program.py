@@ -56,7 +56,7 @@ _NATIVES: dict[Any, str] = {
     library.load_prior: "library.load_prior",
     library.fit_files: "library.fit_files",
     library.load_fit: "library.load_fit",
-    yaml_file.read_text: "library.read_text",
+    yaml_file.cached_text: "library.read_text",
     assumptions.shadowing: "(() => [])",  # a page does not know the folders of who made it
     Path: "library.path",
     # other forms of a result

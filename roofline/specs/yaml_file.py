@@ -400,6 +400,16 @@ def read_text(path: Path) -> str:
     return text
 
 
+def cached_text(path: Path) -> str:
+    """The text of a file, read once until the file changes; raises as `read_text`."""
+    return _cached_text(path)
+
+
+@cached_until_changed
+def _cached_text(path: Path) -> str:
+    return read_text(path)
+
+
 def _collect(
     node: Node, path: tuple[str | int, ...], marks: dict[tuple[str | int, ...], Mark], file: Path, seen: list[int]
 ) -> None:

@@ -20,7 +20,7 @@ from roofline.predict.efficiency.kernels import exact, nearest
 from roofline.specs.fit import Family, Fit, Spread
 from roofline.specs.hardware import Accelerator, Hardware
 from roofline.specs.library import Input, fit_files, load_fit, load_hardware, load_prior, load_spread
-from roofline.specs.yaml_file import cached_until_changed, read_text
+from roofline.specs.yaml_file import cached_text
 
 Origin = Literal["fitted", "other formats", "other backend", "transferred", "prior", "assumed"]
 HOST = "host"
@@ -157,7 +157,7 @@ class Fits:
     def _names(self, path: Path, wanted: str) -> bool:
         """Whether a file's text names a family at all: one that does not is not parsed."""
         if path not in self._texts:
-            self._texts[path] = _text(path)
+            self._texts[path] = cached_text(path)
         return wanted in self._texts[path]
 
     def _fitted(self, fit: Fit, key: str, wanted: str) -> Fitted:
@@ -266,12 +266,6 @@ class Fits:
             self._read[path] = fit
             self.inputs[read.name] = read
         return self._read[path]
-
-
-@cached_until_changed
-def _text(path: Path) -> str:
-    """The text of a fit's file, read once for all estimates until the file changes."""
-    return read_text(path)
 
 
 def _measured_over_host(accelerator: Accelerator) -> bool:

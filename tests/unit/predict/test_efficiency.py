@@ -16,12 +16,13 @@ import roofline
 from roofline.errors import SpecError, UnknownNameError
 from roofline.operators.gemm import Gemm
 from roofline.operators.norm import Norm
-from roofline.predict.efficiency import estimate, fits
+from roofline.predict.efficiency import estimate
 from roofline.predict.efficiency.estimate import Estimator, Interval, independent, together
 from roofline.predict.efficiency.fits import Fits
 from roofline.predict.efficiency.form import SERVING
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.request import prepare
+from roofline.specs import yaml_file
 from roofline.specs.fit import Allowance, Spread
 from roofline.specs.library import load_hardware
 
@@ -410,12 +411,12 @@ def test_files_of_fits_are_read_once_until_they_change(tmp_path: Path, monkeypat
     families = ("gemm/bf16", "attention_decode/bf16", "rmsnorm", "moe/bf16")
     first = [Fits(hardware).find(key) for key in families]
     read: list[Path] = []
-    original = fits.read_text
-    monkeypatch.setattr(fits, "read_text", lambda path: read.append(path) or original(path))
+    original = yaml_file.read_text
+    monkeypatch.setattr(yaml_file, "read_text", lambda path: read.append(path) or original(path))
     assert [Fits(hardware).find(key) for key in families] == first
     assert read == []
     file = tmp_path / "vllm.yaml"
     for text in ("gemm/bf16", "gemm/bf16, moe/bf16"):
         file.write_text(text)
-        assert fits._text(file) == fits._text(file) == text
+        assert yaml_file.cached_text(file) == yaml_file.cached_text(file) == text
     assert read == [file, file]
