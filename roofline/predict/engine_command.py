@@ -1,4 +1,4 @@
-"""The command that starts an engine as a deployment was analysed."""
+"""The command that starts an engine as a deployment was analysed: vLLM, SGLang or TensorRT-LLM."""
 
 from __future__ import annotations
 
@@ -14,9 +14,41 @@ _TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _COMPRESSED = ("pack_quantized", "w8a16", "w4a16", "w8a8", "w4a8", "w4a4")
 """Schemes of checkpoints that vLLM knows by their container, compressed-tensors."""
 _SEQUENCE_PARALLEL = json.dumps({"pass_config": {"enable_sp": True}})
+_SGLANG_KV = {"fp8": "fp8_e4m3", "bf16": "auto", "fp16": "auto"}
+_TRTLLM_KV = {"fp8": "fp8", "bf16": "auto", "fp16": "auto"}
+TRTLLM_FILE = "trtllm.yaml"
+"""The file of options beside the command of TensorRT-LLM."""
 
 
 def engine_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
+    """Return the arguments that start the engine of a request; none where it has no options for the deployment.
+
+    Args:
+        request: the deployment and its engine; an engine without a command line here has vLLM's.
+        longest: tokens of the longest sequence.
+    """
+    if request.engine.name == "sglang":
+        return sglang_command(request, longest)
+    if request.engine.name == "trtllm":
+        return trtllm_command(request, longest)
+    return vllm_command(request, longest)
+
+
+def engine_start(request: ResolvedRequest, longest: int) -> str:
+    """Return `engine_command` as a line for a shell, which writes the engine's file of options first where it has one; "" where
+    the engine has no options for the deployment.
+    """
+    options = trtllm_options(request, longest) if request.engine.name == "trtllm" else ""
+    return start_line(engine_command(request, longest), {TRTLLM_FILE: options} if options else {})
+
+
+def start_line(arguments: tuple[str, ...], files: dict[str, str]) -> str:
+    """Return a line for a POSIX shell that writes files, by name and content, and runs a command."""
+    writes = [f"echo {quoted(content)} > {quoted(name)} && " for name, content in files.items()]
+    return "".join(writes) + shell_line(arguments)
+
+
+def vllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     """Return the arguments of `vllm serve` for the deployment of a request.
 
     Sizes are per replica where the engine counts so (`--max-num-seqs`). What the engine takes from the checkpoint, or has
@@ -32,9 +64,8 @@ def engine_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
     modelled here, https://github.com/vllm-project/vllm/issues/46358.
     """
     deployment = request.deployment
-    replica = -(-request.workload.batch // deployment.data_parallel_size)
     arguments = ["vllm", "serve", request.model.hf_id or request.model.name, *_parallelism(deployment)]
-    arguments += ["--max-model-len", str(longest), "--max-num-seqs", str(deployment.max_num_seqs or replica)]
+    arguments += ["--max-model-len", str(longest), "--max-num-seqs", str(_sequences(request))]
     for flag, value in (
         ("--max-num-batched-tokens", deployment.max_num_batched_tokens),
         ("--gpu-memory-utilization", deployment.gpu_memory_utilization),
@@ -43,6 +74,11 @@ def engine_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
         if value is not None:
             arguments += [flag, f"{value:.10g}"]
     return (*arguments, *_formats(request))
+
+
+def _sequences(request: ResolvedRequest) -> int:
+    """Running sequences of one replica, or of one rank."""
+    return request.deployment.max_num_seqs or -(-request.workload.batch // request.deployment.data_parallel_size)
 
 
 def _parallelism(deployment: Deployment) -> list[str]:
@@ -76,6 +112,120 @@ def _formats(request: ResolvedRequest) -> list[str]:
     if deployment.dtype == "fp8":
         return [*arguments, "--quantization", "fp8"]
     return [*arguments, "--dtype", _TORCH[deployment.dtype]] if deployment.dtype in _TORCH else arguments
+
+
+def sglang_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
+    """Return the arguments of SGLang's server; none where it has no options for the deployment.
+
+    Args:
+        request: its batch becomes `--max-running-requests` unless the deployment sets one.
+        longest: tokens of the longest sequence, `--context-length`.
+
+    Source: https://docs.sglang.io/advanced_features/server_arguments.html, read 2026-11-22. NB: `--mem-fraction-static` is a
+    share of all memory, for weights and cache, not for activations: of a deployment with vLLM's share that is given for it, and
+    is close, not equal. A share of what is free has no counterpart, and is left out.
+    """
+    deployment, kv = request.deployment, request.precision.kv.name
+    quantization = _converted(deployment)
+    if kv not in _SGLANG_KV or quantization not in ("", "fp8") or deployment.context_parallel_size > 1:
+        return ()
+    tp, dp = deployment.tensor_parallel_size, deployment.data_parallel_size
+    words = ["python3", "-m", "sglang.launch_server", "--model-path", request.model.hf_id or request.model.name]
+    # with attention data-parallel, --tp-size counts all devices
+    words += ["--tp-size", str(tp * dp)] if tp * dp > 1 else []
+    words += ["--dp-size", str(dp), "--enable-dp-attention"] if dp > 1 else []
+    for flag, size in (("--pp-size", deployment.pipeline_parallel_size), ("--ep-size", deployment.expert_parallel_size)):
+        words += [flag, str(size)] if size > 1 else []
+    words += ["--context-length", str(longest), "--max-running-requests", str(_sequences(request) * dp)]
+    # of all ranks: each has its part of it
+    words += ["--chunked-prefill-size", str(request.memory.max_num_batched_tokens * dp)]
+    words += ["--mem-fraction-static", f"{request.memory.utilization:.10g}"] if request.memory.share_of != "free" else []
+    words += ["--kv-cache-dtype", _SGLANG_KV[kv]] if deployment.kv_cache_dtype is not None else []
+    words += ["--quantization", "fp8"] if quantization == "fp8" else []
+    return tuple(words)
+
+
+def trtllm_command(request: ResolvedRequest, longest: int) -> tuple[str, ...]:
+    """Return the arguments of `trtllm-serve`; none where it has no options for the deployment.
+
+    What has no flag is in the file `TRTLLM_FILE`, whose content `trtllm_options` returns. Formats of weights are those of the
+    checkpoint: of a deployment that converts them a folder is named in place of the model, for a checkpoint in that format.
+
+    Args:
+        request: its batch becomes `--max_batch_size` unless the deployment sets one; both are of one attention-parallel rank.
+        longest: tokens of the longest sequence, `--max_seq_len`.
+
+    Source: TensorRT-LLM 1.0, tensorrt_llm/commands/serve.py and
+    https://nvidia.github.io/TensorRT-LLM/1.0.0/commands/trtllm-serve/trtllm-serve.html; formats of checkpoints,
+    https://nvidia.github.io/TensorRT-LLM/1.0.0/features/quantization.html.
+    """
+    if not _trtllm_starts(request):
+        return ()
+    deployment, converted = request.deployment, _converted(request.deployment)
+    model = request.model.hf_id or request.model.name
+    words = ["trtllm-serve", f"./{request.model.name}-{converted}" if converted else model]
+    # with attention data-parallel, --tp_size counts all devices, and each of them is a rank
+    devices = deployment.tensor_parallel_size * deployment.data_parallel_size
+    for flag, size in (
+        ("--tp_size", devices),
+        ("--pp_size", deployment.pipeline_parallel_size),
+        ("--ep_size", deployment.expert_parallel_size),
+    ):
+        words += [flag, str(size)] if size > 1 else []
+    words += ["--max_batch_size", str(_sequences(request)), "--max_num_tokens", str(request.memory.max_num_batched_tokens)]
+    words += ["--max_seq_len", str(longest)]
+    return (*words, "--extra_llm_api_options", TRTLLM_FILE)
+
+
+def trtllm_options(request: ResolvedRequest, longest: int) -> str:
+    """Return the content of `TRTLLM_FILE`, one line of YAML: the cache, attention-parallel ranks, chunks, the weights' dtype.
+
+    It is empty where `trtllm_command` has no arguments. The cache's share is left out where the deployment has one of other
+    memory (`--gpu-memory-utilization`, `--mem-fraction-static`).
+
+    Args:
+        request: the deployment.
+        longest: tokens of the longest sequence; one that is longer than a step's tokens is computed in chunks.
+
+    Source: TensorRT-LLM, LLM API (TorchLlmArgs, KvCacheConfig),
+    https://nvidia.github.io/TensorRT-LLM/llm-api/reference/TorchLlmArgs.html and
+    https://nvidia.github.io/TensorRT-LLM/llm-api/reference/KvCacheConfig.html.
+    """
+    if not _trtllm_starts(request):
+        return ""
+    deployment, memory = request.deployment, request.memory
+    cache = [f"dtype: {_TRTLLM_KV[request.precision.kv.name]}"]
+    if memory.share_of == "free":
+        cache.append(f"free_gpu_memory_fraction: {memory.utilization:.10g}")
+    if deployment.block_size is not None:
+        cache.append(f"tokens_per_block: {deployment.block_size}")
+    options = [f"kv_cache_config: {{{', '.join(cache)}}}"]
+    if deployment.data_parallel_size > 1:
+        options.append("enable_attention_dp: true")
+    if longest > memory.max_num_batched_tokens:
+        options.append("enable_chunked_prefill: true")
+    if deployment.dtype in _TORCH:
+        options.append(f"dtype: {_TORCH[deployment.dtype]}")
+    return "{" + ", ".join(options) + "}"
+
+
+def _trtllm_starts(request: ResolvedRequest) -> bool:
+    """Whether TensorRT-LLM has options for a deployment. Its data-parallel attention has one device per rank and shares the
+    experts over all of them."""
+    deployment = request.deployment
+    ranks = deployment.data_parallel_size == 1 or (
+        deployment.tensor_parallel_size == 1 and deployment.expert_parallel_size == deployment.data_parallel_size
+    )
+    plain = not deployment.num_redundant_experts and not deployment.microbatch_overlap and not deployment.sequence_parallel
+    divided = deployment.context_parallel_size * deployment.decode_context_parallel_size > 1
+    return ranks and plain and not divided and request.precision.kv.name in _TRTLLM_KV
+
+
+def _converted(deployment: Deployment) -> str:
+    """The format that weights are converted to when they are loaded; "" of the checkpoint's own."""
+    if deployment.quantization not in (None, "none"):
+        return str(deployment.quantization)
+    return "fp8" if deployment.dtype == "fp8" else ""
 
 
 def shell_line(arguments: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from roofline.blocks.model_files import load_model
 from roofline.dtypes import parse_dtype
 from roofline.errors import InputError, RooflineError
 from roofline.specs.hardware import Hardware
-from roofline.specs.library import ids, load_hardware
+from roofline.specs.library import ids, load_engine, load_hardware
 from roofline.specs.source import Assumption
 from roofline.units import parse_count
 
@@ -80,7 +81,7 @@ def logged_deployment(
             options[name] = value
             notes.append(Assumption(name, value, "given", f"line {line} of the log"))
     engine = log.engine if log is not None else _engine(bench)
-    _defaults(engine, log.release if log is not None else None, device, options, notes)
+    _defaults(engine, log, device, options, notes)
     if engine != "vllm":
         options.setdefault("backend", engine)
     eager = log is not None and flag(log.argument("enforce_eager"))
@@ -172,20 +173,15 @@ def _formats(log: EngineLog, model: Model, overrides: dict[str, Any], options: d
             options["dtype"] = (value, dtype.line)
 
 
-def _defaults(
-    engine: str, release: tuple[int, ...] | None, hardware: Hardware, options: dict[str, Any], notes: list[Assumption]
-) -> None:
+def _defaults(engine: str, log: EngineLog | None, hardware: Hardware, options: dict[str, Any], notes: list[Assumption]) -> None:
     """What the engine takes where no line says it: its defaults, which may depend on the card.
 
     Source: vLLM, vllm/engine/arg_utils.py, get_batch_defaults: 1024 sequences and 8192 tokens on cards of 70 GiB and more
     that are no A100, else 256 and 2048; before 0.9 256 on all. SGLang, python/sglang/srt/server_args.py.
     """
+    release = log.release if log is not None else None
     if engine == "sglang":
-        defaults = {
-            "block_size": (1, "SGLang's page of one token"),
-            "gpu_memory_utilization": (0.88, "SGLang's mem_fraction_static is set by the card and the model"),
-            "max_num_seqs": (4096, "SGLang's max_running_requests, at most"),
-        }
+        defaults = _sglang_defaults(log, release, hardware, options)
     else:
         large = hardware.memory_bytes >= 70 * _GIB and "a100" not in hardware.accelerator.name
         large = large and not (release is not None and release < (0, 9))
@@ -197,6 +193,68 @@ def _defaults(
         if options.get(name) is None:
             options[name] = value
             notes.append(Assumption(name, value, "assumed", f"{why}; no line says it"))
+
+
+_SGLANG_COMPUTES_SINCE = (0, 5, 3)
+"""Release from which SGLang computes its share of memory from the chunk and the CUDA graphs (pull request 10975)."""
+_SGLANG_CARDS = ((20, 2048, 8, 8), (35, 2048, 24, 80), (60, 4096, 32, 160), (160, 8192, 256, 512), (math.inf, 16384, 512, 512))
+"""Cards of less memory than so many GiB: chunk of a prompt in tokens, largest batch of a CUDA graph below TP 4, and from it."""
+
+
+def _sglang_defaults(
+    log: EngineLog | None, release: tuple[int, ...] | None, hardware: Hardware, options: dict[str, Any]
+) -> dict[str, tuple[float, str]]:
+    """SGLang's defaults with reasons. Its share of memory follows from the card, the parallel sizes and the chunk."""
+    memory = hardware.memory_bytes
+    tp, pp, dp = (parse_count(options.get(name) or options.get(short) or 1, name) for name, short in _SGLANG_SIZES)
+    usual, narrow, wide = next(card[1:] for card in _SGLANG_CARDS if memory < card[0] * _GIB)
+    uncut = log is not None and (log.argument("max_num_batched_tokens") or "").startswith("-")
+    chunk = parse_count(
+        options.get("max_num_batched_tokens") or (_SGLANG_PREFILL if uncut else usual), "max_num_batched_tokens"
+    )
+    computed = f"mem_fraction_static as SGLang computes it for {memory / _GIB:.1f} GiB, TP x PP {tp * pp}"
+    if release is not None and release < _SGLANG_COMPUTES_SINCE:
+        share = load_engine("sglang@0.5")[0].share(memory, tp * pp)
+    else:
+        ranks = dp if log is not None and flag(log.argument("enable_dp_attention")) else 0
+        share = sglang_share(memory, chunk, wide if tp >= 4 else narrow, tp * pp, ranks)
+        computed += f" and chunks of {chunk:,} tokens"
+    tokens = {} if uncut else {"max_num_batched_tokens": (chunk, "SGLang's chunked_prefill_size on this card")}
+    return {
+        "block_size": (1, "SGLang's page of one token"),
+        **tokens,
+        "gpu_memory_utilization": (share, computed),
+        "max_num_seqs": (4096, "SGLang's max_running_requests, at most"),
+    }
+
+
+_SGLANG_PREFILL = 16384
+"""SGLang's max_prefill_tokens, which counts where prompts are not cut (a chunk of -1)."""
+_SGLANG_SIZES = (("tensor_parallel_size", "tp"), ("pipeline_parallel_size", "pp"), ("data_parallel_size", "dp"))
+
+
+def sglang_share(memory: float, chunk: int, graph: int, devices: int, ranks: int = 0) -> float:
+    """Return the default of SGLang's `mem_fraction_static`: what activations and CUDA graphs leave of the memory.
+
+    Args:
+        memory: bytes of the device, as the driver reports them.
+        chunk: tokens of a prompt that a step computes at most.
+        graph: sequences of the largest CUDA graph.
+        devices: tensor x pipeline-parallel devices.
+        ranks: data-parallel ranks of attention; 0: none.
+
+    Source: SGLang 0.5.3 and later, python/sglang/srt/server_args.py, https://github.com/sgl-project/sglang/pull/10975: 512 MiB,
+    1.5 MiB per token of a chunk, 2 MiB per sequence of a graph (3 to 4.5 more per rank), 128 MiB per device; at least 10 GiB on
+    cards of more than 60 GiB. NB: drafts and vision towers keep more free.
+
+    >>> sglang_share(81559 * 2**20, 8192, 256, 1)  # 512 + 12,288 + 512 + 128 MiB of 81,559
+    0.835
+    """
+    mib = memory / 2**20
+    reserved = 512 + 1.5 * max(chunk, 2048) + 2 * graph + 128 * devices + graph * ranks * (4.5 if graph > 300 else 3)
+    if mib > 60 * 1024:
+        reserved = max(reserved, 10 * 1024)
+    return round((mib - reserved) / mib, 3)
 
 
 def _check_one_model(log: EngineLog | None, bench: BenchResult | None) -> None:

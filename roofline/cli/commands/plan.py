@@ -193,12 +193,12 @@ def _assumptions(result: Plan) -> Table:
 
 def _commands(result: Plan) -> list[tuple[str, str]]:
     """What starts a replica of the best candidate: engine and pool, and the line."""
-    from roofline.predict.engine_command import shell_line
+    from roofline.predict.engine_command import start_line
 
     if result.best is None:
         return []
     return [
-        (label if pool.role == "both" else f"{label}, {pool.role}", shell_line(tuple(line)))
+        (label if pool.role == "both" else f"{label}, {pool.role}", start_line(tuple(line), pool.engine_files.get(label, {})))
         for pool in result.best.pools for label, line in pool.engine_flags.items()
     ]  # fmt: skip
 

@@ -11,7 +11,7 @@ from roofline.errors import InputError
 from roofline.formulas.javascript import Program, translated
 from roofline.predict.analyze import answer
 from roofline.predict.duration import Duration
-from roofline.predict.engine_command import engine_command, shell_line
+from roofline.predict.engine_command import shell_line
 from roofline.predict.options import SPECULATION, of_groups, read_quantity
 from roofline.predict.options import flags as flags_of
 from roofline.predict.request import OVERRIDES, SHORT, ResolvedRequest, prepare
@@ -279,7 +279,7 @@ def still_view(model: str, hardware: Sequence[str], options: Mapping[str, Any], 
         error="",
         tiles=_tiles(result),
         commands=(
-            Command(label="Start the engine", text=shell_line(engine_command(request, longest))),
+            *live.start_commands(request, longest),
             Command(label="The numbers in a terminal", text=shell_line(words)),
         ),
         sections=tuple(_sections(answers, ttft, tpot)),

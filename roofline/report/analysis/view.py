@@ -11,7 +11,7 @@ from roofline.graph.build import build
 from roofline.predict.analyze import run
 from roofline.predict.efficiency.fits import Fitted
 from roofline.predict.efficiency.kernels import kernels
-from roofline.predict.engine_command import engine_command, shell_line
+from roofline.predict.engine_command import engine_start, shell_line
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.predict.result import Analysis
 from roofline.predict.slo import Slo
@@ -46,13 +46,24 @@ def view(values: Values) -> View:
         error="",
         tiles=tiles(result),
         commands=(
-            Command(label="Start the engine", text=shell_line(engine_command(request, longest))),
+            *start_commands(request, longest),
             Command(label="The numbers in a terminal", text=_in_terminal(values)),
         ),
         sections=tuple(_sections(values, requests, results)),
         assumptions=assumptions(result),
         not_modelled=NOT_MODELLED,
     )
+
+
+def start_commands(request: ResolvedRequest, longest: int) -> tuple[Command, ...]:
+    """The command that starts the engine of a request; none where it has no options for the deployment.
+
+    Args:
+        request: the deployment.
+        longest: tokens of the longest sequence.
+    """
+    line = engine_start(request, longest)
+    return (Command(label="Start the engine", text=line),) if line else ()
 
 
 def _in_terminal(values: Values) -> str:

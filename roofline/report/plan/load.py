@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from roofline import formatting
 from roofline.errors import SpecError
 from roofline.predict.efficiency.estimate import BASIS_TEXTS
-from roofline.predict.engine_command import shell_line
+from roofline.predict.engine_command import start_line
 
 _SIZES = (("tensor", "tp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"), ("context", "cp"))
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,40}")
@@ -143,13 +143,23 @@ def _pool(read: _Reader, entry: dict[str, Any]) -> Pool:
         settings=", ".join(settings),
         max_rate=most,
         binds=read.text(entry, "binds"),
-        # vLLM's is the line that was looked at most, and comes first
+        # the plan's engine first; vLLM's is the line that was looked at most
         commands=tuple(
-            Command(engine=str(engine), line=shell_line(tuple(map(str, words))))
-            for engine, words in sorted(flags.items(), key=lambda each: (not str(each[0]).startswith("vllm"), str(each[0])))
+            Command(engine=engine, line=start_line(tuple(map(str, words)), _files(read, entry, engine)))
+            for engine, words in sorted(
+                ((str(engine), words) for engine, words in flags.items()),
+                key=lambda each: (each[0] != deployment.get("engine"), not each[0].startswith("vllm"), each[0]),
+            )
             if isinstance(words, list)
         ),
     )
+
+
+def _files(read: _Reader, entry: dict[str, Any], engine: str) -> dict[str, str]:
+    """The files that an engine's command names, by name; plans of older releases have none."""
+    written = read.mapping(entry, "engine_files") if "engine_files" in entry else {}
+    files = written.get(engine)
+    return {str(name): str(content) for name, content in files.items()} if isinstance(files, dict) else {}
 
 
 _SETTINGS = (("max_num_seqs", "sequences"), ("max_num_batched_tokens", "tokens per step"))

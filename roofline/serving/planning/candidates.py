@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from roofline.formatting import percent
 from roofline.predict.analyze import estimate_basis
-from roofline.predict.engine_command import engine_command
+from roofline.predict.engine_command import TRTLLM_FILE, sglang_command, trtllm_command, trtllm_options, vllm_command
 from roofline.predict.request import ResolvedRequest
 from roofline.registry import Registry
 from roofline.serving.planning.load import Load, Query
@@ -24,7 +24,6 @@ from roofline.specs.hardware import Hardware
 from roofline.specs.library import load_engine
 from roofline.specs.workload import Step, decode, prefill
 
-_SGLANG_KV = {"fp8": "fp8_e4m3", "bf16": "auto", "fp16": "auto"}
 _VLLM_KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
@@ -53,11 +52,13 @@ class EngineFlags:
         name: of the engine.
         flags: makes the command line of a replica, word by word; None if the engine has no such option.
         version: of the engine; None: that of the request's engine.
+        files: contents of the files that the command line names, by name; None: it names none.
     """
 
     name: str
     flags: Callable[[ReplicaLaunch], list[str] | None]
     version: str | None = None
+    files: Callable[[ReplicaLaunch], dict[str, str]] | None = None
 
     def label(self, request: ResolvedRequest) -> str:
         """Name and version of the engine, such as `vllm@0.19`."""
@@ -71,7 +72,7 @@ def _vllm_flags(start: ReplicaLaunch) -> list[str]:
     Sources: https://docs.vllm.ai/en/latest/configuration/engine_args.html; a cache that moves between servers:
     https://docs.vllm.ai/en/stable/features/nixl_connector_usage.html.
     """
-    words = list(engine_command(start.request, start.longest))
+    words = list(vllm_command(start.request, start.longest))
     if start.prefix_caching:
         words.append("--enable-prefix-caching")
     if start.pool is not None:
@@ -81,41 +82,40 @@ def _vllm_flags(start: ReplicaLaunch) -> list[str]:
 
 
 def _sglang_flags(start: ReplicaLaunch) -> list[str] | None:
-    """SGLang's server, as far as its options mean the same.
-
-    Source: https://docs.sglang.io/advanced_features/server_arguments.html, read 2026-11-22. NB: `--mem-fraction-static` is a
-    share of all memory, for weights and cache, not for activations: of a deployment of another engine its share is given for
-    it, and is close, not equal.
-    """
-    request, deployment = start.request, start.request.deployment
-    kv = request.precision.kv.name
-    quantization = deployment.quantization or ("fp8" if deployment.dtype == "fp8" else None)
-    if kv not in _SGLANG_KV or quantization not in (None, "none", "fp8") or deployment.context_parallel_size > 1:
-        return None
-    tp, dp = deployment.tensor_parallel_size, deployment.data_parallel_size
-    words = ["python3", "-m", "sglang.launch_server", "--model-path", request.model.hf_id or request.model.name]
-    # with attention data-parallel, --tp-size counts all devices
-    words += ["--tp-size", str(tp * dp)] if tp * dp > 1 else []
-    words += ["--dp-size", str(dp), "--enable-dp-attention"] if dp > 1 else []
-    for flag, size in (("--pp-size", deployment.pipeline_parallel_size), ("--ep-size", deployment.expert_parallel_size)):
-        words += [flag, str(size)] if size > 1 else []
-    words += ["--context-length", str(start.longest), "--max-running-requests", str((deployment.max_num_seqs or 1) * dp)]
-    # of all ranks: each has its part of it
-    words += ["--chunked-prefill-size", str(request.memory.max_num_batched_tokens * dp)]
-    words += ["--mem-fraction-static", f"{request.memory.utilization:.10g}"]
-    words += ["--kv-cache-dtype", _SGLANG_KV[kv]] if deployment.kv_cache_dtype is not None else []
-    words += ["--quantization", "fp8"] if quantization == "fp8" else []
-    if start.pool is not None:
+    """SGLang's server, as far as its options mean the same."""
+    words = list(sglang_command(start.request, start.longest))
+    if words and start.pool is not None:
         words += ["--disaggregation-mode", start.pool]
-    return words
+    return words or None
+
+
+def _trtllm_flags(start: ReplicaLaunch) -> list[str] | None:
+    """TensorRT-LLM's server; a pool needs its orchestrator beside it (`trtllm-serve disaggregated`)."""
+    return list(trtllm_command(start.request, start.longest)) or None
+
+
+def _trtllm_files(start: ReplicaLaunch) -> dict[str, str]:
+    """The file of options that TensorRT-LLM's command names.
+
+    Source: of pools, https://nvidia.github.io/TensorRT-LLM/1.0.0/features/disagg-serving.html: caches are moved by a
+    transceiver, and servers of prompts do not overlap their scheduler.
+    """
+    options = trtllm_options(start.request, start.longest)
+    if start.pool is not None:
+        more = ", disable_overlap_scheduler: true" if start.pool == "prefill" else ""
+        options = options.removesuffix("}") + f", cache_transceiver_config: {{backend: DEFAULT}}{more}}}"
+    return {TRTLLM_FILE: options}
 
 
 ENGINES = Registry(
     "engine",
-    (EngineFlags("sglang", _sglang_flags, "0.5"), EngineFlags("vllm", _vllm_flags)),
+    (
+        EngineFlags("sglang", _sglang_flags, "0.5"), EngineFlags("trtllm", _trtllm_flags, "1.0", _trtllm_files),
+        EngineFlags("vllm", _vllm_flags),
+    ),
     group="roofline.engine_flags",
     accepts=EngineFlags,
-)
+)  # fmt: skip
 
 
 _TINY = 1e-9
@@ -376,7 +376,10 @@ def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance
     full = replace(request, workload=replace(request.workload, batch=batch, steps=(("decode", decode(batch, 1)),)))
     pool = None if size.role == "both" else size.role
     start = ReplicaLaunch(request=full, longest=size.option.longest, pool=pool, prefix_caching=hits)
-    lines = {engine.label(request): flags for engine in ENGINES.values() if (flags := engine.flags(start)) is not None}
+    # the engine that was asked for first, whose options the search is of
+    engines = sorted(ENGINES.values(), key=lambda engine: engine.name != request.engine.name)
+    lines = {engine.label(request): flags for engine in engines if (flags := engine.flags(start)) is not None}
+    written = {engine.label(request): engine.files(start) for engine in engines if engine.files is not None}
     return Pool(
         role=size.role,
         replicas=size.replicas + draft.spare,
@@ -384,6 +387,7 @@ def _pool(query: Query, draft: CandidateDraft, size: PoolSize, seen: Performance
         devices=request.deployment.devices,
         deployment=_deployment(size),
         engine_flags=lines,
+        engine_files={label: files for label, files in written.items() if label in lines},
         max_rate=sized.max_rate,
         binds=sized.binds,
         running=0.0 if size.role == "prefill" else seen.running,
@@ -423,6 +427,9 @@ def _notes(query: Query, draft: CandidateDraft, seen: Performance) -> Iterable[s
         yield f"beyond {share} of the saturation rate, waits may be up to a quarter longer than predicted"
     if option.precision == "fp8" and not query.model.quantization and "quantization" not in query.fixed:
         yield "fp8 weights are not what the model's file has: check the output quality"
+    engine = draft.pools[0].sized.replica.request.engine.name
+    if engine == "trtllm" and option.precision == "fp8" and not query.model.quantization:
+        yield "trtllm-serve loads the format that a checkpoint has: its command names a folder for one in fp8"
     longest = load.beyond if load.beyond is not None else load.longest
     if longest > option.longest:
         yield f"requests of more than {option.longest:,} tokens are refused by --max-model-len"

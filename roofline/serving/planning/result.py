@@ -25,7 +25,8 @@ class Pool:
         spare: replicas for those that fail.
         devices: devices per replica.
         deployment: its settings, as keys of the JSON output.
-        engine_flags: command lines by engine and version.
+        engine_flags: command lines by engine and version, the engine of the plan first.
+        engine_files: contents of the files that they name, by engine and version, then by name.
         max_rate: requests/s of a replica within the objectives.
         binds: what stops it there.
         running: mean number of decoding sequences on a replica.
@@ -37,6 +38,7 @@ class Pool:
     devices: int
     deployment: dict[str, Any]
     engine_flags: dict[str, list[str]]
+    engine_files: dict[str, dict[str, str]]
     max_rate: float
     binds: Binds
     running: float
@@ -151,6 +153,7 @@ class Candidate:
             "precision": self.precision,
             "deployment": main.deployment,
             "engine_flags": main.engine_flags,
+            "engine_files": main.engine_files,
             "pools": [asdict(pool) for pool in self.pools],
             "ttft_s": self.performance.ttft.to_dict(),
             "tpot_s": self.performance.tpot.to_dict(),

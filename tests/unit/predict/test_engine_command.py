@@ -7,8 +7,9 @@ import shlex
 from dataclasses import replace
 
 import pytest
+from ruamel.yaml import YAML
 
-from roofline.predict.engine_command import engine_command, shell_line
+from roofline.predict.engine_command import engine_command, engine_start, shell_line, trtllm_options
 from roofline.predict.request import prepare
 from roofline.text import quoted
 
@@ -60,3 +61,68 @@ def test_a_name_is_one_word(name: str) -> None:
     request = replace(request, model=request.model.model_copy(update={"hf_id": name}))
     assert shlex.split(shell_line(engine_command(request, 10)))[2] == name
     assert quoted(name) == shlex.quote(name)
+
+
+def options(model: str = "llama-3.1-8b", longest: int = 1280, **given: object) -> dict[str, object]:
+    """What the file of options of TensorRT-LLM holds, read as YAML."""
+    read: dict[str, object] = YAML(typ="safe").load(
+        trtllm_options(prepare(model, "h200-sxm", engine="trtllm", **given), longest)
+    )
+    return read
+
+
+def test_tensorrt_llm() -> None:
+    """Flags as `trtllm-serve --help` of 1.0 lists them; the rest, its own share of free memory among it, is in the file."""
+    line = command(engine="trtllm", batch=8, tp=2, pp=2)
+    assert line == [
+        "trtllm-serve", "meta-llama/Meta-Llama-3.1-8B", "--tp_size", "2", "--pp_size", "2", "--max_batch_size", "8",
+        "--max_num_tokens", "8192", "--max_seq_len", "1280", "--extra_llm_api_options", "trtllm.yaml",
+    ]  # fmt: skip
+    assert options() == {"kv_cache_config": {"dtype": "auto", "free_gpu_memory_fraction": 0.9}}
+    given = options(kv_cache_dtype="fp8", block_size=64, kv_cache_free_gpu_memory_fraction=0.8, dtype="fp16")
+    assert given == {
+        "kv_cache_config": {"dtype": "fp8", "free_gpu_memory_fraction": 0.8, "tokens_per_block": 64}, "dtype": "float16",
+    }  # fmt: skip
+
+
+def test_tensorrt_llm_cuts_prompts_that_are_longer_than_a_step() -> None:
+    """By default it does not: 8,192 tokens in a step."""
+    assert "enable_chunked_prefill" not in options(longest=8192)
+    assert options(longest=8193)["enable_chunked_prefill"] is True
+    assert "free_gpu_memory_fraction" not in str(options(gpu_memory_utilization=0.9))  # a share of other memory
+
+
+def test_tensorrt_llm_with_attention_parallel_ranks() -> None:
+    """`--tp_size` counts all devices; sequences and tokens are those of a rank. Ranks of several devices it does not have."""
+    line = command("deepseek-v3", engine="trtllm", batch=64, dp=8, ep=8)
+    assert line[2:8] == ["--tp_size", "8", "--ep_size", "8", "--max_batch_size", "8"]
+    assert options("deepseek-v3", batch=64, dp=8, ep=8)["enable_attention_dp"] is True
+    assert command("deepseek-v3", engine="trtllm", batch=64, dp=4, tp=2, ep=8) == []
+    assert command(engine="trtllm", batch=8, dp=2) == []  # replicas that share nothing are servers of their own
+
+
+def test_tensorrt_llm_has_the_formats_of_a_checkpoint() -> None:
+    """It converts no weights: a folder stands for a checkpoint in the format. A model that is published in it is itself."""
+    assert command(engine="trtllm", quantization="fp8")[1] == "./llama-3.1-8b-fp8"
+    assert command(engine="trtllm", dtype="fp8")[1] == "./llama-3.1-8b-fp8"
+    assert command("deepseek-v3", engine="trtllm", tp=8)[1] == "deepseek-ai/DeepSeek-V3"
+
+
+def test_the_file_is_written_first() -> None:
+    """One line for a shell; engines without a file have the command alone, and none where there are no options for it."""
+    start = engine_start(prepare("llama-3.1-8b", "h200-sxm", engine="trtllm"), 1280)
+    assert shlex.split(start)[:5] == [
+        "echo", "{kv_cache_config: {dtype: auto, free_gpu_memory_fraction: 0.9}}", ">", "trtllm.yaml", "&&",
+    ]  # fmt: skip
+    assert engine_start(prepare("llama-3.1-8b", "h200-sxm"), 1280).startswith("vllm serve meta-llama/Meta-Llama-3.1-8B ")
+    assert not engine_start(prepare("llama-3.1-8b", "h200-sxm", engine="sglang", quantization="awq"), 1280)
+
+
+def test_sglang() -> None:
+    """All ranks are counted; its share of memory is given, one of what is free has no counterpart."""
+    line = command("mixtral-8x7b", engine="sglang", batch=10, tp=2, dp=2, ep=2, mem_fraction_static=0.8)
+    assert line == [
+        "python3", "-m", "sglang.launch_server", "--model-path", "mistralai/Mixtral-8x7B-v0.1", "--tp-size", "4",
+        "--dp-size", "2", "--enable-dp-attention", "--ep-size", "2", "--context-length", "1280", "--max-running-requests", "10",
+        "--chunked-prefill-size", "16384", "--mem-fraction-static", "0.8",
+    ]  # fmt: skip

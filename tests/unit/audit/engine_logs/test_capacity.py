@@ -85,6 +85,39 @@ def test_sglang() -> None:
     assert row.predicted == int((63.48 - 0.12 * 78.58) * GIB / TOKEN) == 442_780
 
 
+@pytest.mark.parametrize(
+    ("hardware", "version", "more", "share"),
+    [
+        # 512 MiB, 1.5 MiB per token of a chunk, 2 MiB per sequence of a graph, 128 MiB per device
+        ("h100-sxm", "0.5.6", "", 1 - (512 + 1.5 * 8192 + 2 * 256 + 128) / 81559),
+        ("h100-sxm", "0.5.6", ", tp_size=4", 1 - (512 + 1.5 * 8192 + 2 * 512 + 4 * 128) / 81559),
+        ("h100-sxm", "0.5.6", ", chunked_prefill_size=4096", 1 - 10 * 1024 / 81559),  # at least 10 GiB
+        ("rtx-4090", "0.5.6", "", 1 - (512 + 1.5 * 2048 + 2 * 24 + 128) / 24564),
+        # before 0.5.3: 9.5 GiB and half of one per device on cards of 35 to 90 GiB
+        ("h100-sxm", "0.4.9", ", tp_size=2", 1 - 10.5 * 1024 / 81559),
+    ],
+)
+def test_sglangs_share_where_no_line_says_it(
+    write: Callable[..., Path], hardware: str, version: str, more: str, share: float
+) -> None:
+    """The value of the log where it stands, else what the engine computes from card, TP and chunk, to three digits."""
+    lines = (SAMPLES / "sglang-0.5.log").read_text().splitlines()
+    unknown = lines[0].replace("mem_fraction_static=0.88", "mem_fraction_static=None")
+    for name in ("tp_size=1", "chunked_prefill_size=8192"):
+        unknown = unknown.replace(name, "") if name.split("=")[0] in more or "chunk" in name else unknown
+    settings = unknown.replace("model_path=", f"sglang_version='{version}'{more}, model_path=", 1)
+    path = write(
+        f"[2025-12-04 10:01:00] sglang version {version}", settings, *(line for line in lines[1:] if "chunked" not in line)
+    )
+    compared = compare(None, hardware, engine_log_path=path)
+    assert compared.request.memory.utilization == pytest.approx(share, abs=0.0006)
+    note = next(note for note in compared.assumptions if note.name == "gpu_memory_utilization")
+    assert note.origin == "assumed"
+    assert "as SGLang computes it" in note.why
+    whole = compare(None, "h100-sxm", engine_log_path=SAMPLES / "sglang-0.5.log")
+    assert whole.request.memory.utilization == 0.88
+
+
 def test_sizes_that_were_given(write: Callable[..., Path]) -> None:
     """A number of blocks that was given is no prediction of memory."""
     args = "INFO [utils.py:1] non-default args: {'num_gpu_blocks_override': 512}"

@@ -107,6 +107,27 @@ def test_pools_apart() -> None:
     )  # each pool's cost on its own tokens
 
 
+def test_the_engine_of_the_plan_is_first() -> None:
+    """Its command line and the file that it names; with another engine's share of memory, others leave theirs out."""
+    best = first(engine="trtllm", kv_cache_dtype="fp8")
+    pool = best.pools[0]
+    assert list(pool.engine_flags) == ["trtllm@1.0", "sglang@0.5", "vllm@0.19"]
+    assert pool.engine_flags["trtllm@1.0"][0] == "trtllm-serve"
+    assert "dtype: fp8, free_gpu_memory_fraction: 0.9" in pool.engine_files["trtllm@1.0"]["trtllm.yaml"]
+    assert "--mem-fraction-static" not in pool.engine_flags["sglang@0.5"]
+    assert next(iter(first(engine="sglang").pools[0].engine_flags)) == "sglang@0.5"
+    assert next(iter(first().pools[0].engine_flags)) == "vllm@0.19"
+
+
+def test_pools_of_tensorrt_llm() -> None:
+    """Both move their caches; a server of prompts has no overlap scheduler."""
+    prefill, decode = first(mode="disaggregated", hardware="dgx-h100", engine="trtllm").pools
+    for pool, overlap in ((prefill, True), (decode, False)):
+        content = pool.engine_files["trtllm@1.0"]["trtllm.yaml"]
+        assert "cache_transceiver_config: {backend: DEFAULT}" in content
+        assert ("disable_overlap_scheduler: true" in content) is overlap
+
+
 def test_what_is_fixed_is_not_searched() -> None:
     found = planned(tp=2, max_num_seqs=64, max_num_batched_tokens=4096, kv_cache_dtype="fp8", max_model_len="16k")
     for one in found.candidates:
