@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import roofline
+from roofline.blocks.gqa import GroupedQueryAttention
 from roofline.blocks.model import Model
 from roofline.errors import RooflineError
+from roofline.predict.parameters import count_parameters, kv_bytes_per_token
+from roofline.serving.simulation.result import Simulation
 
 SHIPPED = {
     "llama-3.1-8b": "llama-3.1-8b", "llama-3.1-70b": "llama-3.1-70b", "llama-3.3-70b": "llama-3.1-70b",
@@ -26,8 +31,8 @@ SHIPPED = {
 """Models of the rows that are shipped, or have the dimensions of one that is."""
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral-7b": ("mistral-7b-v0.3", {}),
-    "falcon-180b": ("falcon-180b", {}),
-    "gpt-j-6b": ("gpt-j-6b", {}),
+    "falcon-180b": ("falcon-180b", {"max_position_embeddings": 4352}),
+    "gpt-j-6b": ("gpt-j-6b", {"n_positions": 4352}),
     "llama-4-scout": ("llama-4-scout", {}),
     "llama-3.1-405b": ("llama-3.1-70b", {
         "hidden_size": 16384, "intermediate_size": 53248, "num_hidden_layers": 126, "num_attention_heads": 128, "head_dim": 128,
@@ -47,11 +52,15 @@ CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
         "num_local_experts": 128, "interleave_moe_layer_step": 2, "use_qk_norm": False, "moe_layers": list(range(1, 48, 2)),
     }),
 }  # fmt: skip
-"""The others: a published config.json, with the dimensions by which the published one of the model differs from it."""
+"""The others: a published config.json, with the dimensions by which the published one of the model differs from it. GPT-J and
+Falcon were made for 2,048 tokens; the tables have random tokens up to 4,352 through them, which costs what it costs."""
 FREE_FRACTION = 0.95
 """`kv_cache_free_gpu_mem_fraction` of the tables."""
-MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS = 2048, 8192
-"""Tuned by NVIDIA row by row and not published: the largest of the documented ones."""
+DEFAULT_LIMITS = (2048, 8192)
+"""`max_batch_size` and `max_num_tokens` of TensorRT-LLM, where `trtllm-bench` has no rule for the format (mxfp4)."""
+STORED_ELEMENT = {"fp16": 2.0, "fp8": 1.0, "nvfp4": 0.5 * 9 / 16}
+"""Bytes per parameter by `trtllm-bench`'s count, which is of the elements in a checkpoint: of nvfp4 two weights are one element
+of 8 bits, with a scale per 16, and each is taken to have half a byte."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ class Row:
     requests: int
     static_batch: int | None
     measured: float
+    release: str = ""
+    """Of TensorRT-LLM, such as "v1.0"; "": another source."""
 
     @property
     def layout(self) -> str:
@@ -125,6 +136,7 @@ def rows(path: Path) -> list[Row]:
                     int(count),
                     int(count) if kind == "batch" else None,
                     float(line["value"]) * (devices if line["metric"].endswith("per_gpu") else 1),
+                    release[0] if (release := re.findall(r"trtllm (v[\d.]+)", line["note"])) else "",
                 )
             )
     return found
@@ -141,6 +153,12 @@ def model(name: str, configs: Path) -> str | Model:
     return roofline.load_model(_written(name, json.dumps(config)))
 
 
+def loaded(name: str, configs: Path) -> Model:
+    """The model of a row, read."""
+    found = model(name, configs)
+    return roofline.load_model(found) if isinstance(found, str) else found
+
+
 def _written(name: str, text: str) -> Path:
     import tempfile
 
@@ -150,20 +168,59 @@ def _written(name: str, text: str) -> Path:
     return folder
 
 
-def predict(row: Row, configs: Path, basis: str | None = None) -> float | None:
-    """Output tokens/s of a row; None of what is refused, or does not fit."""
+def limits(row: Row, model: Model) -> tuple[int, int]:
+    """Return `max_batch_size` and `max_num_tokens` of a run: `trtllm-bench` sets them from model, memory and lengths.
+
+    It divides the memory that parameters leave by the cache of one request, of 4,096 requests at most, and takes as many tokens
+    as keep prompts and outputs in step, 2,048 at least. Releases from 1.0 on do not cut prompts, so that a step holds one
+    beside the batch. Both are of one pipeline stage; attention-DP counts as TP, and they are of each rank. NB: with MLA a cache
+    is of latents, as later releases count it; whether 1.2 did is not known.
+
+    Source: TensorRT-LLM, tensorrt_llm/bench/build/tuning.py (calc_engine_setting) and bench/benchmark/utils/general.py.
+    """
+    sequences, tokens = DEFAULT_LIMITS
+    if row.release and row.dtype in STORED_ELEMENT:
+        tp, gib = row.tp * row.dp, 2**30
+        mixer, element = model.mixers[0], 2 if row.dtype == "fp16" else 1
+        of_layer: float = kv_bytes_per_token(model) / 2 / model.num_hidden_layers
+        if isinstance(mixer, GroupedQueryAttention):  # each of TP has a head at least
+            of_layer = 2 * max(tp, mixer.num_key_value_heads) * mixer.head_dim
+        of_token = of_layer * model.num_hidden_layers * element / gib
+        weights = count_parameters(model).total * STORED_ELEMENT[row.dtype] / gib
+        memory = roofline.load_hardware(row.gpu).memory_bytes / gib * tp * row.pp
+        held = FREE_FRACTION * (memory - weights) / (of_token * (row.input_len + row.output_len))
+        batch = min(held, 4096) / row.pp
+        new = min(batch * (1 + row.input_len / row.output_len), 32768)
+        sequences = _multiple(batch, 32 if batch < 256 else 128 if batch < 1024 else 256, 64)
+        tokens = _multiple(new, 256 if new < 4096 else 512 if new < 8192 else 1024, 2048)
+    if row.release >= "v1":
+        tokens = max(tokens, row.input_len + sequences)
+    return sequences, tokens
+
+
+def _multiple(value: float, of: int, least: int) -> int:
+    return max(least, of * math.ceil(value / of))
+
+
+def result(row: Row, configs: Path, basis: str | None = None) -> Simulation | None:
+    """The simulation of a row; None of what is refused, or does not fit."""
+    sequences, tokens = limits(row, loaded(row.model, configs))
     schedule: dict[str, Any] = {
-        "scheduler": "no-evict", "max_num_seqs": MAX_NUM_SEQS, "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,
+        "scheduler": "no-evict", "max_num_seqs": sequences * row.pp, "max_num_batched_tokens": tokens,
     }  # fmt: skip
     if row.static_batch is not None:
         schedule = {"scheduler": "static", "max_num_seqs": row.static_batch}
     try:
-        result = roofline.simulate(
+        simulated = roofline.simulate(
             model(row.model, configs), row.gpu, workload=f"at-once:{row.requests}", input_len=row.input_len,
             output_len=row.output_len, basis=basis, **schedule, **row.options,
         )  # fmt: skip
     except RooflineError:
         return None
-    if not result.fits or result.requests.refused:  # some tables go beyond the context that a model was made for
-        return None
-    return result.throughput["output_tokens_per_s"]
+    return simulated if simulated.fits and not simulated.requests.refused else None
+
+
+def predict(row: Row, configs: Path, basis: str | None = None) -> float | None:
+    """Output tokens/s of a row; None of what is refused, or does not fit."""
+    simulated = result(row, configs, basis)
+    return None if simulated is None else simulated.throughput["output_tokens_per_s"]

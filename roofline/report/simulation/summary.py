@@ -93,10 +93,12 @@ def _cells(one: Latency) -> tuple[float | None, ...]:
 def load_table(result: Simulation) -> Table:
     """Text table of rates and utilization."""
     rates, utilisation = result.throughput, result.utilisation
+    between = (result.throughput_interval or {}).get("output_tokens_per_s")
     rows = [
         ("offered", "-" if result.offered_rate is None else f"{result.offered_rate:.4g} requests/s"),
         ("answered", f"{rates['requests_per_s']:.4g} requests/s"),
         ("output", f"{rates['output_tokens_per_s']:,.0f} tokens/s"),
+        *([] if between is None else [("80 % interval", f"{between['low']:,.0f} to {between['high']:,.0f} tokens/s")]),
         ("prompts", f"{rates['prompt_tokens_per_s']:,.0f} tokens/s"),
         ("compute", percent(utilisation["compute"], 1)),
         ("memory", percent(utilisation["memory"], 1)),

@@ -94,6 +94,9 @@ class Simulation(HasFigures):
     itl_s: Latency = Latency()
     e2e_s: Latency = Latency()
     throughput: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_RATES, 0.0))
+    throughput_interval: dict[str, dict[str, float]] | None = None
+    """The 80 % interval of each rate (`low`, `high`) where the server sets it: all requests at once, clients, or more than it can
+    do. None elsewhere, and without an estimate."""
     goodput: float | None = None
     within_slo: float | None = None
     """Share of the requests within the SLO; None without one."""
@@ -145,6 +148,7 @@ class Simulation(HasFigures):
             "itl_s": self.itl_s.to_dict(),
             "e2e_s": self.e2e_s.to_dict(),
             "throughput": self.throughput,
+            "throughput_interval": self.throughput_interval,
             "goodput": self.goodput,
             "within_slo": self.within_slo,
             "utilisation": self.utilisation,
@@ -198,6 +202,10 @@ def summarize(
     about: dict[str, Any] = facts(server.request)
     typical = _typical(server, means, first.times["itl"].mean)
     latencies: dict[str, Any] = {f"{name}_s": Latency.of(first.times[name]) for name in TIMES}
+    rates = {name: means[f"throughput.{name}"] or 0.0 for name in _RATES}
+    steps = _steps(server.request, typical)
+    saturated = any(_saturated(workload, one) for one in runs)
+    paced = workload.rate is None or saturated  # by the server
     return Simulation(
         inputs=_inputs(server.request.inputs, server.preemption.inputs, *(one.inputs for one in workload.classes)),
         **about,
@@ -228,16 +236,17 @@ def summarize(
         duration_s=means["duration_s"] or 0.0,
         offered_rate=means["offered_rate"],
         interrupted=any(one.stopped for one in runs),
-        saturated=any(_saturated(workload, one) for one in runs),
+        saturated=saturated,
         **latencies,
-        throughput={name: means[f"throughput.{name}"] or 0.0 for name in _RATES},
+        throughput=rates,
+        throughput_interval=_rates_interval(rates, steps) if paced and server.tables.basis == "estimate" else None,
         goodput=means["goodput"] if slo else None,
         within_slo=means["within_slo"] if slo else None,
         utilisation={name: means[f"utilisation.{name}"] for name in ("compute", "memory", "kv")},
         series=first.series.to_dict(first.last),
         distributions={f"{name}_s": first.times[name].curve() for name in TIMES},
         estimate_basis=None if server.tables.basis == "bound" else estimate_basis(server.request, typical.values()),
-        steps=_steps(server.request, typical),
+        steps=steps,
         assumptions=(*notes, *(estimate_notes(server.request, typical.values()) if server.tables.basis != "bound" else ())),
         replications=intervals(figures) if len(runs) > 1 else None,
     )
@@ -263,6 +272,20 @@ def _steps(request: ResolvedRequest, typical: Mapping[str, Step]) -> dict[str, d
         }
         for name, step in typical.items()
     }  # fmt: skip
+
+
+def _rates_interval(rates: dict[str, float], steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]] | None:
+    """The interval of rates that the server sets: the seconds of a request at its mean prompt and its mean decode steps, at both
+    ends of theirs, since all steps are off in the same direction."""
+    if not steps or not rates["requests_per_s"]:
+        return None
+    outputs = rates["output_tokens_per_s"] / rates["requests_per_s"]
+    took = dict.fromkeys(("estimate", "low", "high"), 0.0)
+    for name, of_a_request in (("prefill", 1.0), ("decode", max(outputs - 1, 0.0))):
+        for end in took:
+            took[end] += steps[name]["time_s"][end] * of_a_request / steps[name]["batch"]
+    ends = {"low": took["estimate"] / took["high"], "high": took["estimate"] / took["low"]}
+    return {name: {end: rate * factor for end, factor in ends.items()} for name, rate in rates.items()}
 
 
 def without_fit(request: ResolvedRequest, workload: Workload, notes: list[Assumption], why: str) -> Simulation:

@@ -194,7 +194,7 @@ def engine_config(
     budget = deployment.max_num_batched_tokens or policy.max_num_batched_tokens or request.memory.max_num_batched_tokens
     if deployment.max_num_batched_tokens is None and policy.max_num_batched_tokens is not None:
         notes.append(Assumption("budget", budget, "default", f"new tokens per step, of the scheduler {policy.name}"))
-    if budget < max_num_seqs:
+    if budget * deployment.pipeline_parallel_size < max_num_seqs:
         msg = f"--max-num-batched-tokens {budget:,} is less than the {max_num_seqs:,} sequences that may run (--max-num-seqs)"
         raise InputError(f"{msg}: each of them takes a token per step")
     longest = max_model_len(request)
