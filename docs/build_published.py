@@ -29,33 +29,36 @@ def page() -> str:
     return f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{rest.partition(END)[2]}"
 
 
-def ratios(rows: Path) -> tuple[list[tuple[Any, float]], list[Any]]:
-    """Each row with predicted over measured, and the rows that are refused or do not fit."""
+def ratios(rows: Path) -> tuple[list[tuple[Any, float, bool]], list[Any]]:
+    """Each row with predicted over measured and whether its interval holds the measured rate; the rows that are refused."""
     if str(TESTS) not in sys.path:
         sys.path.append(str(TESTS))
     published = importlib.import_module("published_throughput")
     known, refused = [], []
     for row in published.rows(rows):
-        predicted = published.predict(row, rows.parents[1] / "models" / "configs")
-        if predicted is None:
+        result = published.result(row, rows.parents[1] / "models" / "configs")
+        if result is None:
             refused.append(row)
         else:
-            known.append((row, predicted / row.measured))
+            between = result.throughput_interval["output_tokens_per_s"]
+            inside = between["low"] <= row.measured <= between["high"]
+            known.append((row, result.throughput["output_tokens_per_s"] / row.measured, inside))
     return known, refused
 
 
 def table(rows: Path) -> str:
     """Errors by what a row is of."""
     known, refused = ratios(rows)
-    groups: dict[str, list[float]] = defaultdict(list)
-    for row, ratio in known:
+    groups: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    for row, ratio, inside in known:
         shape = "dense" if row.model.startswith(DENSE) and "llama-4" not in row.model else "MoE"
-        names = ("all", f"card: {row.gpu}", f"precision: {row.dtype}", f"layout: {row.layout}", f"model: {row.model}", shape)
+        static = (f"layout: {row.layout}",) if row.static_batch is None else ("static batches (v0.9)",)
+        names = ("all", f"card: {row.gpu}", f"precision: {row.dtype}", *static, f"model: {row.model}", shape)
         for name in names:
-            groups[name].append(ratio)
+            groups[name].append((ratio, inside))
     lines = [
-        "| slice | n | median error, % | within 25 %, % | median of predicted/measured | from | to |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| slice | n | median error, % | within 25 %, % | median of predicted/measured | from | to | in the interval, % |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [_line(name, groups[name]) for name in sorted(groups, key=lambda name: (name != "all", name))]
     left = f"{len(refused)} rows are refused, or do not fit by the engine's rules: {_counted(refused)}." if refused else ""
@@ -65,12 +68,13 @@ def table(rows: Path) -> str:
 DENSE = ("llama", "mistral", "falcon", "gpt-j")
 
 
-def _line(name: str, found: list[float]) -> str:
-    errors = [abs(ratio - 1) for ratio in found]
+def _line(name: str, predicted: list[tuple[float, bool]]) -> str:
+    ratios = [ratio for ratio, _ in predicted]
+    errors = [abs(ratio - 1) for ratio in ratios]
     near = sum(error <= 0.25 for error in errors) / len(errors)
     return (
-        f"| {name} | {len(found)} | {100 * median(errors):.1f} | {100 * near:.0f} | {median(found):.2f} | {min(found):.2f} | "
-        f"{max(found):.2f} |"
+        f"| {name} | {len(ratios)} | {100 * median(errors):.1f} | {100 * near:.0f} | {median(ratios):.2f} | "
+        f"{min(ratios):.2f} | {max(ratios):.2f} | {100 * sum(inside for _, inside in predicted) / len(predicted):.0f} |"
     )
 
 

@@ -95,8 +95,8 @@ class Simulation(HasFigures):
     e2e_s: Latency = Latency()
     throughput: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_RATES, 0.0))
     throughput_interval: dict[str, dict[str, float]] | None = None
-    """The 80 % interval of each rate (`low`, `high`) where the server sets it: all requests at once, clients, or more than it can
-    do. None elsewhere, and without an estimate."""
+    """The 80 % interval of each rate (`low`, `high`) where the server sets it: all requests at once, clients, or more than it
+    can do. None elsewhere, and without an estimate."""
     goodput: float | None = None
     within_slo: float | None = None
     """Share of the requests within the SLO; None without one."""
@@ -275,7 +275,7 @@ def _steps(request: ResolvedRequest, typical: Mapping[str, Step]) -> dict[str, d
 
 
 def _rates_interval(rates: dict[str, float], steps: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]] | None:
-    """The interval of rates that the server sets: the seconds of a request at its mean prompt and its mean decode steps, at both
+    """The interval of rates that the server sets: seconds of a request by its mean prompt and mean decode steps, at both
     ends of theirs, since all steps are off in the same direction."""
     if not steps or not rates["requests_per_s"]:
         return None

@@ -110,6 +110,13 @@ def test_a_share_of_what_is_free() -> None:
     assert memory.budget_bytes == pytest.approx(total)
 
 
+@pytest.mark.parametrize(("model", "a_token"), [("gpt-oss-20b", 24 * GPT_OSS), ("gemma-3-12b", 48 * GEMMA)])
+def test_tensorrt_llm_keeps_every_token_of_a_window(model: str, a_token: int) -> None:
+    """`max_attention_window` of KvCacheConfig is the longest sequence unless it is given: 4,096 tokens of all layers."""
+    memory = roofline.analyze(model, "h100-sxm", engine="trtllm", context=4095, batch=1, phase="decode").memory
+    assert memory.kv_bytes_per_sequence["allocated"] == 4096 * a_token
+
+
 def test_a_share_for_weights_and_cache() -> None:
     """SGLang's cache takes what the weights leave of the share; activations have to fit beside it."""
     memory = roofline.analyze("llama-3.1-8b", "h100-sxm", mem_fraction_static=0.8).memory

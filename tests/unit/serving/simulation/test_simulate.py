@@ -50,6 +50,31 @@ def test_one_request_takes_its_steps() -> None:
     assert (found.offered_rate, found.saturated, found.goodput) == (None, False, None)
 
 
+def test_the_interval_of_a_rate_is_that_of_its_steps() -> None:
+    """A request takes its share of a prompt and of 49 decode steps; at the high end of their times the rate is lowest."""
+    found = run(workload="at-once:300", input_len=500, output_len=50)
+    parts = {
+        end: found.steps["prefill"]["time_s"][end] + 49 * found.steps["decode"]["time_s"][end] / found.steps["decode"]["batch"]
+        for end in ("estimate", "low", "high")
+    }
+    assert found.throughput_interval is not None
+    for name, rate in found.throughput.items():
+        between = found.throughput_interval[name]
+        assert between["low"] == pytest.approx(rate * parts["estimate"] / parts["high"])
+        assert between["high"] == pytest.approx(rate * parts["estimate"] / parts["low"])
+        assert between["low"] < rate < between["high"]
+    assert run(workload="at-once:300", input_len=500, output_len=50, basis="bound").throughput_interval is None
+    assert run(rate=1, **QUICK).throughput_interval is None  # the clients set the pace
+
+
+def test_a_round_of_a_pipeline_has_a_budget_per_stage() -> None:
+    """Two stages with 1,024 tokens each may run 2,048 sequences, and no more."""
+    options = {"pp": 2, "max_num_batched_tokens": 1024, "workload": "at-once:4", "input_len": 10, "output_len": 2}
+    assert run(max_num_seqs=2048, **options).requests.completed == 4
+    with pytest.raises(InputError, match="less than the 2,049 sequences"):
+        run(max_num_seqs=2049, **options)
+
+
 def test_the_memory_of_a_lone_decode_is_busy() -> None:
     """At the bound a step of one sequence is the time of its bytes, but for what vector units do; compute is nearly idle."""
     busy = run(workload="at-once:1", input_len=16, output_len=2000, basis="bound").utilisation
