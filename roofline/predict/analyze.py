@@ -24,7 +24,7 @@ from roofline.predict.batch_limits import (
 from roofline.predict.bounds import Times, matrix_dtype, times
 from roofline.predict.drafts import resolve
 from roofline.predict.duration import Duration
-from roofline.predict.efficiency.estimate import CERTAINTY, Basis
+from roofline.predict.efficiency.estimate import CERTAINTY, Basis, Interval
 from roofline.predict.efficiency.fits import DEFAULT
 from roofline.predict.efficiency.kernels import Kernel, kernels
 from roofline.predict.floor import stage_floor
@@ -240,16 +240,19 @@ def _phase(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool
     graph = build(request.model, request.deployment, request.precision, step, request.memory.stage)
     time, parts = stage_estimate(request, step, graph)
     operators = _operators(graph, request.hardware, parts if timed else None)
+    bound = stage_bound(request, step, graph)
+    if timed and request.deployment.microbatch_overlap:
+        operators = (*operators, _overlap(operators, bound, time, request))
     if timed and time is not None and request.steps is not None:
         whole = with_engine(request, time, replica(request, step))
         if (added := whole.seconds - time.seconds) > 0:
-            operators = (*operators, _engine(added, request))
+            operators = (*operators, _term("engine", 0.0, added, request))
         time = whole
     cost = sum((op.cost for op in operators), ZERO)
     share = {"compute": 0.0, "memory": 0.0, "link": 0.0}
     for op in operators:
         share[op.times.bound_by] += op.times.bound
-    bound, total = stage_bound(request, step, graph), sum(op.times.sum for op in operators)
+    total = sum(op.times.sum for op in operators)
     floor = stage_floor(request, step, request.memory.stage).seconds if timed else None
     through = pipeline(request, step) if timed else Duration(None, None)
     produced = sequences(step) if name == "decode" else tokens(step)
@@ -272,10 +275,20 @@ def _phase(request: ResolvedRequest, name: PhaseName, step: Step, *, timed: bool
     )
 
 
-def _engine(seconds: float, request: ResolvedRequest) -> OperatorResult:
-    """What the engine adds to a step, as an operator without work."""
-    idle, took = Times(matrix=0.0, vector=0.0, memory=0.0, link=0.0), Duration(0.0, 0.0, seconds, seconds, seconds)
-    return OperatorResult("engine", "overhead", {}, request.precision.activation.name, 1, ZERO, idle, took)
+def _overlap(
+    operators: tuple[OperatorResult, ...], bound: float, time: Interval | None, request: ResolvedRequest
+) -> OperatorResult:
+    """What microbatches that overlap hide, below 0, and in the estimate the second reading of weights, above: the step less its
+    operators one after another."""
+    shorter = bound - sum(op.times.bound for op in operators)
+    known = None if time is None else time.seconds - sum(op.time.estimate or 0.0 for op in operators)
+    return _term("microbatch_overlap", shorter, known, request)
+
+
+def _term(path: str, bound: float, seconds: float | None, request: ResolvedRequest) -> OperatorResult:
+    """A part of a step's time that is no kernel's, such as what the engine adds, as an operator without work."""
+    idle, took = Times(matrix=0.0, vector=0.0, memory=0.0, link=0.0), Duration(bound, 0.0, seconds, seconds, seconds)
+    return OperatorResult(path, "overhead", {}, request.precision.activation.name, 1, ZERO, idle, took)
 
 
 def _operators(graph: Graph, hardware: Hardware, parts: Parts | None) -> tuple[OperatorResult, ...]:

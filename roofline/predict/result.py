@@ -349,7 +349,7 @@ def _operator(op: OperatorResult, produced: float) -> dict[str, Any]:
 
 
 def _per(amount: float, seconds: float | None) -> float | None:
-    return amount / seconds if seconds else None
+    return amount / seconds if seconds and seconds > 0 else None
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -276,7 +276,7 @@ def phase_table(result: Analysis, phase: Phase) -> Table:
             row.append(formatting.quantity(op.cost.link_bytes, "B", 3) if op.cost.link_bytes else "")
         row.append(formatting.number((op.cost.matrix_flops or op.cost.flops) / op.cost.bytes, 3) if op.cost.bytes else "-")
         if timed:
-            row += [formatting.seconds(op.times.bound), f"{percent(op.times.bound / total, 1)}"]
+            row += [formatting.seconds(op.time.bound or 0.0), f"{percent((op.time.bound or 0.0) / total, 1)}"]
         if estimated:
             row += ["" if op.time.estimate is None else formatting.seconds(op.time.estimate)]
         rows.append((*row, op.bound_by))

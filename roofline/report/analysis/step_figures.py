@@ -145,7 +145,7 @@ _PARTS = {"KV cache": "kv", "free": "free", "missing": "missing"}
 
 def time_budget(phase: Phase) -> Figure:
     """Bar plot of the seconds of a phase's operators one after another, and how long each resource works in each."""
-    listed = [op for op in phase.operators if _took(op)]
+    listed = [op for op in phase.operators if _took(op) > 0]  # what overlap hides is no bar
     starts: list[float] = []
     at = 0.0
     for op in listed:
