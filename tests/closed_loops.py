@@ -1,172 +1,203 @@
-"""Measured serving points of closed loops, and which load generator they were measured with: what nobody recorded.
+"""Measured serving points of closed loops, and the simulator under the load generator and the server that their sources document.
 
-`tests/golden/test_closed_loop_ttft.py` judges by it, `docs/build_closed_loop.py` writes its tables into docs/closed-loop.md.
-The points are those of AIConfigurator (see `roofline/measure/validate/serving.py` for their columns). A load generator is
-chosen for each source (engine) on one half of its points, the same half that what engines add to a step was fitted to
-(`roofline/measure/calibrate.py`), and judged by the other.
+`tests/golden/test_closed_loop_ttft.py` judges by it, `docs/build_closed_loop.py` writes its tables into docs/closed-loop.md. The
+points are those of AIConfigurator (see `roofline/measure/validate/serving.py` for their columns), which have two sources, told
+apart by their lengths. What an engine adds to a step is that of a fit without any point of the same model. Nothing is chosen by
+the times that are judged.
 """
 
 from __future__ import annotations
 
-import csv
 import math
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from roofline.measure.validate.serving import model_id
+from roofline.errors import RooflineError
+from roofline.measure.calibrate import JudgedPoints
+from roofline.measure.validate.serving import measured_deployments
+from roofline.predict.request import ResolvedRequest
 from roofline.serving.simulation.run import run
 from roofline.serving.simulation.server import ServerConfig, resolve_replica, resolve_server
 from roofline.serving.simulation.workload import read_workload
+from roofline.specs.engine import EngineSteps
 
-SCHEDULERS = {"vllm": "vllm-v1", "trtllm": "orca", "sglang": "vllm-v0"}
-"""By what engines document, not by the error. vLLM: V1, chunks within 8,192 tokens. TensorRT-LLM: in-flight batching with
-GUARANTEED_NO_EVICT (blocks of the whole answer reserved) and chunked context off, so whole prompts beside decodes. SGLang:
-prompts first, in steps of their own (mixed chunks are off), 8,192 tokens at a time."""
-BUDGET = 8192
-"""New tokens a step: the default of vLLM's server on an H100, of TensorRT-LLM's `max_num_tokens`, of SGLang's
-`chunked_prefill_size` on 80 GB and more."""
-LEFT_OUT = ("vllm", "llama-3.1-8b", "h200_sxm")
-"""Beats its own prefill: no closed loop of so many clients (docs/accuracy.md). Reported apart."""
-SAME_TPOT = 0.1
-"""How far TPOT may be off, in the median, under a load generator that is chosen."""
-_SEATS, _LONGEST = 512, 20_000
+FILES = ("end_to_end.csv", "moe_end_to_end.csv")
+INFERENCEMAX_LENGTHS = frozenset({(1024, 1024), (1024, 8192), (8192, 1024)})
+"""Prompt and output tokens of every run of InferenceMAX (README.md, "Benchmark Client Configuration"); AIConfigurator's own have
+others."""
+PROMPTS = 10
+"""Prompts per client, in both: `--num-prompts $((CONC * 10))` and `--request-count` of ten times the concurrency. Warm-ups are
+apart."""
+_LONGEST = 20_000
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
+class Setup:
+    """What a source's script says of a run: the load generator's lengths, the scheduler, and limits of the server."""
+
+    spread: str
+    scheduler: str
+    budget: int
+    """New tokens per step."""
+    kv_cache_dtype: str | None = None
+    balanced: bool = False
+    """Prompts wait until every attention-DP rank can start one."""
+
+    def workload(self, clients: int, prompts: int = PROMPTS) -> str:
+        """As `--workload` has it."""
+        text = f"closed:{clients}:prompts={prompts}"
+        return text if self.spread == "1-1" else f"{text}:spread={self.spread}"
+
+
+@dataclass(frozen=True)
 class Point:
     """A measured point; times in seconds."""
 
+    file: str
+    line: int
     engine: str
     model: str
-    system: str
-    devices: int
-    quantization: str
+    hardware: str
+    options: tuple[tuple[str, Any], ...]
+    """Of its deployment, as `roofline.compile` takes them."""
     clients: int
+    """Of all data-parallel ranks."""
+    ranks: int
     prompt: int
-    answer: int
+    output: int
     ttft: float
     tpot: float
 
     @property
-    def deployment(self) -> tuple[str, str, str, int, str]:
-        """What a server is made of."""
-        return self.engine, self.model, self.system, self.devices, self.quantization
+    def inferencemax(self) -> bool:
+        """Whether it is of InferenceMAX, rather than a run of AIConfigurator's own."""
+        return (self.prompt, self.output) in INFERENCEMAX_LENGTHS
 
     @property
-    def suspect(self) -> bool:
-        """Whether it is left out."""
-        return (self.engine, self.model, self.system) == LEFT_OUT
-
-    @property
-    def judges(self) -> bool:
-        """Whether it is of the half that judges. A configuration is in the same half as for `roofline calibrate`."""
-        request = server(self.deployment).request
-        dtype = request.precision.dtypes("linear").weight.name
-        sizes = map(float, (self.devices, self.clients, self.prompt, self.answer))
-        key = "/".join(map(str, (request.model.name, request.hardware.name, dtype, *sizes)))
-        return bool(zlib.crc32(key.encode()) % 2)
+    def setup(self) -> Setup:
+        """As its source documents it."""
+        return _inferencemax(self) if self.inferencemax else _aiconfigurator(self)
 
 
-@dataclass(frozen=True, order=True)
-class Generator:
-    """A load generator, and whether the server has a seat less than there are clients."""
+def _inferencemax(point: Point) -> Setup:
+    """SemiAnalysis, InferenceMAX, benchmarks/*.sh: lengths are drawn from 0.8 to 1 (`RANDOM_RANGE_RATIO`).
 
-    prompts: int
-    spread: str = "1-1"
-    ramp: int = 0
-    warm_up: int = 0
-    short: int = 0
-    """Seats fewer than clients."""
-
-    def workload(self, clients: int) -> str:
-        """As `--workload` has it."""
-        parts = [f"closed:{clients}", f"prompts={self.prompts}"]
-        parts += [f"spread={self.spread}"] if self.spread != "1-1" else []
-        parts += [f"ramp={self.ramp} s"] if self.ramp else []
-        parts += [f"warm-up={self.warm_up}"] if self.warm_up else []
-        return ":".join(parts)
+    vLLM: `async-scheduling`, `max-num-batched-tokens: 8192` or the server's default, which is the same; Llama 3.1 70B in
+    70b_fp8_h100_slurm.sh has `kv-cache-dtype: fp8`. SGLang (dsr1_fp8_h200.sh): `--chunked-prefill-size 32768`. TensorRT-LLM:
+    `--max_num_tokens 20000` for gpt-oss (gpt_oss_fp4_h200_trt.sh); the larger of 8192 and the clients and a prompt, a cache of
+    fp8 and `enable_balance` for DeepSeek-R1 (dsr1_fp8_h200_trt.sh).
+    """
+    if point.engine == "vllm":
+        return Setup("0.8-1", "vllm-v1-async", 8192, "fp8" if point.model.startswith("llama") else None)
+    if point.engine == "sglang":
+        return Setup("0.8-1", "sglang", 32768)
+    if point.model.startswith("gpt-oss"):
+        return Setup("0.8-1", "no-evict", 20000)
+    budget = max(8192, -(-(point.clients + point.prompt + 64) // 64) * 64)
+    return Setup("0.8-1", "no-evict", budget, "fp8", balanced=point.ranks > 1)
 
 
-GRID = tuple(
-    Generator(*one)
-    for one in product((1, 2, 3, 5, 10), ("1-1", "0.8-1", "0.5-1", "0-1"), (0, 10), (0, 1), (0, 1))
-    if one[0] > one[3]
-)
-DOCUMENTED = {"vllm": Generator(10, "0.8-1"), "trtllm": Generator(10), "sglang": Generator(10)}
-"""What scripts of the sources say. vLLM's points on the 70B have the lengths and clients of InferenceMAX, whose script sends
-ten prompts per client, drawn from 0.8 to 1 of the length, after a warm-up apart (SemiAnalysis, InferenceMAX,
-benchmarks/benchmark_lib.sh); the others may be AIConfigurator's own runs: ten prompts per client, all of one length, after a
-warm-up apart (ai-dynamo/aiconfigurator, src/aiconfigurator/eval/benchmarks)."""
-CHOSEN = {"vllm": Generator(10, "0.8-1"), "trtllm": Generator(10, short=1), "sglang": Generator(3, "0.8-1")}
-"""What `choose` finds among all of `GRID`."""
+def _aiconfigurator(point: Point) -> Setup:
+    """AIConfigurator, src/aiconfigurator/eval/benchmarks (lengths without a deviation) and
+    src/aiconfigurator/generator/rule_plugin/*.rule (the server).
+
+    SGLang: `enable_mixed_chunk` and `max_prefill_tokens` of a prompt and 1,500 tokens within chunks of 8,192, so that whole
+    prompts go beside decodes. TensorRT-LLM and vLLM: `max_num_tokens` of 512 sequences, a prompt and 1,500 tokens.
+    """
+    if point.engine == "sglang":
+        return Setup("1-1", "orca", min(point.prompt + 1500, 8192))
+    return Setup("1-1", "vllm-v1" if point.engine == "vllm" else "no-evict", 512 + point.prompt + 1500)
 
 
-def points(path: Path) -> list[Point]:
-    """All of a file, in order."""
-    with path.open(encoding="utf-8", newline="") as file:
-        return sorted(
-            Point(
-                row["backend"], model_id(row["model_path"]), row["system"], int(float(row["tp_size"])),
-                "none" if row["gemm_quant_mode"] in ("", "bf16", "float16") else row["gemm_quant_mode"],
-                int(float(row["batch_size"])), int(row["isl"]), int(row["osl"]), float(row["silicon_ttft_ms"]) * 1e-3,
-                float(row["silicon_tpot_ms"]) * 1e-3,
-            )
-            for row in csv.DictReader(file)
-        )  # fmt: skip
+def points(folder: Path) -> list[Point]:
+    """Those of the tables of a folder whose deployment is known, in order."""
+    return [point for name in FILES for point in _read(folder / name)]
+
+
+def _read(path: Path) -> Iterator[Point]:
+    for rows, request in measured_deployments(path, []):
+        assert request.query is not None
+        ranks = request.deployment.data_parallel_size
+        for _, row in rows.iterrows():
+            yield Point(
+                path.name, int(row["line"]), str(row["backend"]), request.query["model"], request.query["hardware"],
+                tuple(sorted(request.query["options"].items())), int(row["batch_size"]) * ranks, ranks, int(row["isl"]),
+                int(row["osl"]), float(row["silicon_ttft_ms"]) * 1e-3, float(row["silicon_tpot_ms"]) * 1e-3,
+            )  # fmt: skip
 
 
 @cache
-def server(deployment: tuple[str, str, str, int, str]) -> ServerConfig:
-    """A server with more seats than any point has clients; its step times are tabulated once."""
-    engine, model, system, devices, quantization = deployment
-    request = resolve_replica(
-        model, system, {
-            "tp": devices, "backend": engine, "quantization": quantization, "max_num_seqs": _SEATS,
-            "max_num_batched_tokens": BUDGET, "max_model_len": _LONGEST,
-        },
-    )  # fmt: skip
+def _server(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> ServerConfig:
+    """A server with more slots than any point has clients; its step times are tabulated once."""
+    model, hardware, options = deployment
+    limits = {"max_num_seqs": 1024, "max_num_batched_tokens": setup.budget, "max_model_len": _LONGEST}
+    request = resolve_replica(model, hardware, {**dict(options), **limits, "kv_cache_dtype": setup.kv_cache_dtype})
     return resolve_server(
-        request, scheduler=SCHEDULERS[engine], preemption=None, basis="estimate", replicas=None, balancer=None, stepwise=False,
-        notes=[],
+        fitted(request, steps), scheduler=setup.scheduler, preemption=None, basis="estimate", replicas=None, balancer=None,
+        stepwise=False, notes=[], attention_dp_balance=setup.balanced,
     )  # fmt: skip
 
 
-def simulated(point: Point, generator: Generator) -> tuple[float, float]:
-    """Mean TTFT and TPOT, seconds."""
-    here = server(point.deployment)
-    config = replace(here.config, max_num_seqs=max(point.clients - generator.short, 1))
-    load = generator.workload(point.clients)
-    workload = read_workload(workload=load, input_len=point.prompt, output_len=point.answer, notes=[])
-    times = run(replace(here, config=config), workload, (0, 0), 0.0).metrics.times
-    ttft, tpot = times["ttft"].mean, times["tpot"].mean
-    assert ttft is not None
-    return ttft, math.nan if tpot is None else tpot
+def fitted(request: ResolvedRequest, steps: EngineSteps) -> ResolvedRequest:
+    """A deployment with another fit of what its engine adds to a step."""
+    return replace(request, steps=steps, estimator=replace(request.estimator, hidden=steps.hidden))
 
 
-def errors(some: Iterable[Point], generator: Generator) -> np.ndarray:
-    """Relative errors of TTFT and TPOT, a row a point."""
-    return np.array(
-        [[ttft / point.ttft - 1, tpot / point.tpot - 1] for point in some for ttft, tpot in [simulated(point, generator)]]
+def simulated(point: Point, steps: EngineSteps, setup: Setup | None = None, prompts: int = PROMPTS, fewer: int = 0) -> tuple[float, float]:
+    """Mean TTFT and TPOT, seconds.
+
+    Args:
+        point: its deployment and load.
+        steps: what the engine adds to a step.
+        setup: None: that of the point's source.
+        prompts: per client.
+        fewer: slots fewer than clients.
+    """
+    setup = point.setup if setup is None else setup
+    server = _server((point.model, point.hardware, point.options), setup, steps)
+    config = replace(server.config, max_num_seqs=max(point.clients // point.ranks - fewer, 1))
+    workload = read_workload(
+        workload=setup.workload(point.clients, prompts), input_len=point.prompt, output_len=point.output, notes=[]
     )
+    times = run(replace(server, config=config), workload, (0, 0), 0.0).metrics.times
+    ttft, tpot = times["ttft"].mean, times["tpot"].mean
+    return math.nan if ttft is None else ttft, math.nan if tpot is None else tpot
 
 
-def medians(found: np.ndarray) -> tuple[float, float]:
-    """Of the absolute errors of TTFT and TPOT."""
-    ttft, tpot = np.median(np.abs(found), axis=0).tolist()
-    return ttft, tpot
+def judged(some: Iterable[Point], points: JudgedPoints) -> pd.DataFrame:
+    """Points with the TTFT and TPOT of the simulator, each under the fit without its model.
+
+    Returns:
+        A row per point that the simulator takes: `engine`, `model`, `hardware`, `source`, `clients`, `ttft` and `tpot` as measured,
+        `simulated_ttft` and `simulated_tpot`, all in seconds, and the ends of the interval of TPOT, `low` and `high`.
+    """
+    table = points.judged.assign(file=[Path(file).name for file in points.judged["file"]]).set_index(["file", "line"])
+    rows = []
+    for point in some:
+        if (point.file, point.line) not in table.index:
+            continue
+        entry = table.loc[(point.file, point.line)]
+        name = str(entry["kernel"])
+        try:
+            ttft, tpot = simulated(point, points.steps(point.engine, name))
+        except RooflineError:
+            continue
+        low, high = points.bands[name]
+        rows.append({
+            "engine": point.engine, "model": name, "hardware": str(entry["hardware"]), "usable": bool(entry["usable"]),
+            "source": "InferenceMAX" if point.inferencemax else "AIConfigurator", "clients": point.clients, "prompt": point.prompt,
+            "ttft": point.ttft, "tpot": point.tpot, "simulated_ttft": ttft, "simulated_tpot": tpot, "low": tpot * low,
+            "high": tpot * high, "closed_form": float(entry["estimate_s"]),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
-def scores(some: Sequence[Point], grid: Iterable[Generator] = GRID) -> dict[Generator, tuple[float, float]]:
-    """Medians of the absolute errors of TTFT and TPOT under each load generator."""
-    return {generator: medians(errors(some, generator)) for generator in grid}
-
-
-def choose(found: dict[Generator, tuple[float, float]]) -> Generator:
-    """The load generator under which mean TTFT is nearest, in the median, of those under which TPOT is what it was."""
-    return min((ttft, generator) for generator, (ttft, tpot) in found.items() if tpot <= SAME_TPOT)[1]
+def errors(frame: pd.DataFrame, name: str) -> np.ndarray:
+    """Relative errors of "ttft" or "tpot"."""
+    return (frame[f"simulated_{name}"] / frame[name] - 1).to_numpy()

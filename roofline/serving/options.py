@@ -112,9 +112,9 @@ class ServerOptions(TypedDict, total=False):
     scheduler: Annotated[
         str,
         _text(
-            "vllm-v1, vllm-v1-async, vllm-v0, sarathi, orca, no-evict (GUARANTEED_NO_EVICT), static, sjf, priority.",
+            "vllm-v1, vllm-v1-async, vllm-v0, sglang, sarathi, orca, no-evict (GUARANTEED_NO_EVICT), static, sjf, priority.",
             "NAME",
-            "vllm-v1; no-evict with --engine trtllm",
+            "vllm-v1; no-evict with --engine trtllm, sglang with --engine sglang",
         ),
     ]
     preemption: Annotated[str, _text("recompute, swap, or cheaper: of the two, by the closed form.", "HOW", "recompute")]

@@ -355,13 +355,79 @@ def engine_steps(
     Raises:
         InputError: if the engine has fewer than 12 points, some have no estimate, or a file is wrong.
     """
+    points = judged_points(paths)
+    judged = points.judged
+    own = judged[judged["backend"] == engine]
+    if len(own) < _FEWEST_POINTS:
+        msg = f"{len(own)} serving points of {engine} whose kernels can be estimated: at least {_FEWEST_POINTS} are needed"
+        raise InputError(msg)
+    mine = own[own["usable"]]
+    error = 1 / mine["ratio"] - 1
+    made = points.steps(engine).model_copy(
+        update={
+            "versions": versions,
+            "fitted": today or date.today(),  # noqa: DTZ011 - a day in the place where the fit is made
+            "held_out": ServingErrors(
+                rows=len(mine),
+                median_ape=float(error.abs().median()),
+                mape=float(error.abs().mean()),
+                bias=float(error.median()),
+                coverage=float(((mine["measured_s"] >= mine["low_s"]) & (mine["measured_s"] <= mine["high_s"])).mean()),
+            ),
+            "sources": sources,
+        }
+    )
+    return made, own.sort_index()
+
+
+@dataclass(frozen=True)
+class JudgedPoints:
+    """Serving points of all engines, each predicted by a fit without any point of the same model.
+
+    Attributes:
+        judged: a `Validation.frame` with `usable`, `ratio` (measured over estimated), and `estimate_s`, `low_s` and `high_s` of
+            fit and band without the point's model.
+        fits: the numbers of the fit without each model, by model; of all models by "".
+        bands: measured over estimated without each model; likewise.
+    """
+
+    judged: pd.DataFrame
+    fits: dict[str, dict[str, float]]
+    bands: dict[str, tuple[float, float]]
+
+    def steps(self, engine: str, without: str = "") -> EngineSteps:
+        """What an engine adds to the kernels of a step, fitted without the points of a model ("": with all)."""
+        fitted = self.fits[without]
+        seen = self.judged["usable"] & (self.judged["kernel"] != without)
+        return EngineSteps(
+            schema_version=1,
+            kind="steps",
+            engine=engine,
+            fitted=date.today(),  # noqa: DTZ011
+            rows=int(seen.sum()),
+            step=0.0,
+            sequence=fitted.get(engine, 0.0),
+            rank=fitted["rank"],
+            experts=fitted["experts"],
+            hidden=fitted["hidden"],
+            band=self.bands[without],
+        )
+
+
+def judged_points(paths: Iterable[str | Path]) -> JudgedPoints:
+    """Predict serving points of all engines, each model left out of the fit in turn.
+
+    Args:
+        paths: tables of serving points (`roofline.measure.validate.serving`).
+
+    Raises:
+        InputError: some kernels have no estimate, there is one model only, or a file is wrong.
+    """
     import pandas as pd
 
     frame = validate_serving(paths).frame
-    own = frame["backend"] == engine
-    if own.sum() < _FEWEST_POINTS or frame["decode_s"].isna().any():
-        msg = f"{own.sum()} serving points of {engine} whose kernels can be estimated: at least {_FEWEST_POINTS} are needed"
-        raise InputError(msg)
+    if frame["decode_s"].isna().any():
+        raise InputError(f"{int(frame['decode_s'].isna().sum())} serving points have kernels that cannot be estimated")
     faster = frame["measured_s"] < frame["shared_bound_s"]
     frame = frame.assign(usable=faster.groupby([frame[name].astype(str) for name in _SERIES]).transform("mean") <= _MAX_FASTER)
     usable = frame[frame["usable"]]
@@ -369,40 +435,16 @@ def engine_steps(
     unseen = {model: usable[usable["kernel"] != model] for model in models}
     if any(rest.empty for rest in unseen.values()):
         raise InputError("serving points of a single model: a fit is judged by models that it has not seen")
+    fits = {"": _solve(usable), **{model: _solve(rest) for model, rest in unseen.items()}}
     judged = pd.concat(
-        rows.assign(estimate_s=_predicted(rows, _solve(unseen[model])))
+        rows.assign(estimate_s=_predicted(rows, fits[model]))
         for model, rows in ((model, frame[frame["kernel"] == model]) for model in models)
     )
     judged = judged.assign(ratio=judged["measured_s"] / judged["estimate_s"])
-    bands = {model: _band(judged[judged["usable"] & (judged["kernel"] != model)]) for model in models}
+    bands = {model: _band(judged[judged["usable"] & (judged["kernel"] != model)]) for model in ("", *models)}
     for side, name in enumerate(("low_s", "high_s")):
         judged[name] = judged["estimate_s"] * judged["kernel"].map({model: ends[side] for model, ends in bands.items()})
-    fitted = _solve(usable)
-    mine = judged[(judged["backend"] == engine) & judged["usable"]]
-    error = 1 / mine["ratio"] - 1
-    made = EngineSteps(
-        schema_version=1,
-        kind="steps",
-        engine=engine,
-        versions=versions,
-        fitted=today or date.today(),  # noqa: DTZ011 - a day in the place where the fit is made
-        rows=len(usable),
-        step=0.0,
-        sequence=fitted[engine],
-        rank=fitted["rank"],
-        experts=fitted["experts"],
-        hidden=fitted["hidden"],
-        band=_band(judged[judged["usable"]]),
-        held_out=ServingErrors(
-            rows=len(mine),
-            median_ape=float(error.abs().median()),
-            mape=float(error.abs().mean()),
-            bias=float(error.median()),
-            coverage=float(((mine["measured_s"] >= mine["low_s"]) & (mine["measured_s"] <= mine["high_s"])).mean()),
-        ),
-        sources=sources,
-    )
-    return made, judged[judged["backend"] == engine].sort_index()
+    return JudgedPoints(judged, fits, bands)
 
 
 def _band(judged: pd.DataFrame) -> tuple[float, float]:

@@ -102,6 +102,24 @@ def validate_serving(paths: Iterable[str | Path], hardware: tuple[str, ...] = ()
     )  # fmt: skip
 
 
+def measured_deployments(path: Path, refusals: list[Refusal]) -> Iterator[tuple[pd.DataFrame, ResolvedRequest]]:
+    """Yield the rows of a table of serving points by deployment, each with the deployment.
+
+    Args:
+        path: a table with the columns that the module describes.
+        refusals: gets the rows that are refused.
+
+    Raises:
+        InputError: if the file cannot be read, or lacks a column.
+    """
+    for rows in _deployments(_good(path, _read(path), refusals)):
+        first = rows.iloc[0]
+        try:
+            yield rows, _loop(first).steps.request
+        except RooflineError as error:
+            refusals.append(Refusal(path, int(first["line"]), str(error), str(error), len(rows)))
+
+
 def _read(path: Path) -> pd.DataFrame:
     import pandas as pd
 

@@ -51,6 +51,27 @@ def _prompts_first(scheduler: Scheduler) -> None:
         scheduler.resume_swapped()
 
 
+def _prompts_first_in_chunks(scheduler: Scheduler) -> None:
+    """The prompt that was cut, then prompts of waiting requests within the budget, the last of them cut, without decodes; decodes
+    alone where no prompt can be computed."""
+    scheduler.decodes = False
+    token_budget = scheduler.max_num_batched_tokens
+    for request in list(scheduler.prefilling):
+        num_new_tokens = min(request.num_tokens - request.num_computed_tokens, token_budget)
+        if num_new_tokens <= 0 or not scheduler.allocate_chunk(request, num_new_tokens):
+            break
+        scheduler.prefills.append((request, num_new_tokens))
+        token_budget -= num_new_tokens
+    if not scheduler.preempted and not scheduler.swapped:
+        scheduler.admit_waiting(token_budget)
+    if scheduler.prefills:
+        return
+    scheduler.decodes = True
+    scheduler.allocate_decodes()
+    if not scheduler.preempted:
+        scheduler.resume_swapped()
+
+
 def _static_batches(scheduler: Scheduler) -> None:
     """A batch is admitted when the last one has ended; its prompts are computed, then it decodes until its last end."""
     scheduler.decodes = False
@@ -183,6 +204,19 @@ NO_EVICT = replace(
     source="TensorRT-LLM, CapacitySchedulerPolicy.GUARANTEED_NO_EVICT (llmapi/llm_args.py, SchedulerConfig)",
 )
 
+SGLANG = SchedulingPolicy(
+    name="sglang",
+    about="prompts first, in steps of their own and in chunks; each step is formed while the one before runs",
+    # NB: SGLang also leaves room for a share of the output tokens that running requests may still have (new_token_ratio)
+    schedule=_prompts_first_in_chunks,
+    blocks_to_admit=_blocks_of_chunk,
+    preemption_candidate=_last_admitted,
+    full_prompt_must_fit=True,
+    chunked_prefill=True,
+    async_scheduling=True,
+    source="SGLang 0.5, managers/scheduler.py (get_next_batch_to_run, event_loop_overlap), managers/schedule_policy.py",
+)
+
 STATIC = SchedulingPolicy(
     name="static",
     about="a batch runs until all its requests have ended",
@@ -196,7 +230,7 @@ STATIC = SchedulingPolicy(
 
 SCHEDULERS: Registry[SchedulingPolicy] = Registry(
     "scheduler",
-    (NO_EVICT, ORCA, PRIORITY, SARATHI, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
+    (NO_EVICT, ORCA, PRIORITY, SARATHI, SGLANG, SJF, STATIC, VLLM_V0, VLLM_V1, VLLM_V1_ASYNC),
     group="roofline.schedulers",
     accepts=SchedulingPolicy,
 )

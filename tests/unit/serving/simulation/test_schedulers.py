@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from simulated import AffineStepTime, serve
 
 import roofline
 from roofline.errors import UnknownNameError
 from roofline.registry import Registry
+from roofline.serving.simulation.kv_cache import EngineConfig
+from roofline.serving.simulation.request import Request
 from roofline.serving.simulation.scheduler import SchedulingPolicy
 from roofline.serving.simulation.schedulers import SCHEDULERS, VLLM_V1
 
@@ -38,6 +41,19 @@ def test_no_evict_is_orca_by_its_usual_name() -> None:
     assert runs["vllm-v1"]["throughput"] != runs["no-evict"]["throughput"]
     used = next(note for note in runs[None]["assumptions"] if note["name"] == "scheduler")
     assert (used["value"], used["origin"]) == ("no-evict", "default")
+
+
+def test_sglang_computes_prompts_first_and_in_chunks() -> None:
+    """Of 8 tokens per step: A with 6 and 2 of B's 6, then the other 4 and 4 of C's 6, then its last 2; A decodes only after that.
+
+    The first step that decodes has all three.
+    """
+    config = EngineConfig(100, 4, 8, max_num_batched_tokens=8)
+    served = serve("sglang", [Request(index, 0.0, 6, 3) for index in range(3)], AffineStepTime(1.0), config)
+    assert [(event[3], event[4]) for event in served.of("mixed")] == [
+        (0, ((0, 6, 0), (1, 2, 0))), (0, ((1, 4, 2), (2, 4, 0))), (0, ((2, 2, 4),)),
+    ]  # fmt: skip
+    assert [(event[3], event[4]) for event in served.of("decode")] == [(2, 3)]
 
 
 def test_a_tight_fit_is_no_faster_than_its_bound() -> None:
