@@ -1,7 +1,6 @@
-"""Write the tables of docs/closed-loop.md and draw its figure: `python docs/build_closed_loop.py`.
+"""Write the tables of docs/closed-loop.md and draw its figure: `python docs/build_closed_loop.py`, about a minute.
 
-With `--choose` the load generators are chosen anew too, which takes some minutes. Measured points are found as tests find them
-(ROOFLINE_TRUTH); without them the tables that need them stay as they are.
+Measured points are found as tests find them (ROOFLINE_TRUTH); without them the tables that need them stay as they are.
 """  # noqa: INP001 - no package
 
 from __future__ import annotations
@@ -12,23 +11,21 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
 
 import roofline
+from roofline.measure.calibrate import judged_points
 
 PAGE = Path(__file__).with_name("closed-loop.md")
 FIGURE = PAGE.parent / "images" / "convoy.svg"
 SETTINGS = PAGE.parents[1] / "tests"  # points and load generators are those of tests/golden/test_closed_loop_ttft.py
-INPUTS, MEASURED, CHOSEN = "inputs", "measured", "chosen"
-TRUTH = Path(os.environ.get("ROOFLINE_TRUTH") or PAGE.parents[2] / "shared") / "truth" / "serving" / "end_to_end.csv"
+INPUTS, MEASURED, CHOSEN, FIRST = "inputs", "measured", "chosen", "first"
+TRUTH = Path(os.environ.get("ROOFLINE_TRUTH") or PAGE.parents[2] / "shared") / "truth" / "serving"
 ENGINES = {"vllm": "vLLM", "trtllm": "TensorRT-LLM", "sglang": "SGLang"}
-MODELS = {
-    "vllm": "Llama 3.1 70B, H100", "trtllm": "Llama 3.1 8B, H100", "sglang": "Llama 3.1 8B, H200",
-}  # fmt: skip
 
 # The server of the figure and of the table of inputs: prompts and answers of 922 tokens on average
 SERVER: dict[str, Any] = {
@@ -60,7 +57,11 @@ text { fill: #f0f6fc } .small { fill: #9198a1 } .request { fill: #4493f8 } .mean
 def page() -> str:
     """The whole page, with the tables in their place."""
     text = _placed(PAGE.read_text(encoding="utf-8"), INPUTS, _inputs())
-    return _placed(text, MEASURED, _measured()) if TRUTH.is_file() else text
+    if not all((TRUTH / name).is_file() for name in _loops().FILES):
+        return text
+    for name, table in _tables().items():
+        text = _placed(text, name, table)
+    return text
 
 
 def _placed(text: str, what: str, found: str) -> str:
@@ -90,75 +91,103 @@ def _inputs() -> str:
     return _table(("", "`--workload`", "TTFT, mean, s", "p99, s", "TPOT, ms", "output tokens/s"), rows, 2)
 
 
-def _settings() -> Any:
+def _loops() -> Any:
+    """Points, and the simulator under what their sources document."""
     if str(SETTINGS) not in sys.path:
         sys.path.append(str(SETTINGS))
     return importlib.import_module("closed_loops")
 
 
-def _measured() -> str:
-    """Errors on the half that judges."""
-    loops = _settings()
-    everything = loops.points(TRUTH)
-    some = [point for point in everything if not point.suspect]
-    rows, judged = [], []
-    for engine, scheduler in loops.SCHEDULERS.items():
-        judges = [point for point in some if point.engine == engine and point.judges]
-        best = loops.CHOSEN[engine]
-        seen, documented = (loops.errors(judges, generator) for generator in (best, loops.DOCUMENTED[engine]))
-        judged.append(seen)
-        rows.append((
-            f"{ENGINES[engine]}, {MODELS[engine]}", f"`{scheduler}`", _generator(best), f"{len(judges)}", *_errors(seen),
-            _percent(np.median(np.abs(documented[:, 0]))),
-        ))  # fmt: skip
-    every = np.concatenate(judged)
-    rows.append(("all", "", "", f"{len(every)}", *_errors(every), ""))
-    suspects = [point for point in everything if point.suspect]
-    best = loops.CHOSEN["vllm"]
-    apart = _errors(loops.errors(suspects, best))
-    rows.append(("apart: vLLM, Llama 3.1 8B in FP8, H200", "`vllm-v1`", _generator(best), f"{len(suspects)}", *apart, ""))
-    head = ("points", "scheduler", "load generator", "n", "TTFT: median", "mean", "bias", "TPOT: median", "TTFT as documented")
-    waiting = "TensorRT-LLM, answers of 512 tokens, by the number of clients: " + "; ".join(_waiting(some))
-    return "\n\n".join([_table(head, rows, 3), f"{waiting}."])
+def _tables() -> dict[str, str]:
+    """The tables of measured points, by name."""
+    loops = _loops()
+    points, fits = loops.points(TRUTH), judged_points([TRUTH / name for name in loops.FILES])
+    documented = loops.judged(points, fits)
+    return {MEASURED: _measured(loops, documented), CHOSEN: _chosen(loops, points, fits, documented), FIRST: _first(documented)}
 
 
-def _chosen() -> str:
-    """Errors on the half that chooses: minutes."""
-    loops = _settings()
+_ERRORS = ("n", "TPOT: closed form", "TPOT: simulated", "bias", "in the interval", "TTFT: simulated", "bias", "in the interval")
+
+
+def _errors(loops: Any, some: Any) -> tuple[str, ...]:
+    closed = np.median(np.abs(some["closed_form"] / some["tpot"] - 1))
+    cells = [f"{len(some):,}", _percent(closed)]
+    for name in ("tpot", "ttft"):
+        off = loops.errors(some, name)
+        cells += [_percent(np.median(np.abs(off))), f"{np.median(off) * 100:+.1f}", f"{loops.inside(some, name) * 100:.0f}"]
+    return tuple(cells)
+
+
+def _measured(loops: Any, frame: Any) -> str:
+    """Errors under what the sources document, each model by a fit without it."""
+    clients = frame["clients"]
+    parts = [
+        ("all", frame),
+        *((ENGINES[engine], some) for engine, some in frame.groupby("engine")),
+        ("8 clients or fewer", frame[clients <= 8]),
+        ("9 to 64", frame[(clients > 8) & (clients <= 64)]),
+        ("more than 64", frame[clients > 64]),
+    ]
+    whole = _table(("points", *_ERRORS), [(name, *_errors(loops, some)) for name, some in parts])
+    rows = [
+        (ENGINES[engine], source, model, hardware, *_errors(loops, some))
+        for (engine, source, model, hardware), some in frame.groupby(["engine", "source", "model", "hardware"])
+    ]
+    return "\n\n".join([whole, _table(("engine", "source", "model", "accelerator", *_ERRORS), rows, 4)])
+
+
+def _chosen(loops: Any, points: list[Any], fits: Any, documented: Any) -> str:
+    """Settings that fit TTFT of one model, on the other models of the engine."""
+    prompts_first = replace(loops.MIXED, spread="0.8-1", scheduler="vllm-v0")
+    tried: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("trtllm", "a slot fewer than clients", {"fewer": 1}),
+        ("sglang", "3 prompts per client, lengths from 0.8 to 1", {"setup": prompts_first, "prompts": 3}),
+        ("sglang", "prompts beside decodes (`--enable-mixed-chunk`)", {"setup": loops.MIXED}),
+    )
     rows = []
-    for engine in loops.SCHEDULERS:
-        fitted = [point for point in loops.points(TRUTH) if point.engine == engine and not point.suspect and not point.judges]
-        found = loops.scores(fitted)
-        best = loops.choose(found)
-        cells = (_percent(found[loops.Generator(prompts, spread)][0]) for spread, prompts in _SHOWN)
-        rows.append((ENGINES[engine], _generator(best), f"{len(fitted)}", _percent(found[best][0]), *cells))
-    names = (f"{spread.replace('1-1', 'equal')}, {prompts}" for spread, prompts in _SHOWN)
-    return _table(("engine", "chosen", "n", "median", *names), rows, 2)
+    for engine, what, setting in tried:
+        some = loops.judged([point for point in points if point.engine == engine], fits, **setting)
+        for model, changed in sorted(some.groupby("model"), key=lambda entry: entry[0] != "llama-3.1-8b"):
+            before = documented[(documented["engine"] == engine) & (documented["model"] == model)]
+            errors = [np.median(np.abs(loops.errors(one, name))) for name in ("ttft", "tpot") for one in (before, changed)]
+            rows.append((ENGINES[engine], what, model, f"{len(changed)}", *map(_percent, errors)))
+    head = ("engine", "setting", "model", "n", "TTFT: documented", "with the setting", "TPOT: documented", "with the setting")
+    return _table(head, rows, 3)
 
 
-_SHOWN = tuple((spread, prompts) for spread in ("1-1", "0.8-1", "0.5-1") for prompts in (1, 5, 10))
+def _first(frame: Any) -> str:
+    """What is left of TTFT beside the simulated one at few clients, of InferenceMAX: measured = a + b simulated.
+
+    The line goes through the means of the shorter and of the longer prompts.
+    """
+    few = frame[(frame["clients"] <= 8) & (frame["source"] == "InferenceMAX")]
+    rows = []
+    for (engine, model, hardware, devices), some in few.groupby(["engine", "model", "hardware", "devices"]):
+        means = some.groupby("prompt")[["simulated_ttft", "ttft"]].mean().to_numpy()
+        if len(means) < 2:
+            continue
+        slope = (means[1, 1] - means[0, 1]) / (means[1, 0] - means[0, 0])
+        fixed = means[0, 1] - slope * means[0, 0]
+        rows.append((ENGINES[engine], model, hardware, f"{devices}", f"{len(some)}", f"{round(fixed * 1e3)}", f"{slope:.2f}"))
+    series = _table(("engine", "model", "accelerator", "TP", "n", "a, ms", "b"), rows, 3)
+    return "\n\n".join([series, _constant(few)])
 
 
-def _waiting(some: list[Any]) -> list[str]:
-    """Mean number of clients that wait for a first token, by Little's law from what was measured alone."""
-    told = []
-    for clients in (8, 16, 32):
-        here = [point for point in some if point.engine == "trtllm" and point.clients == clients and point.answer == 512]
-        many = median(clients * point.ttft / (point.ttft + (point.answer - 1) * point.tpot) for point in here)
-        told.append(f"{many:.1f} of {clients} wait")
-    return told
-
-
-def _generator(one: Any) -> str:
-    text = f"`{one.workload(0).replace('closed:0', 'closed:N')}`"
-    return f"{text}, N - 1 slots" if one.short else text
-
-
-def _errors(found: Any) -> tuple[str, str, str, str]:
-    ttft, tpot = found.T
-    return _percent(np.median(np.abs(ttft))), _percent(np.mean(np.abs(ttft))), f"{np.median(ttft) * 100:+.1f}", _percent(
-        np.median(np.abs(tpot))
-    )  # fmt: skip
+def _constant(few: Any) -> str:
+    """A constant per engine, fitted to its other models (each with the same weight), on the model that was left out."""
+    rows = []
+    for (engine, model), some in few.groupby(["engine", "model"]):
+        others = few[(few["engine"] == engine) & (few["model"] != model)]
+        if others.empty:
+            continue
+        weights = 1 / others.groupby("model")["ttft"].transform("size")
+        tried = np.arange(0, 0.5, 0.001)
+        off = [float((weights * np.abs(np.log((others["simulated_ttft"] + one) / others["ttft"]))).sum()) for one in tried]
+        constant = float(tried[int(np.argmin(off))])
+        errors = [np.median(np.abs((some["simulated_ttft"] + one) / some["ttft"] - 1)) for one in (0.0, constant)]
+        rows.append((ENGINES[engine], model, f"{len(some)}", f"{round(constant * 1e3)}", *map(_percent, errors)))
+    head = ("engine", "model left out", "n", "constant of the others, ms", "TTFT without it", "with it")
+    return _table(head, rows, 2)
 
 
 def _percent(value: float) -> str:
@@ -232,6 +261,3 @@ def _ticks(end: float) -> list[float]:
 if __name__ == "__main__":
     FIGURE.write_text(figure(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
-    if "--choose" in sys.argv:
-        table = _chosen()
-        PAGE.write_text(_placed(PAGE.read_text(encoding="utf-8"), CHOSEN, table), encoding="utf-8")

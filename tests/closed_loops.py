@@ -1,8 +1,8 @@
-"""Measured serving points of closed loops, and the simulator under the load generator and the server that their sources document.
+"""Measured serving points of closed loops, and the simulator under the load generators and servers that their sources document.
 
-`tests/golden/test_closed_loop_ttft.py` judges by it, `docs/build_closed_loop.py` writes its tables into docs/closed-loop.md. The
-points are those of AIConfigurator (see `roofline/measure/validate/serving.py` for their columns), which have two sources, told
-apart by their lengths. What an engine adds to a step is that of a fit without any point of the same model. Nothing is chosen by
+`tests/golden/test_closed_loop_ttft.py` judges by it, `docs/build_closed_loop.py` writes its tables into docs/closed-loop.md.
+The points are those of AIConfigurator (columns: `roofline/measure/validate/serving.py`) and have two sources, told apart by
+their lengths. What an engine adds to a step is that of a fit without any point of the same model. Nothing is chosen by
 the times that are judged.
 """
 
@@ -29,12 +29,13 @@ from roofline.specs.engine import EngineSteps
 
 FILES = ("end_to_end.csv", "moe_end_to_end.csv")
 INFERENCEMAX_LENGTHS = frozenset({(1024, 1024), (1024, 8192), (8192, 1024)})
-"""Prompt and output tokens of every run of InferenceMAX (README.md, "Benchmark Client Configuration"); AIConfigurator's own have
-others."""
+"""Prompt and output tokens of every run of InferenceMAX (README.md, "Benchmark Client Configuration"); AIConfigurator's own
+have others."""
 PROMPTS = 10
 """Prompts per client, in both: `--num-prompts $((CONC * 10))` and `--request-count` of ten times the concurrency. Warm-ups are
 apart."""
 _LONGEST = 20_000
+_DEPLOYMENT = ("tp", "pp", "dp", "ep", "moe_tp", "quantization", "backend")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _inferencemax(point: Point) -> Setup:
 
     vLLM: `async-scheduling`, `max-num-batched-tokens: 8192` or the server's default, which is the same; Llama 3.1 70B in
     70b_fp8_h100_slurm.sh has `kv-cache-dtype: fp8`. SGLang (dsr1_fp8_h200.sh): `--chunked-prefill-size 32768`. TensorRT-LLM:
-    `--max_num_tokens 20000` for gpt-oss (gpt_oss_fp4_h200_trt.sh); the larger of 8192 and the clients and a prompt, a cache of
+    `--max_num_tokens 20000` for gpt-oss (gptoss_fp4_h200_trt.sh); the larger of 8192 and the clients and a prompt, a cache of
     fp8 and `enable_balance` for DeepSeek-R1 (dsr1_fp8_h200_trt.sh).
     """
     if point.engine == "vllm":
@@ -104,15 +105,17 @@ def _inferencemax(point: Point) -> Setup:
 
 
 def _aiconfigurator(point: Point) -> Setup:
-    """AIConfigurator, src/aiconfigurator/eval/benchmarks (lengths without a deviation) and
-    src/aiconfigurator/generator/rule_plugin/*.rule (the server).
+    """AIConfigurator, src/aiconfigurator/eval/benchmarks: lengths without a deviation. The server has its engine's defaults.
 
-    SGLang: `enable_mixed_chunk` and `max_prefill_tokens` of a prompt and 1,500 tokens within chunks of 8,192, so that whole
-    prompts go beside decodes. TensorRT-LLM and vLLM: `max_num_tokens` of 512 sequences, a prompt and 1,500 tokens.
+    vLLM 0.12 forms no steps ahead unless it is told to. NB: rules of AIConfigurator's generator
+    (src/aiconfigurator/generator/rule_plugin) limit the tokens per step and mix SGLang's prompts with decodes; which version of
+    them a run had is not known (`MIXED`).
     """
-    if point.engine == "sglang":
-        return Setup("1-1", "orca", min(point.prompt + 1500, 8192))
-    return Setup("1-1", "vllm-v1" if point.engine == "vllm" else "no-evict", 512 + point.prompt + 1500)
+    return Setup("1-1", {"vllm": "vllm-v1", "sglang": "sglang", "trtllm": "no-evict"}[point.engine], 8192)
+
+
+MIXED = Setup("1-1", "vllm-v1-async", 8192)
+"""SGLang with `--enable-mixed-chunk`: prompts in chunks beside decodes."""
 
 
 def points(folder: Path) -> list[Point]:
@@ -124,10 +127,11 @@ def _read(path: Path) -> Iterator[Point]:
     for rows, request in measured_deployments(path, []):
         assert request.query is not None
         ranks = request.deployment.data_parallel_size
+        options = tuple(sorted((name, value) for name, value in request.query["options"].items() if name in _DEPLOYMENT))
         for _, row in rows.iterrows():
             yield Point(
                 path.name, int(row["line"]), str(row["backend"]), request.query["model"], request.query["hardware"],
-                tuple(sorted(request.query["options"].items())), int(row["batch_size"]) * ranks, ranks, int(row["isl"]),
+                options, int(row["batch_size"]) * ranks, ranks, int(row["isl"]),
                 int(row["osl"]), float(row["silicon_ttft_ms"]) * 1e-3, float(row["silicon_tpot_ms"]) * 1e-3,
             )  # fmt: skip
 
@@ -149,7 +153,9 @@ def fitted(request: ResolvedRequest, steps: EngineSteps) -> ResolvedRequest:
     return replace(request, steps=steps, estimator=replace(request.estimator, hidden=steps.hidden))
 
 
-def simulated(point: Point, steps: EngineSteps, setup: Setup | None = None, prompts: int = PROMPTS, fewer: int = 0) -> tuple[float, float]:
+def simulated(
+    point: Point, steps: EngineSteps, setup: Setup | None = None, prompts: int = PROMPTS, fewer: int = 0
+) -> tuple[float, float]:  # fmt: skip
     """Mean TTFT and TPOT, seconds.
 
     Args:
@@ -170,12 +176,22 @@ def simulated(point: Point, steps: EngineSteps, setup: Setup | None = None, prom
     return math.nan if ttft is None else ttft, math.nan if tpot is None else tpot
 
 
-def judged(some: Iterable[Point], points: JudgedPoints) -> pd.DataFrame:
+def judged(
+    some: Iterable[Point], points: JudgedPoints, setup: Setup | None = None, *, prompts: int = PROMPTS, fewer: int = 0
+) -> pd.DataFrame:
     """Points with the TTFT and TPOT of the simulator, each under the fit without its model.
 
+    Args:
+        some: the points.
+        points: the fits, by the model that is left out, and their bands.
+        setup: None: that of each point's source.
+        prompts: per client.
+        fewer: slots fewer than clients.
+
     Returns:
-        A row per point that the simulator takes: `engine`, `model`, `hardware`, `source`, `clients`, `ttft` and `tpot` as measured,
-        `simulated_ttft` and `simulated_tpot`, all in seconds, and the ends of the interval of TPOT, `low` and `high`.
+        A row per point that the simulator takes and that fits see: `engine`, `model`, `hardware`, `source`, `clients`,
+        `prompt`, `devices` (tensor-parallel); `ttft` and `tpot` as measured, `simulated_ttft` and `simulated_tpot`, all in seconds;
+        `low` and `high`, measured over estimated at the ends of the interval; and the TPOT of the closed form, `closed_form`.
     """
     table = points.judged.assign(file=[Path(file).name for file in points.judged["file"]]).set_index(["file", "line"])
     rows = []
@@ -183,21 +199,29 @@ def judged(some: Iterable[Point], points: JudgedPoints) -> pd.DataFrame:
         if (point.file, point.line) not in table.index:
             continue
         entry = table.loc[(point.file, point.line)]
+        if not entry["usable"]:
+            continue
         name = str(entry["kernel"])
         try:
-            ttft, tpot = simulated(point, points.steps(point.engine, name))
-        except RooflineError:
+            ttft, tpot = simulated(point, points.steps(point.engine, name), setup, prompts, fewer)
+        except RooflineError:  # data-parallel ranks that share no experts: several replicas
             continue
         low, high = points.bands[name]
         rows.append({
-            "engine": point.engine, "model": name, "hardware": str(entry["hardware"]), "usable": bool(entry["usable"]),
-            "source": "InferenceMAX" if point.inferencemax else "AIConfigurator", "clients": point.clients, "prompt": point.prompt,
-            "ttft": point.ttft, "tpot": point.tpot, "simulated_ttft": ttft, "simulated_tpot": tpot, "low": tpot * low,
-            "high": tpot * high, "closed_form": float(entry["estimate_s"]),
+            "engine": point.engine, "model": name, "hardware": str(entry["hardware"]), "clients": point.clients,
+            "source": "InferenceMAX" if point.inferencemax else "AIConfigurator", "prompt": point.prompt,
+            "devices": dict(point.options).get("tp", 1), "ttft": point.ttft, "tpot": point.tpot,
+            "simulated_ttft": ttft, "simulated_tpot": tpot, "low": low, "high": high, "closed_form": float(entry["estimate_s"]),
         })  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def errors(frame: pd.DataFrame, name: str) -> np.ndarray:
     """Relative errors of "ttft" or "tpot"."""
-    return (frame[f"simulated_{name}"] / frame[name] - 1).to_numpy()
+    return np.asarray(frame[f"simulated_{name}"] / frame[name] - 1)
+
+
+def inside(frame: pd.DataFrame, name: str) -> float:
+    """The share of the points whose "ttft" or "tpot" is within the interval of the steps."""
+    ratio = frame[name] / frame[f"simulated_{name}"]
+    return float(((ratio >= frame["low"]) & (ratio <= frame["high"])).mean())

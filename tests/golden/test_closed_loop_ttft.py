@@ -1,47 +1,78 @@
-"""TTFT of measured closed loops: load generators chosen by source on one half of the points, judged by the other."""
+"""TTFT and TPOT of the simulator on measured closed loops: load generators and servers as their sources document them.
+
+What an engine adds to a step is fitted without the model.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from closed_loops import CHOSEN, GRID, SCHEDULERS, Generator, Point, choose, errors, points, scores
+from closed_loops import FILES, Point, errors, inside, judged, points
+
+from roofline.measure.calibrate import JudgedPoints, judged_points
+
+EVERY = 4
+"""Of the points every fourth is simulated, so that it takes ten seconds; docs/closed-loop.md has all."""
 
 
 @pytest.fixture(scope="module")
-def measured(truth: Path) -> list[Point]:
-    """All points but for those that beat their own prefill (docs/accuracy.md)."""
-    path = truth / "truth" / "serving" / "end_to_end.csv"
-    if not path.is_file():
+def fits(truth: Path) -> JudgedPoints:
+    """Fits with each model left out."""
+    paths = [truth / "truth" / "serving" / name for name in FILES]
+    if not all(path.is_file() for path in paths):
         pytest.skip("the serving points are not there")
-    return [point for point in points(path) if not point.suspect]
+    return judged_points(paths)
 
 
-def half(some: list[Point], engine: str, *, judges: bool) -> list[Point]:
-    """Of an engine's points."""
-    return [point for point in some if point.engine == engine and point.judges is judges]
+@pytest.fixture(scope="module")
+def measured(truth: Path, fits: JudgedPoints) -> list[Point]:
+    """Every fourth point."""
+    return points(truth / "truth" / "serving")[::EVERY]
 
 
-def test_the_other_half_is_predicted(measured: list[Point]) -> None:
-    """What is asked for is 45 % over all and 25 % of vLLM on the 70B; what is aimed at, 30 % and 15 %."""
-    found = {engine: errors(half(measured, engine, judges=True), CHOSEN[engine]) for engine in SCHEDULERS}
-    assert {engine: len(one) for engine, one in found.items()} == {"vllm": 24, "trtllm": 89, "sglang": 24}
-    assert np.median(np.abs(np.concatenate(list(found.values()))[:, 0])) <= 0.30
-    assert np.median(np.abs(found["vllm"][:, 0])) <= 0.15
-    assert all(np.median(np.abs(one[:, 1])) <= 0.10 for one in found.values())  # TPOT is what it was
+@pytest.fixture(scope="module")
+def documented(measured: list[Point], fits: JudgedPoints) -> pd.DataFrame:
+    """Under what the sources document."""
+    return judged(measured, fits)
 
 
-def test_the_first_half_chooses_them(measured: list[Point]) -> None:
-    """Of load generators without a ramp and a warm-up, TensorRT-LLM on every fourth point: with all it takes minutes."""
-    plain = [one for one in GRID if not one.ramp and not one.warm_up]
-    some = [one for one in plain if not one.short and one.prompts > 1]
-    assert choose(scores(half(measured, "vllm", judges=False), some)) == CHOSEN["vllm"]
-    few = [one for one in plain if one.prompts in (3, 10) and one.spread in ("1-1", "0.5-1")]
-    assert choose(scores(half(measured, "trtllm", judges=False)[::4], few)) == CHOSEN["trtllm"]
+def median(some: pd.DataFrame, name: str) -> float:
+    """Of the absolute errors of "ttft" or "tpot"."""
+    return float(np.median(np.abs(errors(some, name))))
 
 
-def test_load_generators_matter_more_than_kernels(measured: list[Point]) -> None:
+def test_points_of_models_that_no_fit_has_seen(documented: pd.DataFrame) -> None:
+    """TPOT is off by 12 % (7 % is the aim), with 82 % in the interval; TTFT by 40 % (20 % is the aim), mostly too short."""
+    assert len(documented) > 250
+    assert median(documented, "tpot") <= 0.13
+    assert 0.7 <= inside(documented, "tpot") <= 0.92
+    assert median(documented, "ttft") <= 0.45
+    assert np.median(errors(documented, "ttft")) < -0.2
+
+
+def test_dense_model_of_vllm(documented: pd.DataFrame) -> None:
+    """Llama 3.1 70B on H100, whose source is known best: what a simulator of steps can do."""
+    some = documented[(documented["engine"] == "vllm") & (documented["model"] == "llama-3.1-70b")]
+    assert len(some) >= 10
+    assert median(some, "tpot") <= 0.07
+    assert median(some, "ttft") <= 0.2
+
+
+def test_load_generators_matter_more_than_kernels(measured: list[Point], fits: JudgedPoints) -> None:
     """The same server and step times: equal lengths in place of drawn ones, and TTFT is more than twice what was measured."""
-    some = half(measured, "vllm", judges=True)
-    assert np.median(errors(some, Generator(10))[:, 0]) > 1
+    some = [point for point in measured if point.engine == "vllm" and "70b" in point.model]
+    equal = judged(some, fits, replace(some[0].setup, spread="1-1"))
+    assert np.median(errors(equal, "ttft")) > 1
+
+
+def test_a_choice_by_ttft_does_not_transfer(measured: list[Point], fits: JudgedPoints) -> None:
+    """A slot fewer than clients fits TTFT of TensorRT-LLM with Llama 3.1 8B, and not with gpt-oss and DeepSeek-R1."""
+    some = [point for point in measured if point.engine == "trtllm"]
+    dense = [point for point in some if point.model == "llama-3.1-8b"][::2]
+    others = [point for point in some if point.inferencemax]
+    assert median(judged(dense, fits, fewer=1), "ttft") < 0.8 * median(judged(dense, fits), "ttft")
+    assert median(judged(others, fits, fewer=1), "ttft") > median(judged(others, fits), "ttft")

@@ -52,8 +52,7 @@ def _prompts_first(scheduler: Scheduler) -> None:
 
 
 def _prompts_first_in_chunks(scheduler: Scheduler) -> None:
-    """The prompt that was cut, then prompts of waiting requests within the budget, the last of them cut, without decodes; decodes
-    alone where no prompt can be computed."""
+    """The prompt that was cut, then those of waiting requests, the last of them cut, without decodes; else decodes alone."""
     scheduler.decodes = False
     token_budget = scheduler.max_num_batched_tokens
     for request in list(scheduler.prefilling):

@@ -87,8 +87,8 @@ def simulate(
         replicas: copies of the deployment behind the balancer.
         balancer: `round-robin` or `least-loaded`: of the replicas, and of the data-parallel ranks of each.
         attention_dp_balance: hold prompts until every data-parallel rank can start one, for at most 50 steps.
-        scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sglang` (default with the engine `sglang`), `sarathi`, `orca`,
-            `no-evict` (default with the engine `trtllm`), `static`, `sjf`, `priority`.
+        scheduler: `vllm-v1` (default), `vllm-v1-async`, `vllm-v0`, `sglang` (default with the engine `sglang`), `sarathi`,
+            `orca`, `no-evict` (default with the engine `trtllm`), `static`, `sjf`, `priority`.
         preemption: `recompute` (default), `swap`, or `cheaper`: of the two, by the closed form.
         num_gpu_blocks_override: KV cache blocks of a replica, instead of those that fit.
         host_link: bytes/s (or a text with a unit) of large copies to the host in one direction. The next four are of these

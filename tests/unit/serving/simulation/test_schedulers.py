@@ -44,10 +44,7 @@ def test_no_evict_is_orca_by_its_usual_name() -> None:
 
 
 def test_sglang_computes_prompts_first_and_in_chunks() -> None:
-    """Of 8 tokens per step: A with 6 and 2 of B's 6, then the other 4 and 4 of C's 6, then its last 2; A decodes only after that.
-
-    The first step that decodes has all three.
-    """
+    """Of 8 tokens per step: A with 6 and 2 of B's 6, then the other 4 and 4 of C's 6, then its last 2. None decodes before."""
     config = EngineConfig(100, 4, 8, max_num_batched_tokens=8)
     served = serve("sglang", [Request(index, 0.0, 6, 3) for index in range(3)], AffineStepTime(1.0), config)
     assert [(event[3], event[4]) for event in served.of("mixed")] == [
