@@ -87,14 +87,7 @@ def timed(request: ResolvedRequest, graph: Graph, step: Step) -> Duration:
     )
 
 
-_OWN = ("max_model_len", "max_num_seqs", "reserve", "sequence_parallel", "logits", "ignore_capacity", "enable_prefix_caching")
-"""Options of a deployment that do not hold for a draft; other sizes are options of their own, and formats of weights are those
-of the draft's own file."""
-_NOT_SHARED = {
-    *_OWN, "dtype", "quantization", "tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size",
-    "num_redundant_experts", "moe_tp", "decode_context_parallel_size",
-}  # fmt: skip
-_SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.name not in _NOT_SHARED]
+_SHARED = [entry.name for entry in of_groups((PRECISION, PARALLELISM, ENGINE, COUNTING)) if entry.draft]
 
 
 def _model_draft(request: ResolvedRequest, speculative: SpeculativeOptions, options: dict[str, Any]) -> Draft:

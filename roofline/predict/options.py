@@ -61,6 +61,8 @@ class Option:
     """Whether a sweep can range over it."""
     completes: Literal["", "models", "hardware"] = ""
     """The kind of ids that a shell offers for it."""
+    draft: bool = True
+    """Whether a draft model takes it over from the model that it drafts for."""
     name: str = ""
     group: str = ""
 
@@ -197,7 +199,7 @@ class WorkloadOptions(TypedDict, total=False):
 class PrecisionOptions(TypedDict, total=False):
     """Formats of numbers."""
 
-    dtype: Annotated[str, _text("Of all weights.", "DTYPE", default="the model's")]
+    dtype: Annotated[str, _text("Of all weights.", "DTYPE", default="the model's", draft=False)]
     activation_dtype: Annotated[str, _text("Of activations, and then of products.", "DTYPE", default="the model's")]
     kv_cache_dtype: Annotated[str, _text("Of the KV cache.", "DTYPE", default="as activations")]
     mamba_ssm_cache_dtype: Annotated[str, _text("Of recurrent state.", "DTYPE", default="the model's")]
@@ -205,20 +207,26 @@ class PrecisionOptions(TypedDict, total=False):
     combine_dtype: Annotated[str, _text("Of what experts send back.", "DTYPE", default="as activations")]
     quantization: Annotated[
         str,
-        _text("Scheme of linear layers and experts: fp8, int8, w8a16, w4a16, awq, gptq, mxfp4, nvfp4, none, ...", "NAME"),
+        _text(
+            "Scheme of linear layers and experts: fp8, int8, w8a16, w4a16, awq, gptq, mxfp4, nvfp4, none, ...",
+            "NAME",
+            draft=False,
+        ),
     ]
 
 
 class ParallelismOptions(TypedDict, total=False):
     """How devices share the work."""
 
-    tensor_parallel_size: Annotated[Count, _count("Devices that share each layer.", default="1", aliases=("tp",))]
-    pipeline_parallel_size: Annotated[Count, _count("Stages of layers.", default="1", aliases=("pp",))]
+    tensor_parallel_size: Annotated[Count, _count("Devices that share each layer.", default="1", aliases=("tp",), draft=False)]
+    pipeline_parallel_size: Annotated[Count, _count("Stages of layers.", default="1", aliases=("pp",), draft=False)]
     data_parallel_size: Annotated[Count, _count("Copies that share the batch.", default="1", aliases=("dp",))]
-    expert_parallel_size: Annotated[Count, _count("Devices that share the experts.", default="1", aliases=("ep",))]
+    expert_parallel_size: Annotated[Count, _count("Devices that share the experts.", default="1", aliases=("ep",), draft=False)]
     moe_tp: Annotated[
         Count,
-        _count("Devices that share each expert, beside --ep.", default="tp/ep, at least 1", aliases=("moe_tp_size",)),
+        _count(
+            "Devices that share each expert, beside --ep.", default="tp/ep, at least 1", aliases=("moe_tp_size",), draft=False
+        ),
     ]
     num_redundant_experts: Annotated[
         Count,
@@ -227,6 +235,7 @@ class ParallelismOptions(TypedDict, total=False):
             default="0",
             minimum=0,
             aliases=("ep_num_redundant_experts",),
+            draft=False,
         ),
     ]
     context_parallel_size: Annotated[
@@ -235,9 +244,14 @@ class ParallelismOptions(TypedDict, total=False):
     ]
     decode_context_parallel_size: Annotated[
         Count,
-        _count("Tensor-parallel devices with the same KV heads that share the cached tokens.", default="1", aliases=("dcp",)),
+        _count(
+            "Tensor-parallel devices with the same KV heads that share the cached tokens.",
+            default="1",
+            aliases=("dcp",),
+            draft=False,
+        ),
     ]
-    sequence_parallel: Annotated[bool, _flag("Tensor-parallel devices share the tokens between the blocks.")]
+    sequence_parallel: Annotated[bool, _flag("Tensor-parallel devices share the tokens between the blocks.", draft=False)]
     microbatch_overlap: Annotated[
         bool, _flag("Two microbatches in turn: collectives of one while the other computes.", aliases=("enable_dbo",))
     ]
@@ -251,8 +265,8 @@ class EngineOptions(TypedDict, total=False):
 
     engine: Annotated[str, _text("vllm, sglang or trtllm, or NAME@VERSION.", "NAME", default="vllm")]
     backend: Annotated[str, _text("Whose kernels the estimate is for.", "NAME", default="the engine's")]
-    max_model_len: Annotated[Count, _count("Longest sequence that the engine accepts.")]
-    max_num_seqs: Annotated[Count, _count("Maximum number of sequences in one step of a replica.")]
+    max_model_len: Annotated[Count, _count("Longest sequence that the engine accepts.", draft=False)]
+    max_num_seqs: Annotated[Count, _count("Maximum number of sequences in one step of a replica.", draft=False)]
     max_num_batched_tokens: Annotated[Count, _count("Maximum number of tokens in one step.", default="the engine's")]
     gpu_memory_utilization: Annotated[
         Number, _number("Share of memory that the engine uses.", "SHARE", default="the engine's", minimum=0, maximum=1)
@@ -270,10 +284,10 @@ class EngineOptions(TypedDict, total=False):
             aliases=("kv_cache_free_gpu_mem_fraction", "kv_cache_free_fraction"),
         ),
     ]
-    reserve: Annotated[Quantity, _quantity('Memory kept free, such as "2 GiB".', "byte", "BYTES", default="0")]
+    reserve: Annotated[Quantity, _quantity('Memory kept free, such as "2 GiB".', "byte", "BYTES", default="0", draft=False)]
     block_size: Annotated[Count, _count("Tokens in a block of the KV cache.", default="the engine's")]
     enable_prefix_caching: Annotated[
-        bool, _flag("Accepted for compatibility; --shared-prefix says how much is shared.", axis=False)
+        bool, _flag("Accepted for compatibility; --shared-prefix says how much is shared.", axis=False, draft=False)
     ]
 
 
@@ -311,7 +325,7 @@ class CountingOptions(TypedDict, total=False):
 
     mask: Annotated[str, _choice("Pairs that attention computes.", "causal", "full", default="causal")]
     attention: Annotated[str, _choice("Eager attention writes its scores to memory.", "fused", "eager", default="fused")]
-    logits: Annotated[str, _choice("Positions that the LM head computes.", "last", "all", default="last")]
+    logits: Annotated[str, _choice("Positions that the LM head computes.", "last", "all", default="last", draft=False)]
     mla: Annotated[
         str,
         _choice("How MLA computes; auto expands prompts and absorbs in decode.", "auto", "expand", "absorb", default="auto"),
@@ -320,7 +334,7 @@ class CountingOptions(TypedDict, total=False):
         Number, _number("Zipf exponent of expert popularity.", "A", default="0 (uniform)", minimum=0, maximum=10)
     ]
     shared_prefix: Annotated[Count, _count("Cached tokens common to the batch.", minimum=0, default="0")]
-    ignore_capacity: Annotated[bool, _flag("Give times even if it does not fit.", axis=False)]
+    ignore_capacity: Annotated[bool, _flag("Give times even if it does not fit.", axis=False, draft=False)]
 
 
 class SpeculationOptions(TypedDict, total=False):
@@ -437,9 +451,15 @@ def flags(options: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(line)
 
 
-def keywords(*groups: str, without: Iterable[str] = ()) -> Callable[[F], F]:
-    """Give a function that takes `**options` a signature that lists them, for `help()` and notebooks."""
-    listed = of_groups(groups, without)
+def keywords(*groups: str, without: Iterable[str] = (), first: Iterable[Option] = ()) -> Callable[[F], F]:
+    """Give a function that takes `**options` a signature that lists them, for `help()` and notebooks.
+
+    Args:
+        groups: of the schema.
+        without: options of these groups that it does not take.
+        first: options of other schemas, before these.
+    """
+    listed = [*first, *of_groups(groups, without)]
 
     def decorate(function: F) -> F:
         own = inspect.signature(function)
@@ -449,6 +469,7 @@ def keywords(*groups: str, without: Iterable[str] = ()) -> Callable[[F], F]:
                 entry.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=f"{_TYPES[entry.kind]} | None"
             )
             for entry in listed
+            if entry.name not in own.parameters
         ]
         function.__signature__ = own.replace(parameters=[*rest, *more])  # type: ignore[attr-defined]
         return function

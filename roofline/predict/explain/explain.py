@@ -44,6 +44,7 @@ from roofline.predict.explain.explanation import (
 )
 from roofline.predict.explain.speculation_formulas import SPECULATIVE
 from roofline.predict.explain.symbolic_request import SymbolicRequest
+from roofline.predict.options import ALL, keywords
 from roofline.predict.request import ResolvedRequest, prepare
 from roofline.specs.deployment import Deployment
 from roofline.specs.hardware import MATRIX_DTYPES, Accelerator, Hardware
@@ -54,6 +55,7 @@ _ROOFLINE = 'Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009'
 _SCALING = 'Austin et al., "How to Scale Your Model", 2025, https://jax-ml.github.io/scaling-book/roofline'
 
 
+@keywords(*ALL)
 def explain(model: str | Model, subject: str, hardware: str | Hardware | None = None, **options: Any) -> Explanation:
     """Explain a quantity or an operator: its formula in symbols and with numbers.
 

@@ -18,9 +18,9 @@ from roofline.files import is_folder
 from roofline.formatting import percent
 from roofline.numeric import pareto_front
 from roofline.predict.analyze import estimate_notes
-from roofline.predict.options import ALIASES
+from roofline.predict.options import ALIASES, DEPLOYMENT, keywords
 from roofline.predict.request import COUNTS, ResolvedRequest
-from roofline.serving.options import ObjectiveOptions, TrafficOptions
+from roofline.serving.options import PLAN, ObjectiveOptions, TrafficOptions
 from roofline.serving.planning.candidates import CandidateDraft, candidate, cost_per_hour, drafts, order, typical_steps
 from roofline.serving.planning.infeasible import infeasible
 from roofline.serving.planning.load import BURSTIEST, MAX_FRONT_COST, MODES, RANKS, Load, Mode, Query
@@ -110,6 +110,7 @@ _CHOSEN = ("batch", "input_len", "context", "max_num_seqs", "max_num_batched_tok
 """Assumptions that a plan replaces by its own choices and the traffic."""
 
 
+@keywords(*DEPLOYMENT, first=(PLAN[name] for name in TRAFFIC))
 def plan(
     model: str | PathLike[str] | Model,
     *,

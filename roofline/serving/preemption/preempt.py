@@ -11,6 +11,7 @@ from roofline.blocks.model import Model
 from roofline.documents import dump_json, envelope
 from roofline.errors import InputError
 from roofline.predict.analyze import estimate_notes, facts, run
+from roofline.predict.options import DEPLOYMENT, keywords
 from roofline.predict.request import prepare
 from roofline.predict.result import Analysis
 from roofline.registry import HasFigures
@@ -30,6 +31,7 @@ _WORKLOAD = ("input_len", "output_len", "segments", "phase")
 _SPECULATIVE = "speculative_"
 
 
+@keywords(*DEPLOYMENT)
 def preempt(
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,

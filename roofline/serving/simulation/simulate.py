@@ -12,6 +12,7 @@ from roofline import files
 from roofline.blocks.model import Model
 from roofline.documents import __version__
 from roofline.errors import InputError
+from roofline.predict.options import DEPLOYMENT, keywords
 from roofline.predict.request import ResolvedRequest
 from roofline.serving.preemption.copies import parse_host_copy
 from roofline.serving.simulation.perfetto import Trace
@@ -34,6 +35,7 @@ _OF_A_STEP = ("batch", "input_len", "context", "shared_prefix")
 
 
 @files.run()  # its inputs are not written over from Python either
+@keywords(*DEPLOYMENT)
 def simulate(
     model: str | PathLike[str] | Model,
     hardware: str | PathLike[str] | Hardware,

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_new_option_is_one_entry() -> None:
-    """It is a flag of every command of its group, a keyword, an axis, and in the JSON Schema.
+    """It is a flag of every command of its group, a keyword, an axis, and in the JSON Schema and the reference.
 
     In a process of its own, in which it is known before anything is made of the schema.
     """
@@ -34,26 +34,32 @@ def test_a_new_option_is_one_entry() -> None:
         options.add(options.Option(kind="count", name="moon_phase", group=options.ENGINE, help="Phase of the moon.",
                                    default="0", metavar="N", minimum=0, aliases=("mp",)))
         sys.argv = ["roofline", "--help"]
+        sys.path.append("docs")
         import roofline, typer.main
         from roofline.cli.app import app
         commands = typer.main.get_command(app).commands
         flags = {name: [flag for entry in command.params for flag in entry.opts] for name, command in commands.items()}
+        from generate.commands import pages
         from roofline.predict.sweeps.axes import AXES, COUNTS
         print(json.dumps({
             "commands": sorted(name for name, listed in flags.items() if "--moon-phase" in listed and "--mp" in listed),
-            "signatures": ["moon_phase" in inspect.signature(f).parameters for f in (roofline.analyze, roofline.compile)],
+            "signatures": ["moon_phase" in inspect.signature(f).parameters for f in (
+                roofline.analyze, roofline.compile, roofline.explain, roofline.plan, roofline.preempt, roofline.simulate)],
             "axis": "moon_phase" in AXES and "moon_phase" in COUNTS,
+            "reference": sorted(page[4:-3] for page, text in pages().items() if "moon-phase" in text),
             "schema": options.json_schema()["properties"]["moon_phase"]["description"],
         }))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, cwd=ROOT, timeout=600
     )
+    takers = [
+        "analyze", "claim", "compare", "explain", "limits", "plan", "preempt", "replay", "report", "simulate", "sweep",
+    ]  # fmt: skip
     assert json.loads(done.stdout) == {
-        "commands": [
-            "analyze", "claim", "compare", "explain", "limits", "plan", "preempt", "replay", "report", "simulate", "sweep",
-        ],
-        "signatures": [True, True],
+        "commands": takers,
+        "reference": takers,
+        "signatures": [True] * 6,
         "axis": True,
         "schema": "Phase of the moon. Default: 0.",
     }  # fmt: skip
