@@ -191,7 +191,8 @@ def judged(
     Returns:
         A row per point that the simulator takes and that fits see: `engine`, `model`, `hardware`, `source`, `clients`,
         `prompt`, `devices` (tensor-parallel); `ttft` and `tpot` as measured, `simulated_ttft` and `simulated_tpot`, all in
-        seconds; `low` and `high`, measured over estimated at the ends of the interval; and the closed form's TPOT, `closed_form`.
+        seconds; `low` and `high`, measured over estimated at the ends of the interval; and the closed form's TPOT,
+        `closed_form`.
     """
     table = points.judged.assign(file=[Path(file).name for file in points.judged["file"]]).set_index(["file", "line"])
     rows = []
