@@ -1,4 +1,4 @@
-"""Fit every accelerator and backend that records are of: `python benchmarks/accuracy/fits.py RECORDS [SERVING...]`.
+"""Fit every accelerator and backend that records are of: `python benchmarks/accuracy/fits.py RECORDS|- [SERVING...]`.
 
 Writes hardware/fits/<accelerator>/<backend>.yaml, hardware/fits/_spread.yaml and, from serving points, engines/steps/*.yaml.
 Fits see two thirds of the shapes (`roofline.measure.calibrate.family`); the errors that they carry are of the others.
@@ -84,19 +84,21 @@ def engines(points: list[Path]) -> None:
         versions = tuple(sorted({version for version in frame[frame["usable"]]["version"] if version}))
         path = ROOT / "engines" / "steps" / f"{engine}.yaml"
         shipped = load_engine_steps([engine])
-        stage = shipped[0].stage if shipped else 0.0  # fitted to published throughputs
+        # fitted to, and read from, published throughputs
+        further = {"stage": shipped[0].stage, "fused_quantization": shipped[0].fused_quantization} if shipped else {}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
-            steps_yaml(steps.model_copy(update={"versions": versions, "stage": stage})),
+            steps_yaml(steps.model_copy(update={"versions": versions, **further})),
             encoding="utf-8",
         )
 
 
 if __name__ == "__main__":
     source = Path(sys.argv[1])
-    with ProcessPoolExecutor(2) as pool:
-        futures = [pool.submit(one, source, gpu, backend) for gpu, backend in jobs(source)]
-        for future in futures:
-            future.result()
+    if sys.argv[1] != "-":  # -: engines alone
+        with ProcessPoolExecutor(2) as pool:
+            futures = [pool.submit(one, source, gpu, backend) for gpu, backend in jobs(source)]
+            for future in futures:
+                future.result()
     if len(sys.argv) > 2:
         engines([Path(path) for path in sys.argv[2:]])

@@ -1,5 +1,7 @@
 """Write docs/accuracy.md: `python benchmarks/accuracy/page.py RECORDS FOLDER [SERVING]`, after `fits.py` and `spread.py`.
 
+Its section on serving alone: `python benchmarks/accuracy/page.py --serving SERVING...`.
+
 Every error is of shapes that no fit has seen. The datasheet bound and a three-parameter roofline, fitted to the same rows,
 stand beside each fit; each parameter is taken out in turn; fits of one accelerator are tried on another.
 """
@@ -31,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "accuracy.md"
 FEW = 2000
 WEAK = "## Where the estimates are weak"
+SERVING = "## Serving: time per output token"
 
 
 def split(rows: Kernels) -> tuple[Kernels, Kernels] | None:
@@ -130,7 +133,27 @@ def study_all(records: str, kept: Path) -> list[dict[str, Any]]:
     return found
 
 
+def sections(page: str) -> list[str]:
+    """A page, in front of each of its headings of the second level."""
+    return re.split(r"(?m)^(?=## )", page)
+
+
+def write_serving(points: list[Path]) -> None:
+    """Write the section on serving and that on what is weak again, and leave the others."""
+    words = {part.split("\n")[0]: part for part in sections((Path(__file__).parent / "words.md").read_text(encoding="utf-8"))}
+    page = sections(PAGE.read_text(encoding="utf-8"))
+    for place, part in enumerate(page):
+        if part.startswith(SERVING):
+            page[place] = words[part.split("\n")[0]].replace("<!-- SERVING -->", "\n".join(render.serving(points)))
+        elif part.startswith(WEAK):
+            page[place] = words[part.split("\n")[0]]
+    PAGE.write_text("".join(page), encoding="utf-8")
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "--serving":
+        write_serving([Path(path) for path in sys.argv[2:]])
+        raise SystemExit
     # RECORDS FOLDER [SERVING...]: figures are kept in FOLDER/cells.json; FOLDER/transfers.json is spread.py's.
     folder = Path(sys.argv[2])
     cells = (
@@ -140,6 +163,6 @@ if __name__ == "__main__":
     )
     transfers = json.loads((folder / "transfers.json").read_text(encoding="utf-8"))
     # Sections that scripts of docs/ write are carried over.
-    others = [part for part in re.split(r"(?m)^(?=## )", PAGE.read_text(encoding="utf-8")) if "written by docs/build_" in part]
+    others = [part for part in sections(PAGE.read_text(encoding="utf-8")) if "written by docs/build_" in part]
     before, weak, after = render.page(cells, transfers, [Path(path) for path in sys.argv[3:]]).partition(WEAK)
     PAGE.write_text("".join([before, *others, weak, after]), encoding="utf-8")

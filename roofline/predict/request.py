@@ -470,7 +470,7 @@ def prepare(model: str | PathLike[str] | Model, hardware: str | PathLike[str] | 
         memory=memory,
         estimator=Estimator(
             fits,
-            Conditions(fused=measured[0].fused_quantization) if measured else SERVING,
+            Conditions(fused=measured[0].fused_quantization, popularity=measured[0].routing_skew) if measured else SERVING,
             hidden=measured[0].hidden if measured else 0.0,
         ),
         steps=measured[0] if measured else None,

@@ -156,6 +156,12 @@ class EngineSteps(Spec):
         le=1,
         description="share of a kernel's launch, of at most 2 us of it, that is hidden behind the kernel before it",
     )
+    routing_skew: float = Field(
+        default=0.0,
+        ge=0,
+        le=2,
+        description="Zipf exponent of the popularity of experts, in estimates; bounds are of even ones",
+    )
     fused_quantization: bool = Field(
         default=False, description="whether kernels before a product of 8 bits quantise its activations, at no cost of its own"
     )

@@ -158,13 +158,13 @@ def left_out(truth: Path) -> dict[str, Any]:
     return {engine: engine_steps(paths, engine) for engine in ("vllm", "sglang", "trtllm")}
 
 
-@pytest.mark.parametrize(("engine", "most"), [("vllm", 0.13), ("sglang", 0.18), ("trtllm", 0.12)])
+@pytest.mark.parametrize(("engine", "most"), [("vllm", 0.105), ("sglang", 0.145), ("trtllm", 0.105)])
 def test_time_per_output_token(left_out: dict[str, Any], engine: str, most: float) -> None:
     """Of closed loops, each model left out in turn; the file says what is so."""
     found, _ = left_out[engine]
     shipped = load_engine_steps([engine])
     assert shipped is not None
-    names = ("step", "sequence", "rank", "experts", "hidden")
+    names = ("step", "sequence", "rank", "experts", "hidden", "routing_skew")
     assert [getattr(found, name) for name in names] == pytest.approx(
         [getattr(shipped[0], name) for name in names], rel=0.2, abs=1e-9
     )
@@ -185,8 +185,8 @@ def test_serving_intervals(left_out: dict[str, Any]) -> None:
     assert len(usable) > 1100
     assert 0.7 <= usable["measured_s"].between(usable["low_s"], usable["high_s"]).mean() <= 0.9
     error = usable["estimate_s"] / usable["measured_s"] - 1
-    assert error.abs().median() <= 0.125
+    assert error.abs().median() <= 0.105
     few = error[usable["regime"].astype(str) == "<=8 clients"]
     for _, some in few.groupby(usable["hardware"]):
-        assert abs(some.median()) <= 0.125
+        assert abs(some.median()) <= 0.1
     assert (usable["measured_s"] < usable["bound_s"]).mean() < 0.01  # the bound has no prompts of others in it

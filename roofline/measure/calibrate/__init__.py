@@ -301,6 +301,8 @@ def steps_yaml(steps: EngineSteps) -> str:
         f"rows: {steps.rows}",
         *(f"{name}: {quantity(getattr(steps, name), 's')}" for name in ("step", "sequence", "rank", "experts", "stage")),
         f"hidden: {steps.hidden:.4g}",
+        f"routing_skew: {steps.routing_skew:.4g}",
+        *(["fused_quantization: true # published fp8 throughput needs it; the points are bf16"] * steps.fused_quantization),
         f"band: [{steps.band[0]:.4f}, {steps.band[1]:.4f}]",
     ]
     if (held := steps.held_out) is not None:
@@ -318,10 +320,15 @@ _FEWEST_POINTS = 12
 """Points below which four numbers are not to be had."""
 _MAX_FASTER = 0.1
 """The share of a series that may be faster than its bound."""
+_MAX_RATIO = 1.25
+"""The factor by which two measurements of the same columns may differ; runs of the same differ by up to a tenth."""
 _NEGLIGIBLE = 0.01
 """Of a thousandth of a second, or ten microseconds per sequence: what a bounded fit leaves of a term that earns nothing."""
+_SKEWS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Exponents at which points are predicted; between them times are interpolated."""
 _MODEL = ("backend", "kernel")
 _SERIES = (*_MODEL, "hardware", "version", "dtype")
+_COLUMNS = (*_SERIES, "layout", "batch", "q_len", "tokens")
 
 
 def engine_steps(
@@ -333,12 +340,14 @@ def engine_steps(
 ) -> tuple[EngineSteps, pd.DataFrame]:
     """Fit what an engine adds to the kernels of a step, and judge the fit by leaving out one model after another.
 
-    The fit has four numbers: seconds per `sequence` of the batch, per doubling of the ranks (`rank`) and per layer with routed
-    `experts`, and the share of kernel launches that is `hidden`. All engines are fitted together, each model on each engine
-    with the same weight: of models that were left out, this predicts better than a fit to the engine's own points. What a
-    running sequence costs is each engine's own.
-    A series (a model on hardware by one version) of which more than a tenth is faster than the hardware allows a closed loop
-    of that number of clients, prompts included, is left out of the fit, and not of the table.
+    The fit has five numbers: seconds per `sequence` of the batch, per doubling of the ranks (`rank`) and per layer with routed
+    `experts`, the share of kernel launches that is `hidden`, and the exponent of the popularity of experts
+    (`routing_skew`): the fewer experts a step meets, the fewer weights it reads. All engines are fitted together, each model
+    on each engine with the same weight: of models that were left out, this predicts better than a fit to the engine's own
+    points. What a running sequence costs is each engine's own.
+    A series (a model on hardware by one version) is left out of the fit, and not of the table, if more than a tenth of it is
+    faster than the hardware allows a closed loop of that number of clients, prompts included; or if two measurements with the
+    same columns are a quarter apart, because then it mixes configurations (drafts, for example) that no column tells apart.
 
     Args:
         paths: tables of serving points (`roofline.measure.validate.serving`).
@@ -410,6 +419,7 @@ class JudgedPoints:
             rank=fitted["rank"],
             experts=fitted["experts"],
             hidden=fitted["hidden"],
+            routing_skew=fitted["routing_skew"],
             band=self.bands[without],
         )
 
@@ -425,11 +435,10 @@ def judged_points(paths: Iterable[str | Path]) -> JudgedPoints:
     """
     import pandas as pd
 
-    frame = validate_serving(paths).frame
+    frame = _predictions(paths)
     if frame["decode_s"].isna().any():
         raise InputError(f"{int(frame['decode_s'].isna().sum())} serving points have kernels that cannot be estimated")
-    faster = frame["measured_s"] < frame["shared_bound_s"]
-    frame = frame.assign(usable=faster.groupby([frame[name].astype(str) for name in _SERIES]).transform("mean") <= _MAX_FASTER)
+    frame = frame.assign(usable=_usable(frame))
     usable = frame[frame["usable"]]
     models = sorted(set(frame["kernel"]))
     unseen = {model: usable[usable["kernel"] != model] for model in models}
@@ -447,6 +456,15 @@ def judged_points(paths: Iterable[str | Path]) -> JudgedPoints:
     return JudgedPoints(judged, fits, bands)
 
 
+def _usable(frame: pd.DataFrame) -> pd.Series[bool]:
+    """Whether a point is of a series that can be of the closed loop that its columns describe, and of one configuration."""
+    series = [frame[name].astype(str) for name in _SERIES]
+    faster = frame["measured_s"] < frame["shared_bound_s"]
+    repeated = frame.groupby([frame[name].astype(str) for name in _COLUMNS])["measured_s"]
+    mixed = repeated.transform("max") > _MAX_RATIO * repeated.transform("min")
+    return (faster.groupby(series).transform("mean") <= _MAX_FASTER) & ~mixed.groupby(series).transform("any")
+
+
 def _band(judged: pd.DataFrame) -> tuple[float, float]:
     """Measured over estimated of points whose model the fit had not seen: 10 % and 90 % quantiles, each model on each engine
     with the same weight, so that it is the spread between models."""
@@ -459,18 +477,48 @@ def _band(judged: pd.DataFrame) -> tuple[float, float]:
     return low, high
 
 
+def _predictions(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """The points with the times of their kernels at each exponent of `_SKEWS`: `kernels_0`, `launches_0` and so on, seconds."""
+    files = tuple(Path(path) for path in paths)
+    known = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files if path.is_file())
+    if known not in _KNOWN:
+        frames = [validate_serving(files, routing_skew=skew).frame for skew in _SKEWS]
+        added = {
+            f"{name}_{index}": sum(frame[part] for part in parts)
+            for index, frame in enumerate(frames)
+            for name, parts in (("kernels", ("decode_s", "prefill_s")), ("launches", ("launches_s",)))
+        }
+        _KNOWN.clear()
+        _KNOWN[known] = frames[0].assign(**added)
+    return _KNOWN[known]
+
+
+_KNOWN: dict[tuple[tuple[str, int, int], ...], pd.DataFrame] = {}
+"""The last predictions, by the files and when they were written: three engines are fitted to the same."""
+
+
+def _at(frame: pd.DataFrame, name: str, skew: float) -> Array:
+    """`kernels` or `launches` of each point in seconds, interpolated between the exponents at which they were predicted."""
+    import numpy as np
+
+    place = float(np.interp(skew, _SKEWS, range(len(_SKEWS))))
+    low = min(int(place), len(_SKEWS) - 2)
+    first, second = (frame[f"{name}_{index}"].to_numpy(dtype=float) for index in (low, low + 1))
+    return np.asarray(first + (place - low) * (second - first))
+
+
 def _predicted(frame: pd.DataFrame, fitted: dict[str, float]) -> Array:
     """TPOT in seconds."""
     import numpy as np
 
-    kernels = (frame["decode_s"] + frame["prefill_s"]).to_numpy()
-    terms = _terms(frame, sorted(set(frame["backend"])))
-    added = sum(fitted[name] * term for name, term in terms.items())
+    skew = fitted["routing_skew"]
+    added = sum(fitted[name] * term for name, term in _terms(frame, sorted(set(frame["backend"]))).items())
+    kernels = _at(frame, "kernels", skew) - fitted["hidden"] * _at(frame, "launches", skew)
     return np.asarray(np.maximum(kernels + added, frame["bound_s"].to_numpy()))
 
 
 def _terms(frame: pd.DataFrame, engines: list[str]) -> dict[str, Array]:
-    """What each number of a fit is multiplied by; that per sequence of an engine by the engine's name."""
+    """What the seconds of a fit are multiplied by; those per sequence of an engine by the engine's name."""
     import numpy as np
 
     own = {name: (frame["replica"] * (frame["backend"] == name)).to_numpy(dtype=float) for name in engines}
@@ -478,25 +526,29 @@ def _terms(frame: pd.DataFrame, engines: list[str]) -> dict[str, Array]:
         **own,
         "rank": np.log2(frame["world"].to_numpy(dtype=float)),
         "experts": frame["expert_layers"].to_numpy(dtype=float),
-        "hidden": -frame["launches_s"].to_numpy(dtype=float),
     }
 
 
 def _solve(frame: pd.DataFrame) -> dict[str, float]:
-    """Seconds per sequence by engine, per doubling of ranks and per layer with experts, none negative; the hidden share."""
+    """Seconds per sequence by engine, per doubling of ranks and per layer with experts, none negative; the hidden share, and
+    the exponent of the popularity of experts."""
     import numpy as np
     from scipy.optimize import least_squares
 
-    named = _terms(frame, sorted(set(frame["backend"])))
-    kernels, terms = (frame["decode_s"] + frame["prefill_s"]).to_numpy(), np.stack(list(named.values()))
-    units = {"rank": 1e-3, "hidden": 1.0}
+    terms = _terms(frame, sorted(set(frame["backend"])))
+    named = [*terms, "hidden", "routing_skew"]
+    of_terms = np.stack(list(terms.values()))
+    units = {"rank": 1e-3, "hidden": 1.0, "routing_skew": 1.0}
     measured, unit = frame["measured_s"].to_numpy(), np.array([units.get(name, 1e-5) for name in named])
     weights = frame.groupby(list(_MODEL))["measured_s"].transform("size").to_numpy() ** -0.5
     weights = weights / np.sqrt(np.mean(weights**2))
 
     def residuals(point: Array) -> Array:
-        return np.asarray(weights * np.log(np.maximum(kernels + (point * unit) @ terms, kernels / 10) / measured))
+        *seconds, hidden, skew = point * unit
+        alone = _at(frame, "kernels", skew)
+        kernels = alone - hidden * _at(frame, "launches", skew) + np.array(seconds) @ of_terms
+        return np.asarray(weights * np.log(np.maximum(kernels, alone / 10) / measured))
 
-    most = [1.0 if name == "hidden" else 1e3 for name in named]
+    most = [1.0 if name in ("hidden", "routing_skew") else 1e3 for name in named]
     optimum = least_squares(residuals, np.full(len(named), 0.3), bounds=(0, most), loss="soft_l1", f_scale=KNEE)
     return dict(zip(named, np.where(optimum.x < _NEGLIGIBLE, 0, optimum.x * unit).tolist(), strict=True))

@@ -178,7 +178,8 @@ class Estimator:
             terms = {"latency": latency, "link": link, "total": latency + link}
         if self.hidden and "launch" in terms:
             behind = self.hidden * self.hideable(kernel, terms)
-            terms = {**terms, "launch": terms["launch"] - behind, "total": terms["total"] - behind}
+            name = "beside" if kernel.beside else "launch"
+            terms = {**terms, name: terms.get(name, 0.0) - behind, "total": terms["total"] - behind}
         return {**terms, "bound": bound, "total": maximum(terms["total"], bound)}
 
     def conditions_of(self, kernel: Kernel) -> Conditions:
@@ -193,6 +194,9 @@ class Estimator:
     def hideable(self, kernel: Kernel, terms: dict[str, Expr]) -> Expr:
         """Return the seconds of a launch that can pass behind the kernel before it: at most `MOST_HIDDEN`, all of a prior's.
 
+        Of a shared expert it is all but the bound: engines run it beside the routed experts, in a stream of its own (vLLM,
+        TensorRT-LLM) or as one expert more (SGLang), so that its bytes and FLOP remain.
+
         That launches of experts and of attention are several kernels in sequence is known of the measured kernels only. On a
         card without measurements a launch is what a graph of kernels hides, and what such a card waits for in any case is the
         prior's `wait`.
@@ -202,6 +206,8 @@ class Estimator:
             terms: its parts, as `terms` gives them.
         """
         launch, fitted = terms.get("launch", 0.0), self.fitted(kernel)
+        if kernel.beside and not (fitted is not None and fitted.origin == "prior"):
+            return terms["total"] - self.bound(kernel)
         return launch if fitted is not None and fitted.origin == "prior" else minimum(launch, MOST_HIDDEN)
 
     def bound(self, kernel: Kernel) -> Expr:

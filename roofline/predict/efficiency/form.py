@@ -38,6 +38,8 @@ class Conditions:
     `sent`: the tokens came by an all-to-all that leaves out those without an expert here, and lie side by side by expert
     (DeepEP). Where engines gather all tokens instead, each device runs over all of their rows.
 
+    `popularity`: Zipf's exponent of the popularity of experts in serving, of an operator that has none of its own.
+
     `fused`: activations of 8-bit products come in 8 bits from the norm, activation or attention before them, with which
     engines fuse their quantisation; a product measured alone quantises its own.
     """
@@ -48,6 +50,7 @@ class Conditions:
     gathered: bool = False
     sent: bool = False
     fused: bool = False
+    popularity: float = 0.0
 
 
 SERVING = Conditions()

@@ -44,6 +44,11 @@ class Kernel:
         return isinstance(next(iter(self.operators.values())), Collective)
 
     @property
+    def beside(self) -> bool:
+        """Whether it runs beside the routed experts of its layer: the kernels of shared experts."""
+        return "/shared/" in self.paths[0]
+
+    @property
     def timed(self) -> dict[str, Operator]:
         """The operators as they are measured: on one device that does the part of each, where devices share them."""
         return {name: operator.on_one_device for name, operator in self.operators.items()}

@@ -39,6 +39,8 @@ FROM_L2 = 1e11
 # magnitude; fitted per series it is 6 to 15 GB/s.
 ALIGNED = 16
 UNALIGNED = 1e10
+BYTES = 2
+"""Of an element in the measured kernels."""
 # Kernels that widen weights of 4 or 8 bits on the way multiply at this share of the rate of others. It gives both the times per
 # output token of gpt-oss-120b (mxfp4) on Hopper, where experts read 2.7 TB/s on H200 as on H100, and the pace of its prompts.
 WIDENING = 0.5
@@ -68,17 +70,21 @@ class _Rows:
         return sum(experts * maximum(rows / height + 0.5, 1) for experts, rows in self.classes)
 
 
-def _routed(product: GroupedGemm, held: Expr, routing: float | None, excess: Expr = 1) -> _Rows:
+def _routed(product: GroupedGemm, held: Expr, conditions: Conditions, excess: Expr = 1) -> _Rows:
     """Rows of the busiest of the devices that hold `held` of the experts each.
 
-    Uniform routing is that of predictions: the mean of all devices, times the `excess` that the user gave. The power law
+    Random routing is that of predictions: the mean of all devices, times the `excess` that the user gave, with experts of one
+    popularity or by Zipf's law. The power law
     is that of measurements, and finds the busiest device's excess itself: nothing has both.
     """
-    tokens, experts = product.tokens, product.slots
+    tokens, experts, routing = product.tokens, product.slots, conditions.routing
     rows = tokens * product.top_k
     if routing is None:
         share = minimum(excess * product.top_k / experts, 1)
         met = maximum(1 - (1 - share) ** tokens, share)
+        popularity = product.skew or conditions.popularity
+        if popularity:
+            return _Rows(_zipf(tokens, excess * product.top_k / experts, held, experts, popularity), even=False)
         return _Rows([(held * met, excess * rows / experts / met)], even=False)
     if routing == 0:
         return _Rows([(minimum(held, ceil_div(rows * held, experts)), maximum(rows / experts, 1))], even=True)
@@ -116,6 +122,25 @@ def _power_law(tokens: Expr, rows: Expr, experts: Expr, held: Expr, exponent: fl
     ]
 
 
+def _zipf(tokens: Expr, share: Expr, held: Expr, experts: Expr, exponent: float) -> list[tuple[Expr, Expr]]:
+    """Classes of experts whose popularity falls with the rank r as r^-exponent: those met, and the rows of each that is.
+
+    A token picks an expert with the probability `share`, times its popularity over the mean, at most 1; an expert of which T
+    tokens have a probability p is met with 1 - (1 - p)^T.
+    """
+    a = exponent + 1e-3 if exponent == 1 else exponent  # there the integral is a logarithm, which it nears
+    # The sum over ranks 1 to E is the integral from 1/2 to E + 1/2: x = r/E.
+    first = 0.5 / experts
+    whole = (1 + first) ** (1 - a) - first ** (1 - a)
+    classes = []
+    for above, below in pairwise(1 - edge for edge in EDGES):
+        count = ((above + first) ** (1 - a) - (below + first) ** (1 - a)) / (above - below) / whole
+        picked = minimum(share * count, 1)
+        met = maximum(1 - (1 - picked) ** tokens, minimum(picked, 1))
+        classes.append((held * (above - below) * met, tokens * picked / met))
+    return classes
+
+
 def _with_a_pick(product: GroupedGemm, here: _Rows, routing: float | None) -> Expr:
     """Tokens with at least one expert here. Picks of balanced routing lie experts/top_k apart."""
     tokens, k = product.tokens, product.top_k
@@ -130,7 +155,9 @@ def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few:
     n, k = product.n, product.k
     expert = product.held_bytes / product.held
     rate = values["compute"] * (WIDENING if chip.widens(product) else 1.0) * chip.peak(product) / chip.units
-    unaligned = (ceil_div(k, ALIGNED) * ALIGNED > k) * 1.0
+    # Weights with scales are stored padded to whole blocks of them, so that their rows are aligned.
+    narrow = product.dtypes.weight.bytes < BYTES
+    unaligned = 0.0 if narrow else (ceil_div(k, ALIGNED) * ALIGNED > k) * 1.0
 
     def product_seconds(height: int, width: int) -> Expr:
         columns = ceil_div(n, width)
@@ -147,13 +174,15 @@ def _product(product: GroupedGemm, here: _Rows, far: Callable[[int], Expr], few:
     default = few * product_seconds(*DEFAULTS[0]) + (1 - few) * product_seconds(*DEFAULTS[1])
     compute = best + values["default"] * maximum(default - best, 0)
     memory = here.experts * expert / (values["memory"] * chip.bandwidth)
-    return (compute * compute + memory * memory) ** 0.5 + values["latency"] * k
+    # A step along k is of as many bytes: 64 elements of 16 bits, 128 of 8 (the blocks that have a scale).
+    step = 1.0 if chip.widens(product) else minimum(product.dtypes.weight.bytes / BYTES, 1)
+    return (compute * compute + memory * memory) ** 0.5 + values["latency"] * step * k
 
 
 def _terms(operators: Operators, chip: Chip, conditions: Conditions, values: Values) -> dict[str, Expr]:
     up, down = (cast("GroupedGemm", operators[name]) for name in ("up_proj", "down_proj"))
-    here = _routed(up, up.held, conditions.routing, up.excess)
-    everywhere = here if conditions.gathered else _routed(up, up.slots, conditions.routing)
+    here = _routed(up, up.held, conditions, up.excess)
+    everywhere = here if conditions.gathered else _routed(up, up.slots, conditions)
     tokens = up.tokens
     if conditions.sent:
         everywhere = here

@@ -155,3 +155,50 @@ def test_clients_of_each_rank(tmp_path: Path) -> None:
     assert list(frame["batch"]) == [8, 8]
     assert list(frame["replica"]) == [4, 4]
     assert set(frame["kernel"]) == {"minimax-m2.5"}
+
+
+def test_devices_that_a_table_counts_twice(tmp_path: Path) -> None:
+    """DeepSeek-R1 on 8 devices that share tokens and experts is listed as 64 = 8 x 8 too, with the same times at three loads.
+
+    With times that 64 devices could have, half of those, the row is of what it says, and 64 devices are not joined.
+    """
+    path = tmp_path / "points.csv"
+    head = f"{POINTS},attention_dp_size,moe_tp_size,moe_ep_size"
+    name = "trtllm,1.1,deepseek-ai/DeepSeek-R1,h200_sxm,fp8"
+    times = {4: 8.58, 8: 11.37, 16: 14.19}
+    eight = [f"{name},{clients},1024,1024,8,{ms},1,1,8" for clients, ms in times.items()]
+    twice = [f"{name},{clients},1024,1024,64,{ms},1,8,8" for clients, ms in times.items()]
+    path.write_text("\n".join([head, *eight, *twice]) + "\n", encoding="utf-8")
+    found = validate_serving([path])
+    assert not found.refusals
+    assert found.frame.groupby("batch")["estimate_s"].nunique().tolist() == [1, 1, 1]
+    assert set(found.frame["layout"]) == {"tp8 dp1 moe_tp1 ep8", "tp64 dp1 moe_tp8 ep8"}
+    faster = [f"{name},{clients},1024,1024,64,{ms / 2},1,8,8" for clients, ms in times.items()]
+    path.write_text("\n".join([head, *eight, *faster]) + "\n", encoding="utf-8")
+    assert sum(refusal.rows for refusal in validate_serving([path]).refusals) == 3
+
+
+def test_experts_that_no_engine_can_divide(tmp_path: Path) -> None:
+    """1,536 columns over 8 devices are 192, one block of 128 and a half: the experts are spread whole. Over 4 they are 384."""
+    path = tmp_path / "points.csv"
+    head = f"{POINTS},attention_dp_size,moe_tp_size,moe_ep_size"
+    name = "vllm,0.18.0,MiniMaxAI/MiniMax-M2.5,h200_sxm,fp8"
+    rows = [f"{name},4,1024,1024,{tp},8,1,{shared},{ep}" for tp, shared, ep in ((8, 8, 1), (8, 1, 8), (4, 4, 1), (4, 1, 4))]
+    path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    cut, spread, divided, whole = validate_serving([path]).frame["estimate_s"]
+    assert cut == spread
+    assert divided != whole
+
+
+def test_experts_of_uneven_popularity(tmp_path: Path) -> None:
+    """Fewer experts are met, so that fewer weights are read: where picks are about as many as experts, not with thousands."""
+    path = tmp_path / "points.csv"
+    head = f"{POINTS},attention_dp_size,moe_tp_size,moe_ep_size"
+    name = "vllm,0.18.0,MiniMaxAI/MiniMax-M2.5,h200_sxm,fp8"
+    rows = [f"{name},{clients},1024,1024,4,8,1,1,4" for clients in (1, 32, 2048)]
+    path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    even, uneven = (validate_serving([path], routing_skew=skew).frame["decode_s"] for skew in (0.0, 0.7))
+    one, few, many = uneven / even
+    assert few < 0.9
+    assert one > 0.95
+    assert many > 0.95
