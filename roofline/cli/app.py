@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -139,13 +140,21 @@ def _streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+_AT_ONCE = 1.0
+"""Seconds within which two signals are one: `timeout` sends it twice, and the second must not break into the end of the first.
+A later one counts again, for an exception raised inside a finalizer is lost."""
+
+
 @contextmanager
 def _terminable() -> Iterator[None]:
     """SIGTERM, which is how schedulers and containers stop a process, ends a command as Ctrl-C does."""
+    last = -_AT_ONCE
 
-    def stop(number: int, _: FrameType | None) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)  # `timeout` sends it twice: the second must not break into the end of the first
-        raise TerminatedError
+    def stop(_: int, __: FrameType | None) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before >= _AT_ONCE:
+            raise TerminatedError
 
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
