@@ -131,7 +131,7 @@ def _read(path: Path) -> Iterator[Point]:
         for _, row in rows.iterrows():
             yield Point(
                 path.name, int(row["line"]), str(row["backend"]), request.query["model"], request.query["hardware"],
-                options, int(row["batch_size"]) * ranks, ranks, int(row["isl"]),
+                options, int(row["clients"]), ranks, int(row["isl"]),
                 int(row["osl"]), float(row["silicon_ttft_ms"]) * 1e-3, float(row["silicon_tpot_ms"]) * 1e-3,
             )  # fmt: skip
 
@@ -150,7 +150,8 @@ def _server(deployment: tuple[Any, ...], setup: Setup, steps: EngineSteps) -> Se
 
 def fitted(request: ResolvedRequest, steps: EngineSteps) -> ResolvedRequest:
     """A deployment with another fit of what its engine adds to a step."""
-    return replace(request, steps=steps, estimator=replace(request.estimator, hidden=steps.hidden))
+    conditions = replace(request.estimator.conditions, popularity=steps.routing_skew)
+    return replace(request, steps=steps, estimator=replace(request.estimator, hidden=steps.hidden, conditions=conditions))
 
 
 def simulated(
