@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline import files
 from roofline.errors import InputError, UnknownNameError
 from roofline.formatting import percent
 from roofline.measure.calibrate.family import KNEE, QUANTILES, Fitting, Kernels, fit, kernels, once
@@ -479,10 +480,10 @@ def _band(judged: pd.DataFrame) -> tuple[float, float]:
 
 def _predictions(paths: Iterable[str | Path]) -> pd.DataFrame:
     """The points with the times of their kernels at each exponent of `_SKEWS`: `kernels_0`, `launches_0` and so on, seconds."""
-    files = tuple(Path(path) for path in paths)
-    known = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files if path.is_file())
+    tables = tuple(Path(path) for path in paths)
+    known = tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in tables if files.is_file(path))
     if known not in _KNOWN:
-        frames = [validate_serving(files, routing_skew=skew).frame for skew in _SKEWS]
+        frames = [validate_serving(tables, routing_skew=skew).frame for skew in _SKEWS]
         added = {
             f"{name}_{index}": sum(frame[part] for part in parts)
             for index, frame in enumerate(frames)

@@ -76,9 +76,9 @@ def _conditions(source: str, cache: str, distribution: str, *, gathered: bool = 
     """The conditions of rows of one source.
 
     >>> _conditions("aiconfigurator", "", "power_law_1.2")
-    Conditions(weights=6.0, kv=1.0, routing=1.2, gathered=False, sent=False, fused=False)
+    Conditions(weights=6.0, kv=1.0, routing=1.2, gathered=False, sent=False, fused=False, popularity=0.0)
     >>> _conditions("ours", "cold", "")
-    Conditions(weights=inf, kv=inf, routing=None, gathered=False, sent=False, fused=False)
+    Conditions(weights=inf, kv=inf, routing=None, gathered=False, sent=False, fused=False, popularity=0.0)
     """
     exponent = _POWER_LAW.fullmatch(distribution)
     routing = 0.0 if distribution == "balanced" else float(exponent[1]) if exponent else None

@@ -56,7 +56,8 @@ def test_intervals_of_products_hold_most_kernels_of_an_architecture_left_out(lef
 def test_held_out_bands_cover_four_of_five() -> None:
     """By construction the bands leave out 10 % of left-out kernels at each end; few and equal ones make it a little more."""
     for op, family in load_prior()[0].families.items():
-        assert family.held_out is None or 0.79 < family.held_out.coverage < 0.87, op
+        most = 0.87 if family.shapes >= 10 else 0.91  # the rows of a shape are alike
+        assert family.held_out is None or 0.79 < family.held_out.coverage < most, op
 
 
 STEPS = (prefill(1, 1024), prefill(4, 4096), decode(1, 1024), decode(16, 1024), decode(128, 4096))
