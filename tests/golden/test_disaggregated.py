@@ -50,4 +50,4 @@ def test_pools_are_predicted(measured: dict[tuple[str, int], list[Compared]]) ->
     tpot = np.array([row.prediction.tpot / row.measured.tpot for row in rows])
     rate = np.array([row.prediction.rate_per_device / row.rate_per_device for row in rows])
     assert np.median(np.abs(tpot - 1)) <= 0.15
-    assert np.median(np.abs(rate - 1)) <= 0.23
+    assert np.median(np.abs(rate - 1)) <= 0.28
