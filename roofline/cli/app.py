@@ -152,8 +152,9 @@ def _terminable() -> Iterator[None]:
 
     def stop(_: int, __: FrameType | None) -> None:
         nonlocal last
-        before, last = last, time.monotonic()
-        if last - before >= _AT_ONCE:
+        now = time.monotonic()
+        if now - last >= _AT_ONCE:
+            last = now
             raise TerminatedError
 
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
